@@ -1,0 +1,210 @@
+//! Where bytes live: the smallest thing a backend must do, and a device in memory.
+
+use std::collections::BTreeMap;
+
+use crate::{Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+
+/// Why a device could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The extent passes the end of the device.
+    #[error("{extent} lies past the end of the device ({capacity})")]
+    OutOfRange {
+        /// What was asked.
+        extent: Extent,
+        /// What there is.
+        capacity: Sectors,
+    },
+    /// The buffer's length is not the extent's.
+    #[error("a buffer of {found} bytes for {extent}, which needs {expected}")]
+    BufferLength {
+        /// What was asked.
+        extent: Extent,
+        /// Bytes needed.
+        expected: u64,
+        /// Bytes given.
+        found: u64,
+    },
+    /// The medium or the host failed.
+    #[error("{op} of {extent} failed")]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// Where.
+        extent: Extent,
+        /// The host's word.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A block device: bytes at sector addresses, synchronous. What a completed call promises is what a
+/// disk with a volatile write cache promises: durable only after `flush`.
+pub trait Device {
+    /// Size in sectors.
+    fn capacity(&self) -> Sectors;
+    /// Fills `buf` with the bytes of `extent`.
+    ///
+    /// # Errors
+    /// Out of range, wrong buffer length, or the medium failed.
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError>;
+    /// Puts `buf` at `extent`.
+    ///
+    /// # Errors
+    /// Out of range, wrong buffer length, or the medium failed.
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError>;
+    /// Makes all completed writes durable.
+    ///
+    /// # Errors
+    /// The medium failed.
+    fn flush(&mut self) -> Result<(), DeviceError>;
+    /// Reads of `extent` return zeroes from now on.
+    ///
+    /// # Errors
+    /// Out of range, or the medium failed.
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError>;
+
+    /// Checks an extent and the length of its buffer.
+    ///
+    /// # Errors
+    /// Out of range, or wrong buffer length.
+    fn check(&self, extent: Extent, buf_len: usize) -> Result<(), DeviceError> {
+        if extent.end().0 > self.capacity().0 {
+            return Err(DeviceError::OutOfRange { extent, capacity: self.capacity() });
+        }
+        let expected = extent.bytes().0;
+        if expected != buf_len as u64 {
+            return Err(DeviceError::BufferLength { extent, expected, found: buf_len as u64 });
+        }
+        Ok(())
+    }
+}
+
+/// A sparse device in memory: pages that were never written read as zeroes.
+#[derive(Clone, Debug, Default)]
+pub struct MemDevice {
+    capacity: Sectors,
+    pages: BTreeMap<u64, Box<[u8; PAGE_BYTES as usize]>>,
+}
+
+impl MemDevice {
+    /// A device of `capacity` sectors, all zeroes.
+    #[must_use]
+    pub fn new(capacity: Sectors) -> Self {
+        Self { capacity, pages: BTreeMap::new() }
+    }
+
+    /// Calls `f(page, offset in page, offset in buffer, bytes)` for each piece of the extent.
+    fn pieces(extent: Extent, mut f: impl FnMut(u64, usize, usize, usize)) {
+        let (mut at, end) = (extent.start.0, extent.end().0);
+        let mut done = 0;
+        while at < end {
+            let page = at / PAGE_SECTORS;
+            let stop = end.min((page + 1) * PAGE_SECTORS);
+            let bytes = ((stop - at) * SECTOR_BYTES) as usize;
+            f(page, (at % PAGE_SECTORS * SECTOR_BYTES) as usize, done, bytes);
+            done += bytes;
+            at = stop;
+        }
+    }
+}
+
+impl Device for MemDevice {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        Self::pieces(extent, |page, from, to, n| match self.pages.get(&page) {
+            Some(p) => buf[to..to + n].copy_from_slice(&p[from..from + n]),
+            None => buf[to..to + n].fill(0),
+        });
+        Ok(())
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        Self::pieces(extent, |page, to, from, n| {
+            let p = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES as usize]));
+            p[to..to + n].copy_from_slice(&buf[from..from + n]);
+        });
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.check(extent, extent.bytes().0 as usize)?;
+        Self::pieces(extent, |page, from, _, n| {
+            if n == PAGE_BYTES as usize {
+                self.pages.remove(&page);
+            } else if let Some(p) = self.pages.get_mut(&page) {
+                p[from..from + n].fill(0);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl MemDevice {
+    /// The whole of one sector, for tests.
+    #[must_use]
+    pub fn sector(&self, lba: Lba) -> [u8; SECTOR_BYTES as usize] {
+        let mut out = [0; SECTOR_BYTES as usize];
+        if let Some(p) = self.pages.get(&(lba.0 / PAGE_SECTORS)) {
+            let from = (lba.0 % PAGE_SECTORS * SECTOR_BYTES) as usize;
+            out.copy_from_slice(&p[from..from + SECTOR_BYTES as usize]);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_sparse_device_is_a_flat_array(ops in prop::collection::vec((0u64..90, 0u64..30, 0u8..3, any::<u8>()), 1..60)) {
+            let mut dev = MemDevice::new(Sectors(100));
+            let mut flat = vec![0u8; 100 * 512];
+            for (start, len, kind, byte) in ops {
+                let e = Extent::new(start, len);
+                let range = (start * 512) as usize..((start + len) * 512) as usize;
+                if start + len > 100 {
+                    let refused = matches!(dev.write_zeroes(e), Err(DeviceError::OutOfRange { .. }));
+                    prop_assert!(refused);
+                    continue;
+                }
+                match kind {
+                    0 => {
+                        dev.write(e, &vec![byte; range.len()]).unwrap();
+                        flat[range].fill(byte);
+                    }
+                    1 => {
+                        dev.write_zeroes(e).unwrap();
+                        flat[range].fill(0);
+                    }
+                    _ => {
+                        let mut got = vec![0xAA; range.len()];
+                        dev.read(e, &mut got).unwrap();
+                        prop_assert_eq!(&got[..], &flat[range]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_buffer_of_the_wrong_length_is_refused() {
+        let mut dev = MemDevice::new(Sectors(8));
+        assert!(matches!(
+            dev.read(Extent::new(0, 2), &mut [0; 512]),
+            Err(DeviceError::BufferLength { expected: 1024, found: 512, .. })
+        ));
+    }
+}
