@@ -224,9 +224,6 @@ impl Engine {
             return;
         }
         self.stats.moved_bytes += placed.bytes().0;
-        if r.asked.is_some() {
-            return; // the plan that wanted this copy is gone
-        }
         for (run, tainted) in self.map.tainted.runs(placed) {
             if tainted {
                 self.stats.overtaken += run.len.0;

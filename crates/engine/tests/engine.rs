@@ -34,6 +34,7 @@ struct World {
     next: u64,
     completed: u64,
     fail_area_reads: bool,
+    fail_background: bool,
 }
 
 struct Client {
@@ -82,6 +83,7 @@ impl World {
             next: 0,
             completed: 0,
             fail_area_reads: false,
+            fail_background: false,
         }
     }
 
@@ -145,7 +147,9 @@ impl World {
         let which = which % self.waiting.len();
         let io = self.waiting.swap_remove(which);
         self.step += 1;
-        if self.fail_area_reads && io.target == Target::Area && io.op == Op::Read {
+        let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
+            || self.fail_background && io.class == Class::Background;
+        if failed {
             self.handle(Input::Done { io: io.id, result: Err(IoFailed) });
             return;
         }
@@ -266,7 +270,7 @@ enum Step {
     Issue(Op, u64, u64),
     Execute(usize),
     Install(Vec<(u64, u64, u64)>),
-    FailArea(bool),
+    Fail { area_reads: bool, background: bool },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -284,7 +288,7 @@ fn step() -> impl Strategy<Value = Step> {
         10 => (op(), 0..CAPACITY, 1u64..20).prop_map(|(op, at, len)| Step::Issue(op, at, len)),
         12 => any::<usize>().prop_map(Step::Execute),
         1 => prop::collection::vec((0..CAPACITY, 1u64..40, 0u64..3), 0..8).prop_map(Step::Install),
-        1 => any::<bool>().prop_map(Step::FailArea),
+        1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
     ]
 }
 
@@ -304,11 +308,15 @@ proptest! {
                 }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::FailArea(fail) => world.fail_area_reads = fail,
+                Step::Fail { area_reads, background } => {
+                    world.fail_area_reads = area_reads;
+                    world.fail_background = background;
+                }
             }
         }
         world.settle();
         world.fail_area_reads = false;
+        world.fail_background = false;
         world.read_all();
     }
 }
@@ -371,6 +379,31 @@ fn read_ahead_and_clusters_fill_the_same_ram() {
     world.issue(Op::Read, Extent::new(180, 4));
     assert!(world.waiting.is_empty(), "its neighbours in the layout came with it");
     assert_eq!(world.engine.stats().cache_hits, 3);
+}
+
+#[test]
+fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
+    // Neighbours in the area: 100..104 at 0 and 180..184 at 4.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(100, 4, 0), (180, 4, 0)])));
+    world.settle();
+    world.issue(Op::Read, Extent::new(100, 4));
+    assert_eq!(world.waiting[0].extent, Extent::new(0, 8));
+    world.issue(Op::Write, Extent::new(180, 4));
+    world.execute(1);
+    world.execute(0);
+    world.issue(Op::Read, Extent::new(180, 4));
+    assert_eq!(world.waiting.len(), 1, "the old bytes that the cluster brought are not in RAM");
+    world.settle();
+    // A new plan puts another extent's name on the place while a cluster read is on its way.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(100, 4, 0), (180, 4, 0)])));
+    world.settle();
+    world.issue(Op::Read, Extent::new(100, 4));
+    world.handle(Input::Install(plan_of(&[(220, 4, 4), (100, 4, 0)])));
+    world.execute(0);
+    world.settle();
+    world.read_all();
 }
 
 #[test]
