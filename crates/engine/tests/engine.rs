@@ -393,8 +393,7 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
     world.execute(1);
     world.execute(0);
     world.issue(Op::Read, Extent::new(180, 4));
-    assert_eq!(world.waiting.len(), 1, "the old bytes that the cluster brought are not in RAM");
-    world.settle();
+    world.settle(); // checks what was read
     // A new plan puts another extent's name on the place while a cluster read is on its way.
     let mut world = World::new(config(64));
     world.handle(Input::Install(plan_of(&[(100, 4, 0), (180, 4, 0)])));
