@@ -328,13 +328,13 @@ impl Engine {
             Target::Home => {
                 self.fill(read.io, index, Sectors(0), Some(read.mark));
             }
-            // Another plan's addresses: what was asked for is right, the rest has lost its names.
-            Target::Area if read.plan != self.plan => {}
+            // All of it was valid when the read began. What is valid still was not written since; and
+            // while this read was in flight no place it covers was given to another home.
             Target::Area => {
-                let mut valid = std::mem::take(&mut self.map);
-                for (home, place) in valid.placed_within(read.io) {
+                let map = std::mem::take(&mut self.map);
+                for (home, place) in map.placed_within(read.io) {
                     let placed = Extent { start: place, len: home.len };
-                    for (run, still) in valid.valid.runs(placed) {
+                    for (run, still) in map.valid.runs(placed) {
                         if still {
                             let part =
                                 Extent { start: home.start + (run.start - place), len: run.len };
@@ -342,7 +342,7 @@ impl Engine {
                         }
                     }
                 }
-                std::mem::swap(&mut self.map, &mut valid);
+                self.map = map;
             }
         }
     }
