@@ -241,7 +241,9 @@ impl Canvas {
 
     pub(crate) fn x_axis(&mut self, f: Frame, x: &Mapped, label: &str, grid: bool) {
         self.line("axis", (f.left, f.bottom), (f.right, f.bottom));
-        let _ = write!(self.out, "<g class=\"xticks\" data-y=\"{}\">", px(f.bottom));
+        let unit = esc(&x.unit);
+        let y = px(f.bottom);
+        let _ = write!(self.out, "<g class=\"xticks\" data-y=\"{y}\" data-unit=\"{unit}\">");
         let mut free = f64::NEG_INFINITY;
         for (value, text) in &x.ticks {
             let Some(at) = x.place(*value) else { continue };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
+use crate::number::MISSING;
 use crate::text::{csv_field, csv_number, esc, markdown, plain};
 
 const GAP: usize = 2;
@@ -63,11 +64,11 @@ impl Table {
         for r in 0..self.rows.len() {
             for (i, column) in columns.iter().enumerate() {
                 let cell = &column.cells[r];
-                let unit = if column.unit.is_empty() || cell.text.is_empty() {
-                    String::new()
-                } else {
-                    format!(" {}", column.unit)
-                };
+                if cell.text.is_empty() && cell.change.is_none() {
+                    continue;
+                }
+                let bare = column.unit.is_empty() || cell.text == MISSING;
+                let unit = if bare { String::new() } else { format!(" {}", column.unit) };
                 let change = cell.change.as_ref().map_or(String::new(), |(text, verdict)| {
                     format!(" {}", ink.verdict(*verdict, text))
                 });
