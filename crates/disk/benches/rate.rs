@@ -1,5 +1,7 @@
 //! Requests a second that the model computes on one core.
 
+#![allow(missing_docs, clippy::expect_used)] // criterion's macro; and a bench may panic
+
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

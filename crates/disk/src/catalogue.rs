@@ -5,7 +5,10 @@ use crate::parse::SpecError;
 use crate::spec::DiskSpec;
 
 /// Name and text of each entry.
-const ENTRIES: [(&str, &str); 1] = [("wd800jb", include_str!("../catalogue/wd800jb.toml"))];
+const ENTRIES: [(&str, &str); 2] = [
+    ("wd800jb", include_str!("../catalogue/wd800jb.toml")),
+    ("exos-x20", include_str!("../catalogue/exos-x20.toml")),
+];
 
 /// No such entry, or one that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

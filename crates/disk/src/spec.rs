@@ -37,10 +37,10 @@ pub struct MechanicsSpec {
     /// Time to change to another head of the same cylinder.
     pub head_switch_ms: f64,
     /// Added to every positioning of a write that moves the arm or changes the head; may be negative.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
     /// Whether a request is served from the first of its sectors that comes by, not from its first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub zero_latency: bool,
 }
 
@@ -132,7 +132,7 @@ pub struct GeometrySpec {
     /// Recording surfaces.
     pub heads: u32,
     /// How tracks follow each other.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub mapping: Mapping,
     /// Zones from the outermost on, in address order.
     #[serde(rename = "zone")]
@@ -154,16 +154,16 @@ pub struct ZoneSpec {
     /// Angle between the first sector of a cylinder's last track and that of the next cylinder, in sectors.
     pub cylinder_skew: f64,
     /// Angle of the zone's first sector, in sectors.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub offset: f64,
     /// Physical sectors at the zone's front that hold no data.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub unused_front: u32,
     /// Spare sectors in each region of [`Self::spare_rule`].
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spares: u64,
     /// What the spares belong to.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub spare_rule: SpareRule,
     /// Physical sectors (counted from the zone's start) that are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -228,6 +228,10 @@ pub struct RangeError {
     pub found: String,
     /// What would do.
     pub allowed: String,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn fault<T>(
@@ -406,6 +410,17 @@ fn validate_zone(
             return fault(field, slip, format!("rising, {low} to {}", physical - 1));
         }
     }
+    let regions = physical / region;
+    let (mut last_region, mut used) = (u64::MAX, 0);
+    for (i, slip) in z.slips.iter().enumerate() {
+        used = if slip / region == last_region { used + 1 } else { 1 };
+        last_region = slip / region;
+        if last_region >= regions || used > z.spares {
+            let field = format!("geometry.zone[{index}].slips[{i}]");
+            let allowed = format!("at most {} slips (its spares) in its region", z.spares);
+            return fault(field, slip, allowed);
+        }
+    }
     for (i, (bad, good)) in z.remaps.iter().enumerate() {
         let field = format!("geometry.zone[{index}].remaps[{i}]");
         let worst = (*bad).max(*good);
@@ -413,8 +428,7 @@ fn validate_zone(
             return fault(field, worst, format!("0 to {}", physical - 1));
         }
     }
-    let regions = physical / region;
-    let data = regions * (region - z.spares);
+    let data = physical - regions * z.spares;
     let lost = u64::from(z.unused_front);
     if lost >= data {
         return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
