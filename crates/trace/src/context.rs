@@ -18,6 +18,8 @@ const STREAMS_MAX: usize = 1 << 22;
 const DEVICES_MAX: usize = 1 << 16;
 /// Longest name kept, of a process or a device.
 const NAME_MAX: usize = 256;
+/// Longest command kept; Linux has 15 letters.
+const COMMAND_MAX: usize = 64;
 
 /// A stream of requests: a process, where the trace names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct Skipped {
     pub zero_length_first: Option<Example>,
     /// Requests seen as another event than the one asked for (blktrace family): Q, D and C.
     pub other_events: [u64; 3],
+    /// Events the recorder itself says it lost (tracefs).
+    pub lost_events: u64,
     /// Requests whose stream was dropped because the table of streams was full.
     pub streams_lost: u64,
 }
@@ -127,6 +131,8 @@ pub(crate) struct Context {
     pub(crate) days: bool,
     pub(crate) records: u64,
     base: Option<u64>,
+    /// Commands of processes that asked for nothing yet.
+    names: FxHashMap<u32, Box<[u8]>>,
     stream_of_pid: FxHashMap<u32, u32>,
     stream_of_name: FxHashMap<Box<[u8]>, u32>,
     device_of_number: FxHashMap<u64, u32>,
@@ -148,6 +154,7 @@ impl Context {
             days: false,
             records: 0,
             base: None,
+            names: FxHashMap::default(),
             stream_of_pid: FxHashMap::default(),
             stream_of_name: FxHashMap::default(),
             device_of_number: FxHashMap::default(),
@@ -160,6 +167,18 @@ impl Context {
 
     /// Checks a request and puts numbers for names. `None` where it is passed over.
     pub(crate) fn finish(&mut self, raw: &Raw<'_>, place: Place) -> Result<Option<Record>, Bad> {
+        let Some(admitted) = self.admit(raw, place)? else { return Ok(None) };
+        let device = self.device(raw.device)?;
+        let stream = self.stream(raw.process);
+        Ok(Some(self.record(raw, admitted, device, stream)))
+    }
+
+    /// Checks a request's address and time. `None` where it is passed over.
+    pub(crate) fn admit(
+        &mut self,
+        raw: &Raw<'_>,
+        place: Place,
+    ) -> Result<Option<(Extent, SimTime)>, Bad> {
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
         } else {
@@ -176,15 +195,25 @@ impl Context {
             Some(t) => SimTime(t.saturating_sub(*self.base.get_or_insert(t))),
             None => SimTime(0),
         };
-        let device = self.device(raw.device)?;
-        let stream = StreamId(self.stream(raw.process));
+        Ok(Some((extent, arrival)))
+    }
+
+    /// The record of an admitted request.
+    pub(crate) fn record(
+        &mut self,
+        raw: &Raw<'_>,
+        (extent, arrival): (Extent, SimTime),
+        device: u32,
+        stream: u32,
+    ) -> Record {
         self.records += 1;
-        Ok(Some(Record {
+        let stream = StreamId(stream);
+        Record {
             request: Request { arrival, op: raw.op, extent, flags: raw.flags, stream },
             device,
             day: raw.day,
             service: raw.service.map(Duration),
-        }))
+        }
     }
 
     /// Counts a malformed record where reading is lenient, and is an error where it is not.
@@ -227,13 +256,27 @@ impl Context {
         false
     }
 
-    /// Gives a process its command, learned apart from its requests.
+    /// Gives a process its command, learned apart from its requests and often before them.
     pub(crate) fn name_process(&mut self, pid: u32, name: &[u8]) {
-        if pid != 0
-            && let Some(&id) = self.stream_of_pid.get(&pid)
+        if pid == 0 {
+            return;
+        }
+        if let Some(&id) = self.stream_of_pid.get(&pid)
             && let Some(stream) = self.streams.get_mut(id as usize)
         {
             stream.name = text(name);
+        } else if self.names.len() < STREAMS_MAX || self.names.contains_key(&pid) {
+            self.names.insert(pid, name[..name.len().min(COMMAND_MAX)].into());
+        }
+    }
+
+    /// Gives a stream its command, where it has none yet.
+    pub(crate) fn name_stream(&mut self, stream: u32, name: &[u8]) {
+        if let Some(s) = self.streams.get_mut(stream as usize)
+            && s.name.is_empty()
+            && !name.is_empty()
+        {
+            s.name = text(name);
         }
     }
 
@@ -267,12 +310,16 @@ impl Context {
     }
 
     #[cold]
-    fn add_stream(&mut self, process: Process<'_>) -> Option<u32> {
+    pub(crate) fn add_stream(&mut self, process: Process<'_>) -> Option<u32> {
         if self.streams.len() > STREAMS_MAX {
             self.skipped.streams_lost += 1;
             return None;
         }
-        self.streams.push(Stream { pid: process.pid, name: text(process.name) });
+        let name = match self.names.remove(&process.pid) {
+            Some(name) if process.pid != 0 => text(&name),
+            _ => text(process.name),
+        };
+        self.streams.push(Stream { pid: process.pid, name });
         Some((self.streams.len() - 1) as u32)
     }
 
@@ -322,7 +369,7 @@ impl Context {
     }
 
     #[cold]
-    fn add_device(&mut self, name: String) -> Result<u32, Bad> {
+    pub(crate) fn add_device(&mut self, name: String) -> Result<u32, Bad> {
         if self.devices.len() >= DEVICES_MAX {
             return Err(Bad::new("at most 65,536 devices"));
         }
@@ -332,6 +379,6 @@ impl Context {
 }
 
 /// A name from outside as text, cut to a bounded length.
-fn text(name: &[u8]) -> String {
+pub(crate) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned()
 }

@@ -11,15 +11,8 @@ pub(crate) const SAMPLE: usize = 64 << 10;
 const LINES: usize = 200;
 
 /// Formats of lines, in order of preference where a line fits several.
-const LINE_FORMATS: [Format; 7] = [
-    Format::Blkparse,
-    Format::Tracefs,
-    Format::Fio,
-    Format::Msr,
-    Format::Spc,
-    Format::DiskSim,
-    Format::Lis,
-];
+const LINE_FORMATS: [Format; 6] =
+    [Format::Blkparse, Format::Tracefs, Format::Msr, Format::Spc, Format::DiskSim, Format::Lis];
 
 /// The format of what begins with `head`, which is the whole file where it is shorter than [`SAMPLE`].
 pub(crate) fn detect(head: &[u8]) -> Option<Format> {

@@ -134,20 +134,6 @@ impl Input {
         self.at += n as u64;
     }
 
-    /// Moves over `n` bytes, reading on as needed; says how many there were.
-    pub(crate) fn skip(&mut self, n: u64) -> io::Result<u64> {
-        let mut left = n;
-        while left > 0 {
-            let got = self.peek(left.min(WINDOW as u64) as usize)?.len();
-            if got == 0 {
-                break;
-            }
-            self.consume(got);
-            left -= got as u64;
-        }
-        Ok(n - left)
-    }
-
     /// The next line, without `\n` or `\r\n`.
     pub(crate) fn line(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut searched = 0;
@@ -191,6 +177,16 @@ impl Input {
         }
         self.line += 1;
         Ok(Line::TooLong)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let have = self.peek(buf.len())?;
+        let n = have.len();
+        buf[..n].copy_from_slice(have);
+        self.consume(n);
+        Ok(n)
     }
 }
 

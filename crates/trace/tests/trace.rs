@@ -21,7 +21,7 @@ fn shared(test: &str) -> Option<PathBuf> {
 }
 
 fn all(path: &str) -> (Format, Vec<Record>) {
-    let source = Source::new(path).unwrap();
+    let source = Source::new(path);
     let mut reader = source.open(&OpenOptions::default()).unwrap();
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(reader.skipped().malformed, 0);
@@ -74,4 +74,29 @@ fn a_server_s_csv() {
     assert_eq!(r.request.arrival, SimTime(215 * 100));
     assert_eq!((r.request.extent.start.0, r.request.extent.len.0), (11_855_351_808 / 512, 1));
     assert_eq!(r.service.unwrap().0, 261_700);
+}
+
+#[test]
+fn two_disks_of_256_byte_sectors() {
+    let Some(dir) = shared("two_disks_of_256_byte_sectors") else { return };
+    let source = Source::new(format!("{}/ajw.1week.srt.xz", dir.display()));
+    let mut reader = source.open(&OpenOptions::default()).unwrap();
+    let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
+    assert_eq!((reader.info().format, records.len()), (Format::Srt, 44_519));
+    let reads = records.iter().filter(|r| r.request.op == Op::Read).count();
+    assert_eq!(reads * 100 / records.len(), 28, "{reads} reads: 29% when rounded");
+    assert_eq!(reader.devices().len(), 2);
+    assert!(records.iter().all(|r| r.service.is_some()));
+}
+
+#[test]
+fn one_cpu_of_blktrace() {
+    let Some(dir) = shared("one_cpu_of_blktrace") else { return };
+    let (format, records) = all(&format!("{}/takeoverjp.blktrace.0", dir.display()));
+    assert_eq!((format, records.len()), (Format::Blktrace, 963));
+    // blkparse's own reading of the same file: seconds since the first record, which is no request.
+    let first = records[0].request;
+    assert_eq!((first.extent.start.0, first.extent.len.0), (2_348_060_440, 8));
+    assert_eq!(first.flags, seekless_block::Flags::AHEAD);
+    assert_eq!(records[1].request.arrival, SimTime(67_765 - 184));
 }
