@@ -23,7 +23,7 @@ use crate::{Scale, Table, Unit};
 const WIDE: f64 = 760.0;
 const NARROW: f64 = 352.0;
 /// A figure's data is embedded in a report up to this many bytes.
-const EMBED: usize = 96 << 10;
+const EMBED: usize = 64 << 10;
 
 /// What an axis measures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl Figure {
             );
         }
         let (csv, whole) = self.csv_within(EMBED);
-        let said = if whole { "CSV" } else { "CSV (thinned as drawn)" };
+        let said = if whole { "CSV" } else { "CSV, thinned" };
         let _ = write!(
             out,
             "<div class=\"tools\"><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">{said}</a></div>",

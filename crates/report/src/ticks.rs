@@ -38,7 +38,7 @@ pub(crate) fn log_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
     let (a, b) = ((lo.log10() - 1e-9).ceil() as i32, (hi.log10() + 1e-9).floor() as i32);
     let decades = (b - a + 1).max(0) as usize;
     let inside = |v: f64| v >= lo * (1.0 - 1e-9) && v <= hi * (1.0 + 1e-9);
-    if decades < 3 && want >= 3 {
+    if (decades < 3 && want >= 3) || decades * 3 <= want + 1 {
         return ((a - 1)..=b)
             .flat_map(|e| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(e)))
             .filter(|&v| inside(v))

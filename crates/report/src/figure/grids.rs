@@ -89,7 +89,7 @@ impl Histogram {
         svg.patterns();
         let names = self.series.iter().enumerate().map(|(i, s)| (i, Key::Patch, s.name.as_str()));
         let keys: Vec<_> = names.filter(|_| self.series.len() > 1).collect();
-        let top = svg.legend(0.0, &keys) + 26.0;
+        let top = svg.legend(0.0, &keys) + 32.0;
         let high = if svg.width < 500.0 { 190.0 } else { 240.0 };
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));
@@ -186,7 +186,7 @@ impl HeatMap {
         };
         let (least, most) =
             (least.min(0.0), if most > least.min(0.0) { most } else { least + 1.0 });
-        let top = self.scale(svg, least, most) + 26.0;
+        let top = self.scale(svg, least, most) + 36.0;
         let high = if svg.width < 500.0 { 200.0 } else { 260.0 };
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));

@@ -99,12 +99,13 @@
     const view = { from: 0, to: 1 };
 
     const nearest = (panel, p) => {
-      let best = null, least = 24 * 24;
+      let best = null, least = Infinity;
       for (const path of all('.series:not(.off)', panel)) {
-        if (path.closest('.off')) continue;
+        if (path.closest('.off') || path.closest(svg.classList.contains('zoomed') ? '.coarse' : '.fine')) continue;
+        const reach = path.classList.contains('ln') ? 60 : 20;
         for (const q of path.now || points(path)) {
           const d = (q[0] - p.x) ** 2 + (q[1] - p.y) ** 2;
-          if (d < least) [least, best] = [d, [q, path]];
+          if (d < least && d < reach * reach) [least, best] = [d, [q, path]];
         }
       }
       return best;
@@ -193,7 +194,7 @@
           text.setAttribute('x', x);
           text.setAttribute('y', y + 17);
           text.setAttribute('text-anchor', 'middle');
-          text.textContent = (i * step).toLocaleString('en', { minimumFractionDigits: places, maximumFractionDigits: places });
+          text.textContent = (i * step || 0).toLocaleString('en', { minimumFractionDigits: places, maximumFractionDigits: places });
           group.append(line, text);
         }
       }
@@ -203,6 +204,7 @@
       view.from = Math.min(1 - span, Math.max(0, from));
       view.to = view.from + span;
       hide();
+      svg.classList.toggle('zoomed', !!svg.querySelector('.fine') && span < 0.999);
       draw();
     };
     svg.zoomBy = (factor, shift) => {
