@@ -77,7 +77,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let source = Source::new(&args.trace)?;
+    let source = Source::new(&args.trace);
     let spec = crate::disks::named(&args.disk)?;
     let replay =
         if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
