@@ -60,8 +60,9 @@ pub(crate) struct Args {
     /// Size of the optimized area, which lies right behind the trace's addresses
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
-    /// An extent is copied only if it followed, or was followed by, what is copied this often
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
+    /// counts half; 0 = ever, and not yet forgotten
+    #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]

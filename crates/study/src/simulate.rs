@@ -270,20 +270,25 @@ fn explain(error: ScanError, path: &str) -> StudyError {
     }
 }
 
-/// Calls `each(trains, request)` for every wanted request of the trace, in order.
+/// Nanoseconds of a day.
+const DAY: u64 = 86_400_000_000_000;
+
+/// Calls `each(trains, day, request)` for every wanted request of the trace, in order. Days are the
+/// trace's, or 24 hours of its time.
 fn for_each(
     source: &Source,
     options: &Options,
     scan: &Scan,
     boundary: Boundary,
     mut tick: impl FnMut(&Reader),
-    mut each: impl FnMut(bool, &Request) -> Result<(), StudyError>,
+    mut each: impl FnMut(bool, u64, &Request) -> Result<(), StudyError>,
 ) -> Result<(), StudyError> {
     let mut reader = source.open(&options.open)?;
     let mut index = 0;
     while let Some(record) = reader.next_record()? {
         let Some(request) = scan.place(&record) else { continue };
-        each(boundary.trains(index, &record), &request)?;
+        let day = record.day.map_or(request.arrival.0 / DAY, u64::from);
+        each(boundary.trains(index, &record), day, &request)?;
         index += 1;
         if index.is_multiple_of(65_536) {
             tick(&reader);
@@ -307,14 +312,20 @@ fn learn(
         return Ok(Default::default());
     }
     let (mut before, mut measured) = (AccessGraph::new(EDGES), AccessGraph::new(EDGES));
+    let mut today = 0;
     for_each(
         source,
         options,
         scan,
         boundary,
         |r| progress(Stage::Learn, r.progress()),
-        |trains, request| {
+        |trains, day, request| {
             if trains && borg {
+                // Days without requests age too, but nothing is left after a few.
+                for _ in today..day.min(today + 8) {
+                    before.age();
+                }
+                today = today.max(day);
                 before.observe(request);
             } else if !trains && oracle {
                 measured.observe(request);
@@ -343,7 +354,7 @@ fn run(
         scan,
         boundary,
         |r| progress(Stage::Run(policy), r.progress()),
-        |trains, request| {
+        |trains, _, request| {
             if trains { Ok(()) } else { simulation.offer(request).map_err(failed) }
         },
     )?;
