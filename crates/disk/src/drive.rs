@@ -5,10 +5,10 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Lba, Op, SimTime};
+use seekless_block::{Extent, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError, Target};
-use crate::scheduler::{Scheduler, Waiting};
+use crate::scheduler::{Memory, Scheduler, Waiting};
 
 /// What a drive is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,7 @@ pub struct Drive {
     running: Option<Completion>,
     done: VecDeque<Completion>,
     order: u64,
-    /// Start of the last command served.
-    last: Lba,
+    memory: Memory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +88,7 @@ impl Drive {
             running: None,
             done: VecDeque::new(),
             order: 0,
-            last: Lba(0),
+            memory: Memory::NEW,
         }
     }
 
@@ -136,7 +135,7 @@ impl Drive {
         let queue = if command.background { &mut self.background } else { &mut self.foreground };
         match self.scheduler {
             Scheduler::Fcfs => queue.fifo.push_back(entry),
-            Scheduler::CLook | Scheduler::Sptf => queue.bag.push(entry),
+            _ => queue.bag.push(entry),
         }
         if self.running.is_none() {
             self.start(now);
@@ -170,12 +169,12 @@ impl Drive {
     fn start(&mut self, at: SimTime) {
         let queue =
             if self.foreground.len() > 0 { &mut self.foreground } else { &mut self.background };
-        let waiting = |e: &Entry| Waiting { order: e.order, target: e.target };
+        let waiting =
+            |e: &Entry| Waiting { order: e.order, submitted: e.submitted, target: e.target };
         let chosen = match self.scheduler {
             Scheduler::Fcfs => queue.fifo.pop_front(),
-            Scheduler::CLook | Scheduler::Sptf => self
-                .scheduler
-                .choose(&queue.bag, waiting, &self.disk, at, self.last)
+            scheduler => scheduler
+                .choose(&queue.bag, waiting, &self.disk, at, self.memory)
                 .map(|i| queue.bag.swap_remove(i)),
         };
         let Some(entry) = chosen else { return };
@@ -183,7 +182,11 @@ impl Drive {
         let from = self.disk.next_sequential();
         // The extent was checked when the command came in.
         let Ok(access) = self.disk.access(at, op, extent) else { return };
-        self.last = extent.start;
+        if extent.start != self.memory.start {
+            self.memory.upward = extent.start > self.memory.start;
+        }
+        self.memory.start = extent.start;
+        self.memory.end = extent.end();
         self.running = Some(Completion {
             tag,
             submitted: entry.submitted,

@@ -63,8 +63,36 @@ struct Zone {
     region: u64,
     region_data: u64,
     regions: u64,
-    slips: Vec<u64>,
+    slips: Vec<Slip>,
     remaps: Vec<(u64, u64)>,
+}
+
+/// Physical sectors that are skipped.
+#[derive(Clone, Copy, Debug)]
+struct Slip {
+    first: u64,
+    count: u64,
+    /// Sectors skipped in the zone before these.
+    before: u64,
+}
+
+/// The skipped sectors of a zone as runs that do not cross a region's end.
+fn slips(z: &ZoneSpec, region: u64) -> Vec<Slip> {
+    let spt = u64::from(z.sectors_per_track);
+    let singles = z.slips.iter().map(|&s| (s, 1));
+    let tracks = z.slipped_tracks.iter().map(|&t| (t * spt, spt));
+    let mut out: Vec<Slip> = Vec::new();
+    let mut before = 0;
+    for (first, count) in singles.chain(tracks) {
+        match out.last_mut() {
+            Some(s) if s.first + s.count == first && s.first / region == first / region => {
+                s.count += count;
+            }
+            _ => out.push(Slip { first, count, before }),
+        }
+        before += count;
+    }
+    out
 }
 
 impl Zone {
@@ -96,7 +124,7 @@ impl Zone {
             region,
             region_data: region - z.spares,
             regions,
-            slips: z.slips.clone(),
+            slips: slips(z, region),
             remaps: z.remaps.clone(),
         }
     }
@@ -123,24 +151,29 @@ impl Zone {
         if self.slips.is_empty() {
             return plain;
         }
-        let from = self.slips.partition_point(|&s| s < base);
+        let from = self.slips.partition_point(|s| s.first < base);
         let slips = &self.slips[from..];
-        // Slip i of the region is passed when slip[i] - i <= plain: rising, so a binary search finds it.
-        let (mut low, mut high) = (0, slips.len());
-        while low < high {
-            let mid = usize::midpoint(low, high);
-            if slips[mid] <= plain + mid as u64 { low = mid + 1 } else { high = mid }
-        }
-        plain + low as u64
+        let Some(origin) = slips.first().map(|s| s.before) else { return plain };
+        // A run is passed when it begins at or before the sector moved on by the runs before it: that
+        // holds for a prefix of them, so a binary search finds how many.
+        let passed = slips.partition_point(|s| s.first <= plain + (s.before - origin));
+        plain + passed.checked_sub(1).map_or(0, |i| slips[i].before + slips[i].count - origin)
+    }
+
+    /// Sectors skipped before physical sector `p`.
+    fn slipped_before(&self, p: u64) -> u64 {
+        let n = self.slips.partition_point(|s| s.first < p);
+        n.checked_sub(1).map_or(0, |i| {
+            let s = self.slips[i];
+            s.before + s.count.min(p - s.first)
+        })
     }
 
     /// Data sectors of the zone before physical sector `p`.
     fn data_before(&self, p: u64) -> u64 {
         let r = (p / self.region).min(self.regions);
         let base = r * self.region;
-        let below =
-            self.slips.partition_point(|&s| s < p) - self.slips.partition_point(|&s| s < base);
-        let inside = p - base - below as u64;
+        let inside = p - base - (self.slipped_before(p) - self.slipped_before(base));
         let inside = if r < self.regions { inside.min(self.region_data) } else { inside };
         (r * self.region_data + inside).saturating_sub(self.unused_front)
     }

@@ -7,19 +7,23 @@
 
 pub mod catalogue;
 mod disk;
+mod disksim;
 mod drive;
 mod energy;
 mod geometry;
+mod import;
 mod parse;
 mod scheduler;
 mod seek;
 mod spec;
 mod turn;
+pub mod validate;
 
 pub use disk::{Access, Disk, DiskError, Target};
 pub use drive::{Command, Completion, Drive};
 pub use energy::{EnergyByState, PowerStates};
 pub use geometry::{Geometry, Place};
+pub use import::{ImportError, import_disksim};
 pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;

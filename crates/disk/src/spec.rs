@@ -168,6 +168,9 @@ pub struct ZoneSpec {
     /// Physical sectors (counted from the zone's start) that are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slips: Vec<u64>,
+    /// Physical tracks (counted from the zone's start) that are skipped whole; not together with `slips`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slipped_tracks: Vec<u64>,
     /// Pairs of physical sectors (counted from the zone's start): a bad one and the one used instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<(u64, u64)>,
@@ -365,6 +368,29 @@ impl DiskSpec {
     }
 }
 
+fn validate_slipped_tracks(
+    field: &str,
+    z: &ZoneSpec,
+    tracks: u64,
+    whole_zone: bool,
+) -> Result<(), RangeError> {
+    if !whole_zone || !z.slips.is_empty() {
+        return fault(field, "given", "only with spares per zone and without slips");
+    }
+    for (i, track) in z.slipped_tracks.iter().enumerate() {
+        let low = if i == 0 { 0 } else { z.slipped_tracks[i - 1] + 1 };
+        if !(low..tracks).contains(track) {
+            let allowed = format!("rising, {low} to {}", tracks - 1);
+            return fault(format!("{field}[{i}]"), track, allowed);
+        }
+    }
+    let slipped = z.slipped_tracks.len() as u64 * u64::from(z.sectors_per_track);
+    if slipped > z.spares {
+        return fault(field, slipped, format!("at most {} sectors (its spares)", z.spares));
+    }
+    Ok(())
+}
+
 /// Sectors of data in a zone, or what is wrong with it.
 fn validate_zone(
     index: usize,
@@ -411,6 +437,9 @@ fn validate_zone(
         }
     }
     let regions = physical / region;
+    if !z.slipped_tracks.is_empty() {
+        validate_slipped_tracks(&path("slipped_tracks"), z, physical / spt, region == physical)?;
+    }
     let (mut last_region, mut used) = (u64::MAX, 0);
     for (i, slip) in z.slips.iter().enumerate() {
         used = if slip / region == last_region { used + 1 } else { 1 };

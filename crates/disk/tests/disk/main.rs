@@ -3,5 +3,6 @@
 
 mod model;
 mod queue;
+mod reference;
 mod text;
 mod toy;

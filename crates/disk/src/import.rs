@@ -1,0 +1,440 @@
+//! DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) to a [`DiskSpec`].
+//!
+//! Gets texts, never files: the caller says how a named file is read. What the parameters mean is put
+//! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
+
+use crate::disksim::{Block, SyntaxError, Value, parse};
+use crate::spec::{
+    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
+    SourceKind, SpareRule, ZoneSpec,
+};
+
+/// A description that cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// Not DiskSim's syntax, or a value that makes no sense.
+    #[error("{file}:{line}: {what}")]
+    Text {
+        /// File.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, what was expected.
+        what: String,
+    },
+    /// A file named by another could not be read.
+    #[error("{file}:{line}: names '{wanted}', which cannot be read: {why}")]
+    Missing {
+        /// The naming file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The named file.
+        wanted: String,
+        /// Why not.
+        why: String,
+    },
+    /// The description is complete but a value is out of range.
+    #[error("{file}: {fault}")]
+    Range {
+        /// File.
+        file: String,
+        /// Which value.
+        fault: RangeError,
+    },
+}
+
+type Open<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
+
+/// A block and the file it stands in.
+struct Page<'a> {
+    file: &'a str,
+    block: &'a Block,
+}
+
+impl Page<'_> {
+    fn error(&self, line: usize, what: impl Into<String>) -> ImportError {
+        ImportError::Text { file: self.file.to_owned(), line, what: what.into() }
+    }
+
+    /// A number, or `None` where the parameter is absent.
+    fn number(&self, key: &str) -> Result<Option<f64>, ImportError> {
+        match self.block.get(key) {
+            None => Ok(None),
+            Some((Value::Words(w), line)) => w
+                .parse::<f64>()
+                .ok()
+                .filter(|v| v.is_finite())
+                .map(Some)
+                .ok_or_else(|| self.error(line, format!("{key}: '{w}' is no number"))),
+            Some((_, line)) => Err(self.error(line, format!("{key}: expected a number"))),
+        }
+    }
+
+    fn need(&self, key: &str) -> Result<f64, ImportError> {
+        self.number(key)?
+            .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
+    }
+
+    /// A whole number that fits the type asked for.
+    fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
+        let Some(v) = self.number(key)? else { return Ok(None) };
+        let line = self.block.get(key).map_or(1, |e| e.1);
+        let fits = (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64);
+        fits.and_then(|v| T::try_from(v).ok())
+            .map(Some)
+            .ok_or_else(|| self.error(line, format!("{key}: {v} is no count")))
+    }
+
+    fn need_whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ImportError> {
+        self.whole(key)?
+            .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
+    }
+
+    fn words(&self, key: &str) -> Option<(&str, usize)> {
+        match self.block.get(key) {
+            Some((Value::Words(w), line)) => Some((w, line)),
+            _ => None,
+        }
+    }
+
+    fn numbers(&self, key: &str) -> Result<Vec<f64>, ImportError> {
+        let Some((value, line)) = self.block.get(key) else { return Ok(Vec::new()) };
+        let Value::List(items) = value else {
+            return Err(self.error(line, format!("{key}: expected a list")));
+        };
+        items
+            .iter()
+            .map(|item| match item {
+                Value::Words(w) => w.parse().ok().filter(|v: &f64| v.is_finite()),
+                _ => None,
+            })
+            .collect::<Option<Vec<f64>>>()
+            .ok_or_else(|| self.error(line, format!("{key}: expected a list of numbers")))
+    }
+
+    fn counts(&self, key: &str) -> Result<Vec<u64>, ImportError> {
+        let line = self.block.get(key).map_or(1, |e| e.1);
+        self.numbers(key)?
+            .into_iter()
+            .map(|v| (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64))
+            .collect::<Option<Vec<u64>>>()
+            .ok_or_else(|| self.error(line, format!("{key}: expected a list of counts")))
+    }
+}
+
+/// The last part of a path.
+fn base(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+fn blocks(file: &str, text: &str) -> Result<Vec<Value>, ImportError> {
+    parse(text).map_err(|SyntaxError { line, what }| ImportError::Text {
+        file: file.to_owned(),
+        line,
+        what,
+    })
+}
+
+/// The parameter `key` as a block, read from another file where it says `source FILE`.
+fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), ImportError> {
+    match page.block.get(key) {
+        Some((Value::Block(b), _)) => Ok((page.file.to_owned(), b.clone())),
+        Some((Value::Words(w), line)) => {
+            let Some(wanted) = w.strip_prefix("source ") else {
+                return Err(page.error(line, format!("{key}: expected a block or 'source FILE'")));
+            };
+            let text = open(wanted).map_err(|why| ImportError::Missing {
+                file: page.file.to_owned(),
+                line,
+                wanted: wanted.to_owned(),
+                why,
+            })?;
+            let first = blocks(wanted, &text)?.into_iter().find_map(|v| match v {
+                Value::Block(b) => Some(b),
+                _ => None,
+            });
+            let block = first.ok_or_else(|| ImportError::Text {
+                file: wanted.to_owned(),
+                line: 1,
+                what: "holds no block".to_owned(),
+            })?;
+            Ok((wanted.to_owned(), block))
+        }
+        Some((Value::List(_), line)) => Err(page.error(line, format!("{key}: expected a block"))),
+        None => Err(page.error(page.block.line, format!("no '{key}' in this block"))),
+    }
+}
+
+/// Reads the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`) or `dm_disk` (`.model`). `open`
+/// returns the text of a file by the name it is called by, or why it cannot.
+///
+/// # Errors
+/// Where a text is not DiskSim's, a needed parameter is missing, or a value is out of range.
+pub fn import_disksim(
+    file: &str,
+    text: &str,
+    open: &mut dyn FnMut(&str) -> Result<String, String>,
+) -> Result<DiskSpec, ImportError> {
+    let all = blocks(file, text)?;
+    let found = all.iter().find_map(|v| match v {
+        Value::Block(b) if b.kind == "disksim_disk" || b.kind == "dm_disk" => Some(b),
+        _ => None,
+    });
+    let block = found.ok_or_else(|| ImportError::Text {
+        file: file.to_owned(),
+        line: 1,
+        what: "no 'disksim_disk' or 'dm_disk' block".to_owned(),
+    })?;
+    let top = Page { file, block };
+    let (model_file, model_block, controller) = if block.kind == "disksim_disk" {
+        let (f, b) = child(&top, "Model", open)?;
+        (f, b, Some(&top))
+    } else {
+        (file.to_owned(), block.clone(), None)
+    };
+    let model = Page { file: &model_file, block: &model_block };
+    let heads = model.need_whole("Number of data surfaces")?;
+    let (f, b) = child(&model, "Mechanical Model", open)?;
+    let mech = Page { file: &f, block: &b };
+    let seek = seek(&mech, model.need_whole("Number of cylinders")?, open)?;
+    let mechanics = MechanicsSpec {
+        rpm: mech.need("Rotation speed (in rpms)")?,
+        head_switch_ms: mech.need("Head switch time")?,
+        write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
+        zero_latency: false,
+    };
+    let (f, b) = child(&model, "Layout Model", open)?;
+    let layout = Page { file: &f, block: &b };
+    let (geometry, data) = match layout.block.kind.as_str() {
+        "dm_layout_g1" => zones(&layout, heads)?,
+        other => {
+            let what = format!("layout '{other}' is not known; dm_layout_g1 is");
+            return Err(layout.error(layout.block.line, what));
+        }
+    };
+    let _ = controller;
+    let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
+    let spec = DiskSpec {
+        name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
+        title: block.name.clone(),
+        capacity_sectors: data,
+        mechanics,
+        seek,
+        geometry,
+        power: PowerSpec {
+            seek_w: 0.0,
+            rotation_transfer_w: 0.0,
+            idle_w: 0.0,
+            standby_w: None,
+            spin_up_w: None,
+            spin_up_s: None,
+        },
+        sources: sources(file),
+    };
+    spec.validate().map_err(|fault| ImportError::Range { file: model_file, fault })?;
+    Ok(spec)
+}
+
+fn sources(file: &str) -> Vec<Source> {
+    let fields = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
+    vec![
+        Source {
+            fields: fields(&["mechanics", "seek", "geometry", "capacity_sectors"]),
+            kind: SourceKind::Measured,
+            from: format!("imported from DiskSim's {}", base(file)),
+        },
+        Source {
+            fields: fields(&["power"]),
+            kind: SourceKind::Derived,
+            from: "DiskSim's files carry no power; zero stands for not known".to_owned(),
+        },
+    ]
+}
+
+/// The seek curve.
+fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, ImportError> {
+    let (kind, line) = mech
+        .words("Seek type")
+        .ok_or_else(|| mech.error(mech.block.line, "no 'Seek type' in this block"))?;
+    let single = || mech.need("Single cylinder seek time");
+    Ok(match kind {
+        "extracted" => {
+            let (name, line) = mech
+                .words("Full seek curve")
+                .ok_or_else(|| mech.error(mech.block.line, "no 'Full seek curve' file named"))?;
+            let name = name.strip_prefix("source ").unwrap_or(name);
+            let text = open(name).map_err(|why| ImportError::Missing {
+                file: mech.file.to_owned(),
+                line,
+                wanted: name.to_owned(),
+                why,
+            })?;
+            SeekSpec::Table { points: seek_table(name, &text)? }
+        }
+        "linear" => {
+            let full = mech.need("Full strobe seek time")?;
+            SeekSpec::Table { points: vec![(1, single()?), ((cylinders.max(3)) - 1, full)] }
+        }
+        "constant" => SeekSpec::Table { points: vec![(1, single()?), (2, single()?)] },
+        "curve" => SeekSpec::ThreePoint {
+            single_ms: single()?,
+            average_ms: mech.need("Average seek time")?,
+            full_ms: mech.need("Full strobe seek time")?,
+        },
+        "hpl" | "hplplus10" => {
+            let v = mech.numbers("HPL seek equation values")?;
+            let [threshold, a, b, c, d, one] = v[..] else {
+                return Err(mech.error(line, "HPL seek equation values: expected 6 numbers"));
+            };
+            let mut first_ms = Vec::new();
+            if kind == "hplplus10" {
+                first_ms = mech.numbers("First ten seek times")?;
+            } else if one >= 0.0 {
+                first_ms.push(one);
+            }
+            SeekSpec::RootLinear {
+                first_ms,
+                threshold: threshold.clamp(0.0, f64::from(u32::MAX)) as u32,
+                short_constant_ms: a,
+                short_root_ms: b,
+                long_constant_ms: c,
+                long_linear_ms: d,
+            }
+        }
+        other => {
+            let known = "extracted, hplplus10, hpl, curve, linear, constant";
+            return Err(mech.error(line, format!("Seek type '{other}' is none of {known}")));
+        }
+    })
+}
+
+/// A `.seek` file: a line that says how many, then `distance, milliseconds` a line.
+fn seek_table(file: &str, text: &str) -> Result<Vec<(u32, f64)>, ImportError> {
+    let mut points = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() || line.contains(':') {
+            continue;
+        }
+        let mut parts = line.split([',', ' ', '\t']).filter(|p| !p.is_empty());
+        let point = (|| {
+            let d: u32 = parts.next()?.parse().ok()?;
+            let ms: f64 = parts.next()?.parse().ok()?;
+            Some((d, ms))
+        })();
+        match point {
+            Some((0, _)) => {}
+            Some(p) => points.push(p),
+            None => {
+                return Err(ImportError::Text {
+                    file: file.to_owned(),
+                    line: i + 1,
+                    what: format!("'{line}' is not 'distance, milliseconds'"),
+                });
+            }
+        }
+    }
+    Ok(points)
+}
+
+/// A G1 layout: its zones, and the sectors of data they hold.
+fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64), ImportError> {
+    let mapping = match layout.whole("LBN-to-PBN mapping scheme")?.unwrap_or(0u32) {
+        0 => Mapping::Ascending,
+        1 => Mapping::ZoneSerpentine,
+        2 => Mapping::DiskSerpentine,
+        n => {
+            let line = layout.block.get("LBN-to-PBN mapping scheme").map_or(1, |e| e.1);
+            return Err(layout.error(line, format!("mapping scheme {n} is none of 0, 1, 2")));
+        }
+    };
+    let scheme: u32 = layout.whole("Sparing scheme used")?.unwrap_or(0);
+    let range: u32 = layout.whole("Rangesize for sparing")?.unwrap_or(1).max(1);
+    let revolutions = layout.words("Skew units").is_some_and(|u| u.0 == "revolutions");
+    let Some((Value::List(items), line)) = layout.block.get("Zones") else {
+        return Err(layout.error(layout.block.line, "no list 'Zones' in this block"));
+    };
+    let mut zones = Vec::new();
+    let mut data = 0u64;
+    for item in items {
+        let Value::Block(block) = item else {
+            return Err(layout.error(line, "Zones: expected blocks"));
+        };
+        let page = Page { file: layout.file, block };
+        let z = zone(&page, heads, scheme, range, revolutions)?;
+        let physical = u64::from(z.cylinders) * u64::from(heads) * u64::from(z.sectors_per_track);
+        let region_cylinders = match z.spare_rule {
+            SpareRule::Zone => z.cylinders,
+            SpareRule::Track | SpareRule::Cylinders(0) => 1,
+            SpareRule::Cylinders(n) => n,
+        };
+        let per = if z.spare_rule == SpareRule::Track { u64::from(heads) } else { 1 };
+        let lost = u64::from(z.cylinders / region_cylinders.max(1)) * per * z.spares
+            + u64::from(z.unused_front);
+        data += physical.saturating_sub(lost);
+        zones.push(z);
+    }
+    Ok((GeometrySpec { heads, mapping, zones }, data))
+}
+
+fn zone(
+    page: &Page<'_>,
+    heads: u32,
+    scheme: u32,
+    range: u32,
+    revolutions: bool,
+) -> Result<ZoneSpec, ImportError> {
+    let first: u32 = page.need_whole("First cylinder number")?;
+    let last: u32 = page.need_whole("Last cylinder number")?;
+    let spt: u32 = page.need_whole("Blocks per track")?;
+    if last < first || spt == 0 {
+        let what = "a zone needs last cylinder >= first cylinder and a block per track";
+        return Err(page.error(page.block.line, what));
+    }
+    // In sectors only the whole part counts.
+    let angle = |key: &str| -> Result<f64, ImportError> {
+        let v = page.number(key)?.unwrap_or(0.0);
+        Ok(if revolutions { v.fract() * f64::from(spt) } else { v.trunc() % f64::from(spt) })
+    };
+    let count: u64 = page.whole("Number of spares")?.unwrap_or(0);
+    let mut slips = page.counts("slips")?;
+    slips.sort_unstable();
+    slips.dedup();
+    let number = slips.len() as u64;
+    let cylinders = last - first + 1;
+    let track = u64::from(spt);
+    let (spare_rule, spares) = match scheme {
+        0 => (SpareRule::Zone, 0),
+        1 => (SpareRule::Zone, count.saturating_mul(track)),
+        2 | 4 | 5 | 6 => (SpareRule::Cylinders(1), count),
+        3 => (SpareRule::Track, count),
+        7 => (SpareRule::Zone, number),
+        8 => (SpareRule::Cylinders(range.min(cylinders)), count),
+        9 => (SpareRule::Zone, count),
+        10 => (SpareRule::Zone, count.saturating_add(number)),
+        n => return Err(page.error(page.block.line, format!("sparing scheme {n} is not known"))),
+    };
+    // Spare tracks: slips are numbers of tracks.
+    let slipped_tracks = if scheme == 1 { std::mem::take(&mut slips) } else { Vec::new() };
+    let defects = page.counts("defects")?;
+    if defects.len() % 2 != 0 {
+        let line = page.block.get("defects").map_or(1, |e| e.1);
+        return Err(page.error(line, "defects: expected pairs of sectors"));
+    }
+    let _ = heads;
+    Ok(ZoneSpec {
+        first_cylinder: first,
+        cylinders,
+        sectors_per_track: spt,
+        track_skew: angle("Skew for track switch")?,
+        cylinder_skew: angle("Skew for cylinder switch")?,
+        offset: angle("Offset of first block")?,
+        unused_front: page.whole("Empty space at zone front")?.unwrap_or(0),
+        spares,
+        spare_rule,
+        slips,
+        slipped_tracks,
+        remaps: defects.chunks_exact(2).map(|p| (p[0], p[1])).collect(),
+    })
+}
