@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
 use seekless_disk::Scheduler;
 use seekless_sim::Replay;
-use seekless_study::{Options, Outcome, Policy, Stage};
+use seekless_study::{AreaAt, Options, Outcome, Policy, Stage};
 use seekless_trace::{Progress, Source};
 
 use crate::output;
@@ -57,9 +58,13 @@ pub(crate) struct Args {
     /// Share to learn from: of the days, where the trace counts days, else of the requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
-    /// Size of the optimized area, which lies right behind the trace's addresses
+    /// Size of the optimized area
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
+    /// Where the optimized area lies: amid the trace's addresses, at the median of what is learned from,
+    /// or behind them all
+    #[arg(long, value_enum, default_value = "median")]
+    optimized_at: Place,
     /// An extent is copied only if it was read before or after what is copied this often; a day-old access
     /// counts half; 0 = ever, and not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -75,6 +80,12 @@ pub(crate) struct Args {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Place {
+    Median,
+    End,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -94,6 +105,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         replay,
         train: args.train,
         optimized: args.optimized,
+        area_at: match args.optimized_at {
+            Place::Median => AreaAt::Median,
+            Place::End => AreaAt::End,
+        },
         min_weight: args.min_weight,
     };
     let bar = output::bar();

@@ -22,7 +22,6 @@ pub(crate) fn table(outcome: &Outcome) -> Table {
         Column::number("energy", Unit::Joules).better(Better::Lower),
         seconds("response, mean"),
         seconds("p99"),
-        Column::number("disk I/Os", Unit::Count),
         Column::number("in RAM", Unit::Share),
         Column::number("from copies", Unit::Share),
     ];
@@ -41,7 +40,6 @@ pub(crate) fn table(outcome: &Outcome) -> Table {
             Cell::from(r.energy_j.total),
             Cell::from(r.response_ms.mean / 1e3),
             Cell::from(r.response_ms.p99 / 1e3),
-            Cell::from(r.device_ios),
             Cell::from(r.cache_hits as f64 / requests),
             Cell::from(r.copy_hits as f64 / requests),
         ]);
@@ -204,28 +202,30 @@ fn cdf(m: &Measured) -> Vec<(f64, f64)> {
 }
 
 fn head(outcome: &Outcome, spec: &DiskSpec) -> HeadPath {
-    let area = Extent::new(outcome.optimized_start_sector, outcome.optimized_bytes / 512);
-    let runs = outcome.runs.iter().zip(&outcome.measured).map(|(r, m)| HeadRun {
-        name: r.policy.clone(),
-        moves: m
-            .path
+    let area =
+        |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
+    let moves = |m: &Measured| -> Vec<HeadMove> {
+        let kind = |k| match k {
+            Kind::Read => HeadKind::Read,
+            Kind::Write => HeadKind::Write,
+            Kind::Background => HeadKind::Background,
+        };
+        m.path
             .points()
             .iter()
-            .map(|p| HeadMove {
-                at: p.at,
-                lba: p.lba,
-                kind: match p.kind {
-                    Kind::Read => HeadKind::Read,
-                    Kind::Write => HeadKind::Write,
-                    Kind::Background => HeadKind::Background,
-                },
-            })
-            .collect(),
-        area: (!area.is_empty()).then_some(area),
-    });
+            .map(|p| HeadMove { at: p.at, lba: p.lba, kind: kind(p.kind) })
+            .collect()
+    };
+    let runs: Vec<HeadRun> = outcome
+        .runs
+        .iter()
+        .zip(&outcome.measured)
+        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: moves(m), area: area(r) })
+        .collect();
     // The part of the disk that is used: the rest would only squeeze the picture.
-    let used = Sectors(area.end().0.min(spec.capacity_sectors));
-    HeadPath { capacity: used, runs: runs.collect() }
+    let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
+    let used = Sectors(highest.next_multiple_of(2048).min(spec.capacity_sectors));
+    HeadPath { capacity: used, runs }
 }
 
 fn provenance(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Provenance {

@@ -28,6 +28,8 @@ pub struct Command {
 pub struct Completion {
     /// The caller's name for it.
     pub tag: u64,
+    /// Which sectors.
+    pub extent: Extent,
     /// When it came.
     pub submitted: SimTime,
     /// When the drive turned to it.
@@ -121,6 +123,7 @@ impl Drive {
         if !target.moves {
             self.done.push_back(Completion {
                 tag: command.tag,
+                extent: command.extent,
                 submitted: now,
                 started: now,
                 finished: now,
@@ -189,6 +192,7 @@ impl Drive {
         self.memory.end = extent.end();
         self.running = Some(Completion {
             tag,
+            extent,
             submitted: entry.submitted,
             started: at,
             finished: SimTime(at.0.saturating_add(access.total().0)),

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use seekless_block::{Extent, Op, Request, Sectors, StreamId};
+use seekless_block::{Extent, Lba, Op, Request, Sectors, StreamId};
 
 /// What one access adds to a weight or a count. Halved once for every [`AccessGraph::age`] since, an access
 /// is forgotten after five.
@@ -182,6 +182,18 @@ impl AccessGraph {
             .collect();
         edges.sort_unstable();
         (vertices, edges)
+    }
+
+    /// The address below which half of all reads lie: where the head spends its time. `None` where nothing
+    /// was read.
+    #[must_use]
+    pub fn median_read(&self) -> Option<Lba> {
+        let total: u64 = self.nodes.values().map(|n| u64::from(n.reads)).sum();
+        let mut below = 0;
+        self.nodes.iter().find_map(|(&start, n)| {
+            below += u64::from(n.reads);
+            (n.reads > 0 && below * 2 >= total).then_some(Lba(start))
+        })
     }
 
     /// Sectors that belong to a vertex.

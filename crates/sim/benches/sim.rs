@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::expect_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use seekless_block::{Bytes, Extent, Op, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Disk, Scheduler, catalogue};
 use seekless_engine::Config;
 use seekless_sim::{Replay, SimConfig, Simulation};
@@ -27,6 +27,7 @@ fn bench(c: &mut Criterion) {
                         read_ahead: Bytes(ahead),
                         ..Config::new(Sectors(capacity))
                     },
+                    area_at: Lba(capacity),
                     scheduler: Scheduler::Fcfs,
                     replay: Replay::Closed { depth },
                 };

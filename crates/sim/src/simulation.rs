@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Command, Disk, DiskError, Drive, Scheduler};
-use seekless_engine::{Class, Config, Engine, Fault, Input, Output, RequestId, Target};
+use seekless_engine::{Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Target};
 use seekless_layout::Plan;
 
 use crate::measure::Measured;
@@ -25,8 +25,11 @@ pub enum Replay {
 /// How a simulation is set up.
 #[derive(Clone, Copy, Debug)]
 pub struct SimConfig {
-    /// The engine's settings. Home addresses are the disk's first ones, the optimized area follows them.
+    /// The engine's settings.
     pub engine: Config,
+    /// Where on the disk the optimized area starts. Client addresses from here on lie behind it: the area
+    /// is a partition between two others, as BORG suggests (FAST'09, 3.3).
+    pub area_at: Lba,
     /// The drive's scheduler.
     pub scheduler: Scheduler,
     /// Closed or open loop.
@@ -62,6 +65,14 @@ pub enum SimError {
     Disk(#[from] DiskError),
 }
 
+/// An I/O of the engine at the drive: two commands where it reaches across the optimized area.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    class: Class,
+    op: Op,
+    commands: u8,
+}
+
 /// A run in progress.
 #[derive(Debug)]
 pub struct Simulation {
@@ -73,8 +84,8 @@ pub struct Simulation {
     asked: VecDeque<Option<SimTime>>,
     oldest: u64,
     in_flight: u32,
-    /// The drive's commands in flight, by the engine's I/O number.
-    commands: Vec<(Class, Op, Lba)>,
+    /// The engine's I/Os in flight, by their number.
+    ios: Vec<InFlight>,
     /// When the first request was asked, and the trace's time then.
     started: Option<(SimTime, SimTime)>,
     /// Background busy time before the first request: no part of the span.
@@ -101,7 +112,7 @@ impl Simulation {
             asked: VecDeque::new(),
             oldest: 0,
             in_flight: 0,
-            commands: Vec::new(),
+            ios: Vec::new(),
             started: None,
             measured: Measured::new(),
             background_before: Duration::ZERO,
@@ -192,7 +203,9 @@ impl Simulation {
             return;
         };
         let energy = self.drive.disk().energy(&done.access);
-        let (class, op, lba) = self.commands[done.tag as usize];
+        let InFlight { class, op, ref mut commands } = self.ios[done.tag as usize];
+        *commands -= 1;
+        let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         match class {
             Class::Foreground if moved => self.measured.foreground_io(&done, &energy),
@@ -205,10 +218,12 @@ impl Simulation {
                 (_, Op::Read) => Kind::Read,
                 _ => Kind::Write,
             };
-            self.measured.path.push(Point { at: done.finished, lba, kind });
+            self.measured.path.push(Point { at: done.finished, lba: done.extent.start, kind });
         }
-        let io = seekless_engine::IoId(done.tag as u32);
-        self.feed(Input::Done { io, result: Ok(()) });
+        if ended {
+            let io = IoId(done.tag as u32);
+            self.feed(Input::Done { io, result: Ok(()) });
+        }
     }
 
     fn feed(&mut self, input: Input) {
@@ -216,29 +231,42 @@ impl Simulation {
         while let Some(output) = self.engine.poll() {
             match output {
                 Output::Move(_) => {} // there are no bytes here
-                Output::Submit(io) => {
-                    let start = match io.target {
-                        Target::Home => io.extent.start,
-                        Target::Area => {
-                            Lba(self.config.engine.capacity.0) + Sectors(io.extent.start.0)
-                        }
-                    };
-                    let at = io.id.0 as usize;
-                    if self.commands.len() <= at {
-                        self.commands.resize(at + 1, (io.class, io.op, start));
-                    }
-                    self.commands[at] = (io.class, io.op, start);
-                    let command = Command {
-                        tag: u64::from(io.id.0),
-                        op: io.op,
-                        extent: Extent { start, len: io.extent.len },
-                        background: io.class == Class::Background,
-                    };
-                    if let Err(error) = self.drive.submit(self.now, command) {
-                        self.refused = Some(SimError::Disk(error));
-                    }
-                }
+                Output::Submit(io) => self.submit(&io),
                 Output::Complete { id, result } => self.complete(id, result),
+            }
+        }
+    }
+
+    fn submit(&mut self, io: &Io) {
+        let (at, area) = (self.config.area_at, self.config.engine.area);
+        let whole = io.extent;
+        let (before, after) = match io.target {
+            Target::Area => (Extent { start: at + Sectors(whole.start.0), ..whole }, None),
+            Target::Home if whole.end() <= at => (whole, None),
+            Target::Home if whole.start >= at => {
+                (Extent { start: whole.start + area, ..whole }, None)
+            }
+            Target::Home => {
+                let rest = Extent::span(at.0 + area.0, whole.end().0 + area.0);
+                (Extent::span(whole.start.0, at.0), Some(rest))
+            }
+        };
+        let index = io.id.0 as usize;
+        let state =
+            InFlight { class: io.class, op: io.op, commands: 1 + u8::from(after.is_some()) };
+        if self.ios.len() <= index {
+            self.ios.resize(index + 1, state);
+        }
+        self.ios[index] = state;
+        for extent in [Some(before), after].into_iter().flatten() {
+            let command = Command {
+                tag: u64::from(io.id.0),
+                op: io.op,
+                extent,
+                background: io.class == Class::Background,
+            };
+            if let Err(error) = self.drive.submit(self.now, command) {
+                self.refused = Some(SimError::Disk(error));
             }
         }
     }

@@ -44,7 +44,7 @@ fn toy() -> Disk {
 }
 
 fn config(replay: Replay, scheduler: Scheduler) -> SimConfig {
-    SimConfig { engine: Config::new(Sectors(90_000)), scheduler, replay }
+    SimConfig { engine: Config::new(Sectors(90_000)), area_at: Lba(90_000), scheduler, replay }
 }
 
 fn run(config: SimConfig, requests: &[Request]) -> Measured {
@@ -181,6 +181,18 @@ fn copies_side_by_side_are_read_without_seeks_and_moving_them_is_background() {
 }
 
 #[test]
+fn an_area_in_the_middle_shifts_what_lies_behind_it_and_splits_what_crosses() {
+    let mut settings = config(CLOSED, Scheduler::Fcfs);
+    settings.engine.area = Sectors(1000);
+    settings.area_at = Lba(5000);
+    // 4996..5004 crosses the border: 4 sectors before the area, 4 behind it.
+    let m = run(settings, &[read(0, 4996, 8), read(0, 5004, 8), read(0, 100, 8)]);
+    let lbas: Vec<u64> = m.path.points().iter().map(|p| p.lba.0).collect();
+    assert_eq!(lbas, vec![4996, 6000, 6004, 100]);
+    assert_eq!((m.requests, m.device_ios, m.response.count()), (3, 4, 3));
+}
+
+#[test]
 fn what_does_not_fit_is_an_error_and_never_wraps() {
     let mut settings = config(CLOSED, Scheduler::Fcfs);
     settings.engine.area = Sectors(10_001);
@@ -229,6 +241,7 @@ fn the_catalogue_disk_runs_too() {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
     let settings = SimConfig {
         engine: Config::new(Sectors(150_000_000)),
+        area_at: Lba(150_000_000),
         scheduler: Scheduler::Fcfs,
         replay: CLOSED,
     };

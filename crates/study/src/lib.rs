@@ -8,4 +8,4 @@ mod simulate;
 
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, TraceFacts};
 pub use scan::RangeSet;
-pub use simulate::{Options, Policy, Stage, StudyError, simulate};
+pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};

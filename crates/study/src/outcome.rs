@@ -85,6 +85,8 @@ pub struct EnergyJoules {
 pub struct Run {
     /// `vanilla`, `borg` or `oracle`.
     pub policy: String,
+    /// First sector of the optimized area on the disk; none under vanilla.
+    pub optimized_start_sector: Option<u64>,
     /// Client requests.
     pub requests: u64,
     /// Foreground disk I/Os.
@@ -124,12 +126,13 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(policy: &str, m: &Measured, wall_s: f64) -> Self {
+    pub(crate) fn new(policy: &str, area: Option<u64>, m: &Measured, wall_s: f64) -> Self {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
         let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
         Self {
             policy: policy.to_owned(),
+            optimized_start_sector: area,
             requests: m.requests,
             device_ios: m.device_ios,
             busy_s: m.foreground.busy().as_secs_f64(),
@@ -187,8 +190,6 @@ pub struct Outcome {
     pub cluster_bytes: u64,
     /// Size of the optimized area.
     pub optimized_bytes: u64,
-    /// First sector of the optimized area on the disk.
-    pub optimized_start_sector: u64,
     /// Share asked to be learned from.
     pub train: f64,
     /// What that came to.

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Disk, DiskSpec, RangeError, Scheduler};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
@@ -53,6 +53,15 @@ impl FromStr for Policy {
     }
 }
 
+/// Where the optimized area lies on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AreaAt {
+    /// Behind all client addresses.
+    End,
+    /// Amid them, at the median of the reads learned from; what lies behind is shifted by its size.
+    Median,
+}
+
 /// How policies are compared.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -78,6 +87,8 @@ pub struct Options {
     pub train: f64,
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Where it lies.
+    pub area_at: AreaAt,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
 }
@@ -214,9 +225,20 @@ pub fn simulate(
     let mut runs = Vec::new();
     let mut measured = Vec::new();
     for &policy in &options.policies {
+        let learned = match policy {
+            Policy::Vanilla => Learned::default(),
+            Policy::Borg => plans.0.clone(),
+            Policy::Oracle => plans.1.clone(),
+        };
+        let vanilla = policy == Policy::Vanilla;
+        let area_at = match options.area_at {
+            AreaAt::End => Lba(scan.capacity.0),
+            AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
+        };
         let config = SimConfig {
+            area_at,
             engine: Config {
-                area,
+                area: if vanilla { Sectors(0) } else { area },
                 cache_bytes: options.cache,
                 read_ahead: options.read_ahead,
                 cluster: options.cluster,
@@ -225,15 +247,17 @@ pub fn simulate(
             scheduler: options.scheduler,
             replay,
         };
-        let plan = match policy {
-            Policy::Vanilla => Plan::default(),
-            Policy::Borg => plans.0.clone(),
-            Policy::Oracle => plans.1.clone(),
-        };
         let started = Instant::now();
-        let m =
-            run(source, options, &scan, boundary, (policy, plan, config, disk.clone()), progress)?;
-        runs.push(Run::new(policy.name(), &m, started.elapsed().as_secs_f64()));
+        let m = run(
+            source,
+            options,
+            &scan,
+            boundary,
+            (policy, learned.plan, config, disk.clone()),
+            progress,
+        )?;
+        let start = (!vanilla).then_some(area_at.0);
+        runs.push(Run::new(policy.name(), start, &m, started.elapsed().as_secs_f64()));
         measured.push(m);
     }
     Ok(Outcome {
@@ -249,7 +273,6 @@ pub fn simulate(
         read_ahead_bytes: options.read_ahead.0,
         cluster_bytes: options.cluster.0,
         optimized_bytes: area.bytes().0,
-        optimized_start_sector: scan.capacity.0,
         train: options.train,
         trace: scan.facts,
         split,
@@ -268,6 +291,13 @@ fn explain(error: ScanError, path: &str) -> StudyError {
             StudyError::NoSuchDevice { path, device, names: names.join(", ") }
         }
     }
+}
+
+/// What was learned from a part of the trace.
+#[derive(Clone, Debug, Default)]
+struct Learned {
+    plan: Plan,
+    median: Option<Lba>,
 }
 
 /// Nanoseconds of a day.
@@ -305,7 +335,7 @@ fn learn(
     boundary: Boundary,
     area: Sectors,
     progress: &mut dyn FnMut(Stage, Progress),
-) -> Result<(Plan, Plan), StudyError> {
+) -> Result<(Learned, Learned), StudyError> {
     let borg = options.policies.contains(&Policy::Borg);
     let oracle = options.policies.contains(&Policy::Oracle);
     if !borg && !oracle {
@@ -334,7 +364,11 @@ fn learn(
         },
     )?;
     let config = BorgConfig { area, min_weight: options.min_weight };
-    Ok((plan_borg(&before, &config), plan_borg(&measured, &config)))
+    let learned = |graph: &AccessGraph| Learned {
+        plan: plan_borg(graph, &config),
+        median: graph.median_read(),
+    };
+    Ok((learned(&before), learned(&measured)))
 }
 
 fn run(

@@ -114,6 +114,16 @@ fn an_access_fades_and_is_forgotten() {
 }
 
 #[test]
+fn the_median_is_where_the_head_is() {
+    let mut graph = AccessGraph::new(100);
+    assert_eq!(graph.median_read(), None);
+    for at in [0, 500, 500, 500, 900] {
+        graph.observe(&read(1, at, 8));
+    }
+    assert_eq!(graph.median_read(), Some(Lba(500)));
+}
+
+#[test]
 fn writes_make_no_vertex_but_count_against_one() {
     let mut graph = AccessGraph::new(100);
     graph.observe(&read(1, 100, 10));
