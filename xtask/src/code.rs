@@ -111,7 +111,7 @@ mod tests {
             ("a // b\nc", "a     \nc"),
             ("a /* b /* c */ d */ e", "a                   e"),
             (r#"f("x\"y") + 'q'"#, "f(      ) +    "),
-            ("r#\"a\"b\"# c", "          c"),
+            ("r#\"a\"b\"# c", "         c"),
             ("br\"z\" k", "b     k"),
             ("&'a str; '\\'' x", "&'a str;      x"),
             ("r#type", "r#type"),
