@@ -28,7 +28,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("layout", true, &["block"]),
     room("fs", true, &["block", "layout"]),
     room("engine", true, &["block", "layout"]),
-    room("sim", true, &["block", "trace", "disk", "layout", "engine"]),
+    room("sim", true, &["block", "disk", "layout", "engine"]),
     room("serve", false, &["block", "nbd", "trace", "disk", "layout", "fs", "engine"]),
     room("study", false, &["block", "workload", "trace", "disk", "layout", "fs", "engine", "sim"]),
     room("report", false, &["block"]),
@@ -116,19 +116,8 @@ mod tests {
             for used in room.uses {
                 assert!(ROOMS[..i].iter().any(|r| r.name == *used), "{} uses {used}", room.name);
             }
-            if room.pure {
-                // The readers of trace touch files; sim takes only their records.
-                let impure: Vec<_> = ROOMS
-                    .iter()
-                    .filter(|r| !r.pure && room.uses.contains(&r.name))
-                    .map(|r| r.name)
-                    .collect();
-                assert!(
-                    impure.is_empty() || (room.name, &impure[..]) == ("sim", &["trace"]),
-                    "{}: {impure:?}",
-                    room.name
-                );
-            }
+            let impure = ROOMS.iter().find(|r| !r.pure && room.uses.contains(&r.name));
+            assert!(!room.pure || impure.is_none(), "{} is pure", room.name);
         }
     }
 
