@@ -1,6 +1,8 @@
 //! The protocol from outside: transcripts worked from its text, hostile streams, and both sides talking
 //! to each other. It refuses to know the sessions' insides.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+
 mod hostile;
 mod loopback;
 mod transcripts;
