@@ -5,7 +5,7 @@ use seekless_block::{Bytes, Extent, Flags, Op, Request, Sectors};
 use seekless_layout::Plan;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
 /// The engine's name for a device I/O; unique among those in flight, small, reused.
@@ -56,9 +56,10 @@ pub enum Output {
 }
 
 /// Where an I/O goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// The backing device, at the client's own addresses.
+    #[default]
     Home,
     /// The optimized area, at addresses counted from its start.
     Area,
@@ -203,6 +204,8 @@ pub struct Stats {
     pub home_reads: u64,
     /// Bytes written into the optimized area by reconfiguration.
     pub moved_bytes: u64,
-    /// Copies dropped because they were written at home while being made.
+    /// Sectors whose copy was dropped because their home was written, or could not be read, meanwhile.
     pub overtaken: u64,
+    /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
+    pub plans_refused: u64,
 }

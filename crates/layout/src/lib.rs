@@ -3,4 +3,4 @@
 
 mod plan;
 
-pub use plan::{Copy, Plan};
+pub use plan::{Copy, Plan, PlanError};

@@ -19,6 +19,24 @@ impl Copy {
     }
 }
 
+/// Why a plan cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A copy is empty, or passes the end of the device or of the area.
+    #[error("the copy of {} at {} is empty or does not fit a device of {capacity} with an area of {area}", .copy.home, .copy.place)]
+    DoesNotFit {
+        /// Which.
+        copy: Copy,
+        /// Size of the client's device.
+        capacity: Sectors,
+        /// Size of the optimized area.
+        area: Sectors,
+    },
+    /// Two copies share a place, are out of order of place, or copy the same sector.
+    #[error("the copies of {} and of {} share a sector or are out of order", .0.home, .1.home)]
+    Overlap(Copy, Copy),
+}
+
 /// Where copies should stand: plain data. Homes are disjoint, places are disjoint; in order of place.
 /// The empty plan is the vanilla system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,5 +50,33 @@ impl Plan {
     #[must_use]
     pub fn sectors(&self) -> Sectors {
         self.copies.iter().map(|c| c.home.len).sum()
+    }
+
+    /// Whether the plan can be carried out on a device of `capacity` with an optimized area of `area`.
+    ///
+    /// # Errors
+    /// The first copy that does not fit, or the first two that collide.
+    pub fn check(&self, capacity: Sectors, area: Sectors) -> Result<(), PlanError> {
+        for &copy in &self.copies {
+            if copy.home.is_empty()
+                || copy.home.end().0 > capacity.0
+                || copy.place.0.checked_add(copy.home.len.0).is_none_or(|end| end > area.0)
+            {
+                return Err(PlanError::DoesNotFit { copy, capacity, area });
+            }
+        }
+        for pair in self.copies.windows(2) {
+            if pair[0].placed().end() > pair[1].place {
+                return Err(PlanError::Overlap(pair[0], pair[1]));
+            }
+        }
+        let mut homes = self.copies.clone();
+        homes.sort_unstable();
+        for pair in homes.windows(2) {
+            if pair[0].home.end() > pair[1].home.start {
+                return Err(PlanError::Overlap(pair[0], pair[1]));
+            }
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,64 @@
+//! What the engine costs a request, with no device behind it: every I/O is answered at once.
+
+#![allow(missing_docs)]
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_engine::{Config, Engine, Input, Output, RequestId};
+use seekless_layout::{Copy, Plan};
+
+const REQUESTS: u64 = 100_000;
+const SPAN: u64 = 1 << 24;
+
+fn run(engine: &mut Engine, op: Op) {
+    let mut x = 1u64;
+    for i in 0..REQUESTS {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let request = Request::new(SimTime(i), op, Extent::new((x >> 33) % (SPAN / 8) * 8, 8));
+        engine.handle(SimTime(i), Input::Request { id: RequestId(i), request });
+        drain(engine, i);
+    }
+}
+
+fn drain(engine: &mut Engine, now: u64) {
+    while let Some(output) = engine.poll() {
+        if let Output::Submit(io) = output {
+            engine.handle(SimTime(now), Input::Done { io: io.id, result: Ok(()) });
+        }
+    }
+}
+
+fn full_map(area: u64) -> Plan {
+    let copies = (0..area / 8)
+        .map(|i| Copy { home: Extent::new(i * SPAN / area * 8 / 8 * 8, 8), place: Lba(i * 8) });
+    Plan { copies: copies.collect() }
+}
+
+fn bench(c: &mut Criterion) {
+    let mut group = c.benchmark_group("engine");
+    group.throughput(Throughput::Elements(REQUESTS));
+    let area = 1 << 19; // 256 MiB, 65,536 copies of 4 KiB
+    for (name, cache, plan) in
+        [("vanilla", 0, false), ("vanilla 16 MiB", 16 << 20, false), ("full map", 0, true)]
+    {
+        for op in [Op::Read, Op::Write] {
+            group.bench_function(format!("{name} {op:?}"), |b| {
+                let mut engine = Engine::new(Config {
+                    area: Sectors(area),
+                    cache_bytes: Bytes(cache),
+                    ..Config::new(Sectors(SPAN))
+                });
+                if plan {
+                    engine.handle(SimTime(0), Input::Install(full_map(area)));
+                    drain(&mut engine, 0);
+                    assert_eq!(engine.copied(), Sectors(area));
+                }
+                b.iter(|| run(&mut engine, op));
+            });
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

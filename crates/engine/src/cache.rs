@@ -1,0 +1,261 @@
+//! The RAM cache: which 4 KiB page of the client's device stands in which slot of the driver's memory, by
+//! sector, in least-recently-used order. It holds no bytes.
+
+use rustc_hash::FxHashMap;
+use seekless_block::{Extent, PAGE_SECTORS, Sectors};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    page: u64,
+    /// One bit a sector: set where the slot's bytes equal the device's.
+    valid: u8,
+    older: u32,
+    newer: u32,
+}
+
+/// A page-granular LRU with sector-granular validity. All memory is taken at construction.
+#[derive(Debug)]
+pub(crate) struct RamCache {
+    slots: Vec<Slot>,
+    index: FxHashMap<u64, u32>,
+    newest: u32,
+    oldest: u32,
+    free: Vec<u32>,
+}
+
+/// Part of an extent within one page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) page: u64,
+    /// First sector within the page.
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl Piece {
+    const fn mask(self) -> u8 {
+        (((1u16 << self.len) - 1) << self.offset) as u8
+    }
+}
+
+/// The page-wise pieces of an extent, in order.
+pub(crate) fn pieces(extent: Extent) -> impl Iterator<Item = Piece> {
+    let (mut at, end) = (extent.start.0, extent.end().0);
+    std::iter::from_fn(move || {
+        (at < end).then(|| {
+            let page = at / PAGE_SECTORS;
+            let stop = end.min((page + 1) * PAGE_SECTORS);
+            let piece = Piece { page, offset: at % PAGE_SECTORS, len: stop - at };
+            at = stop;
+            piece
+        })
+    })
+}
+
+impl RamCache {
+    pub(crate) fn new(pages: u32) -> Self {
+        let slot = Slot { page: 0, valid: 0, older: NONE, newer: NONE };
+        let mut index = FxHashMap::default();
+        index.reserve(pages as usize * 2);
+        Self {
+            slots: vec![slot; pages as usize],
+            index,
+            newest: NONE,
+            oldest: NONE,
+            free: (0..pages).rev().collect(),
+        }
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The slot that holds every sector of the piece.
+    pub(crate) fn find(&self, piece: Piece) -> Option<u32> {
+        let &slot = self.index.get(&piece.page)?;
+        (self.slots[slot as usize].valid & piece.mask() == piece.mask()).then_some(slot)
+    }
+
+    /// Makes a slot the last to be evicted.
+    pub(crate) fn touch(&mut self, slot: u32) {
+        if self.newest != slot {
+            self.unlink(slot);
+            self.push_newest(slot);
+        }
+    }
+
+    /// A slot that from now on holds the piece, evicting the least recently used page if need be.
+    pub(crate) fn insert(&mut self, piece: Piece) -> u32 {
+        let slot = match self.index.get(&piece.page) {
+            Some(&slot) => {
+                self.touch(slot);
+                slot
+            }
+            None => {
+                let slot = self.free.pop().unwrap_or_else(|| self.evict());
+                self.slots[slot as usize].page = piece.page;
+                self.slots[slot as usize].valid = 0;
+                self.index.insert(piece.page, slot);
+                self.push_newest(slot);
+                slot
+            }
+        };
+        self.slots[slot as usize].valid |= piece.mask();
+        slot
+    }
+
+    /// Forgets the sectors of an extent.
+    pub(crate) fn invalidate(&mut self, extent: Extent) {
+        if self.index.is_empty() {
+            return;
+        }
+        // A discard may span the whole device: walk whichever is shorter.
+        let pages = extent.len.0 / PAGE_SECTORS + 2;
+        if pages as usize > self.slots.len() {
+            for slot in 0..self.slots.len() as u32 {
+                let page = self.slots[slot as usize].page;
+                if self.index.get(&page) != Some(&slot) {
+                    continue;
+                }
+                let whole = Extent::new(page * PAGE_SECTORS, PAGE_SECTORS);
+                if let Some(part) = whole.intersection(extent) {
+                    pieces(part).for_each(|p| self.forget(p));
+                }
+            }
+        } else {
+            pieces(extent).for_each(|p| self.forget(p));
+        }
+    }
+
+    fn forget(&mut self, piece: Piece) {
+        let Some(&slot) = self.index.get(&piece.page) else { return };
+        let s = &mut self.slots[slot as usize];
+        s.valid &= !piece.mask();
+        if s.valid == 0 {
+            self.index.remove(&piece.page);
+            self.unlink(slot);
+            self.free.push(slot);
+        }
+    }
+
+    fn evict(&mut self) -> u32 {
+        let slot = self.oldest;
+        self.index.remove(&self.slots[slot as usize].page);
+        self.unlink(slot);
+        slot
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { older, newer, .. } = self.slots[slot as usize];
+        match newer {
+            NONE => self.newest = older,
+            n => self.slots[n as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            o => self.slots[o as usize].newer = newer,
+        }
+    }
+
+    fn push_newest(&mut self, slot: u32) {
+        let s = &mut self.slots[slot as usize];
+        s.older = self.newest;
+        s.newer = NONE;
+        match self.newest {
+            NONE => self.oldest = slot,
+            n => self.slots[n as usize].newer = slot,
+        }
+        self.newest = slot;
+    }
+
+    /// How much of the front of `extent` is in RAM.
+    pub(crate) fn prefix(&self, extent: Extent) -> Sectors {
+        let held = pieces(extent).take_while(|&p| self.find(p).is_some()).map(|p| p.len).sum();
+        Sectors(held)
+    }
+
+    /// How much of the back of `extent` is in RAM.
+    pub(crate) fn suffix(&self, extent: Extent) -> Sectors {
+        let mut held = 0;
+        let mut end = extent.end().0;
+        while end > extent.start.0 {
+            let page = (end - 1) / PAGE_SECTORS;
+            let start = (page * PAGE_SECTORS).max(extent.start.0);
+            let piece = Piece { page, offset: start % PAGE_SECTORS, len: end - start };
+            if self.find(piece).is_none() {
+                break;
+            }
+            held += piece.len;
+            end = start;
+        }
+        Sectors(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The naive twin: a list of (page, valid sectors), most recent first.
+        #[test]
+        fn the_lru_is_a_list(ops in prop::collection::vec((0u8..4, 0u64..60, 1u64..20), 1..200)) {
+            let mut cache = RamCache::new(4);
+            let mut twin: Vec<(u64, [bool; 8])> = Vec::new();
+            for (kind, start, len) in ops {
+                let extent = Extent::new(start, len);
+                match kind {
+                    0 => {
+                        cache.invalidate(extent);
+                        for p in pieces(extent) {
+                            if let Some(t) = twin.iter_mut().find(|t| t.0 == p.page) {
+                                t.1[p.offset as usize..(p.offset + p.len) as usize].fill(false);
+                            }
+                        }
+                        twin.retain(|t| t.1.iter().any(|&v| v));
+                    }
+                    1 => for p in pieces(extent) {
+                        let slot = cache.find(p);
+                        let at = twin.iter().position(|t| t.0 == p.page
+                            && t.1[p.offset as usize..(p.offset + p.len) as usize].iter().all(|&v| v));
+                        prop_assert_eq!(slot.is_some(), at.is_some());
+                        if let (Some(slot), Some(at)) = (slot, at) {
+                            cache.touch(slot);
+                            let t = twin.remove(at);
+                            twin.insert(0, t);
+                        }
+                    },
+                    2 => for p in pieces(extent) {
+                        cache.insert(p);
+                        let mut t = match twin.iter().position(|t| t.0 == p.page) {
+                            Some(at) => twin.remove(at),
+                            None => (p.page, [false; 8]),
+                        };
+                        t.1[p.offset as usize..(p.offset + p.len) as usize].fill(true);
+                        twin.insert(0, t);
+                        twin.truncate(4);
+                    },
+                    _ => {
+                        let has = |s: u64| twin.iter().any(|t| t.0 == s / 8 && t.1[(s % 8) as usize]);
+                        let front = (start..start + len).take_while(|&s| has(s)).count() as u64;
+                        // Whole pieces only: a page cut short counts as absent.
+                        let got = cache.prefix(extent).0;
+                        prop_assert!(got <= front);
+                        let piecewise: u64 = pieces(extent)
+                            .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
+                            .map(|p| p.len).sum();
+                        prop_assert_eq!(got, piecewise);
+                        let back: Vec<Piece> = pieces(extent).collect();
+                        let piecewise: u64 = back.iter().rev()
+                            .take_while(|p| (0..p.len).all(|i| has(p.page * 8 + p.offset + i)))
+                            .map(|p| p.len).sum();
+                        prop_assert_eq!(cache.suffix(extent).0, piecewise);
+                    }
+                }
+            }
+        }
+    }
+}
