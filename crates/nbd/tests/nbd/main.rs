@@ -1,7 +1,12 @@
 //! The protocol from outside: transcripts worked from its text, hostile streams, and both sides talking
 //! to each other. It refuses to know the sessions' insides.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "tests fail by panic, and read the corpus from disk"
+)]
 
 mod hostile;
 mod loopback;
