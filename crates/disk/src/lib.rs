@@ -1,1 +1,30 @@
-//! Room under construction.
+//! Mechanical disks: how long an access takes, what it costs in energy, which one a queue serves next.
+//!
+//! A disk here is a pure function of absolute time: where the platter stands is computed from the time
+//! an access starts, never drawn or averaged. The crate knows no clock, no file, no layout policy; what
+//! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+mod disk;
+mod drive;
+mod energy;
+mod geometry;
+mod parse;
+mod scheduler;
+mod seek;
+mod spec;
+mod turn;
+
+pub use disk::{Access, Disk, DiskError, Target};
+pub use drive::{Command, Completion, Drive};
+pub use energy::{EnergyByState, PowerStates};
+pub use geometry::{Geometry, Place};
+pub use parse::SpecError;
+pub use scheduler::{ParseSchedulerError, Scheduler};
+pub use seek::SeekCurve;
+pub use spec::{
+    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
+    SourceKind, SpareRule, ZoneSpec,
+};
+pub use turn::Turn;

@@ -1,6 +1,11 @@
-//! Learning what is used together, and planning where copies go. Pure: observations in, plans out.
+//! Learning what is used together, and planning where copies go. Pure: observations in, plans out; no I/O,
+//! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
+mod borg;
+mod graph;
 mod plan;
 
+pub use borg::{BorgConfig, plan_borg};
+pub use graph::{AccessGraph, Edge, Vertex};
 pub use plan::{Copy, Plan, PlanError};

@@ -1,1 +1,33 @@
-//! Room under construction.
+//! Readers and writers of block traces: what a disk was asked for, streamed record by record in constant
+//! memory.
+//!
+//! A [`Source`] is made from what the user typed (`PATH`, `FORMAT:PATH` or `-`), and can be opened many
+//! times. Formats are found by content, compressed files are unpacked as they are read. This crate does
+//! not know what is done with the requests: no cache, no disk, no statistics.
+//!
+//! ```no_run
+//! use seekless_trace::{OpenOptions, Source};
+//! let source = Source::new("week.blkparse.gz")?;
+//! let mut reader = source.open(&OpenOptions::default())?;
+//! while let Some(record) = reader.next_record()? {
+//!     println!("{:?}", record.request);
+//! }
+//! # Ok::<(), seekless_trace::TraceError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod context;
+mod detect;
+mod error;
+mod formats;
+mod input;
+mod reader;
+mod record;
+mod source;
+mod text;
+
+pub use context::{Device, Example, Skipped, Stream};
+pub use error::{Malformed, Place, TraceError};
+pub use reader::{Info, Progress, Reader};
+pub use record::{Event, Format, OpenOptions, Record};
+pub use source::Source;

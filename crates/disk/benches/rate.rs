@@ -1,0 +1,65 @@
+//! Requests a second that the model computes on one core.
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use seekless_block::{Extent, Op, SimTime};
+use seekless_disk::{Command, Disk, Drive, Scheduler, catalogue};
+
+/// Addresses of `n` random 4 KiB requests: a 64-bit linear congruential generator (Knuth's MMIX).
+fn addresses(n: usize, capacity: u64) -> Vec<Extent> {
+    let mut state = 1u64;
+    let mut draw = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 16
+    };
+    (0..n).map(|_| Extent::new(draw() % (capacity / 8) * 8, 8)).collect()
+}
+
+/// Serves all `requests` with `depth` of them in the drive at a time.
+fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) -> SimTime {
+    let mut drive = Drive::new(disk.clone(), scheduler);
+    let mut rest = requests.iter().enumerate();
+    let mut now = SimTime(0);
+    let mut submit = |drive: &mut Drive, now| {
+        if let Some((tag, &extent)) = rest.next() {
+            let command = Command { tag: tag as u64, op: Op::Read, extent, background: false };
+            drive.submit(now, command).expect("inside");
+        }
+    };
+    for _ in 0..depth {
+        submit(&mut drive, now);
+    }
+    while let Some(at) = drive.next_event() {
+        now = at;
+        while let Some(c) = drive.poll(now) {
+            black_box(c);
+            submit(&mut drive, now);
+        }
+    }
+    now
+}
+
+fn rate(c: &mut Criterion) {
+    for name in catalogue::names() {
+        let disk = Disk::new(&catalogue::get(name).expect("sound")).expect("sound");
+        let mut group = c.benchmark_group(name);
+        group.sample_size(10);
+        for (scheduler, depth, n) in [
+            (Scheduler::Fcfs, 1, 1_000_000),
+            (Scheduler::CLook, 32, 1_000_000),
+            (Scheduler::Sptf, 128, 100_000),
+        ] {
+            let requests = addresses(n, disk.capacity().get());
+            group.throughput(Throughput::Elements(n as u64));
+            group.bench_function(format!("{scheduler}_depth{depth}_rand4k"), |b| {
+                b.iter(|| replay(&disk, scheduler, depth, &requests));
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, rate);
+criterion_main!(benches);

@@ -1,0 +1,39 @@
+//! The disks that come with seekless, embedded. Files stay with whoever may read files: a path's text goes
+//! through [`DiskSpec::parse`].
+
+use crate::parse::SpecError;
+use crate::spec::DiskSpec;
+
+/// Name and text of each entry.
+const ENTRIES: [(&str, &str); 1] = [("wd800jb", include_str!("../catalogue/wd800jb.toml"))];
+
+/// No such entry, or one that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogueError {
+    /// No entry of this name.
+    #[error("no disk is called '{0}'; there are {known}", known = names().collect::<Vec<_>>().join(", "))]
+    Unknown(String),
+    /// The entry's text is faulty.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+/// The names of all entries, in the catalogue's order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ENTRIES.iter().map(|e| e.0)
+}
+
+/// The text of an entry.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    ENTRIES.iter().find(|e| e.0 == name).map(|e| e.1)
+}
+
+/// An entry by name.
+///
+/// # Errors
+/// Where there is none of this name.
+pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
+    let text = text(name).ok_or_else(|| CatalogueError::Unknown(name.to_owned()))?;
+    Ok(DiskSpec::parse(&format!("{name}.toml"), text)?)
+}

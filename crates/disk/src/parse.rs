@@ -1,0 +1,160 @@
+//! Disk specifications as text: TOML in, and out; errors that name file, line, field and what is allowed.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::spec::{DiskSpec, RangeError};
+
+/// A specification that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {field}: {what}")]
+pub struct SpecError {
+    /// As the caller named the text.
+    pub file: String,
+    /// From 1; 1 where the fault is something missing from the whole.
+    pub line: usize,
+    /// Dotted path of the field, as far as known.
+    pub field: String,
+    /// What is wrong and what is allowed.
+    pub what: String,
+}
+
+impl DiskSpec {
+    /// Reads and checks a specification. `file` is what errors call the text.
+    ///
+    /// # Errors
+    /// Where the text is not TOML, a field is unknown, missing, of the wrong type or out of range, or a
+    /// value has no source.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let error = |offset: usize, field: String, what: String| SpecError {
+            file: file.to_owned(),
+            line: 1 + text.as_bytes().iter().take(offset).filter(|&&b| b == b'\n').count(),
+            field,
+            what,
+        };
+        let table = DeTable::parse(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            error(at, "TOML".to_owned(), e.message().to_owned())
+        })?;
+        let table = table.get_ref();
+        let spec: Self = toml::from_str(text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            let field = path_at(table, at).unwrap_or_else(|| "file".to_owned());
+            error(at, field, e.message().to_owned())
+        })?;
+        spec.validate().map_err(|RangeError { field, found, allowed }| {
+            let what = format!("{found} is out of range; allowed: {allowed}");
+            error(nearest(table, &field), field, what)
+        })?;
+        if let Some(field) = spec.unsourced(table) {
+            let what = "has no source; name it in the `fields` of a [[source]]".to_owned();
+            return Err(error(nearest(table, &field), field, what));
+        }
+        Ok(spec)
+    }
+
+    /// The specification as TOML, readable by [`Self::parse`].
+    ///
+    /// # Errors
+    /// Where a value has no form in TOML (an integer past 2^63).
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+
+    /// The first value no source covers.
+    fn unsourced(&self, table: &DeTable<'_>) -> Option<String> {
+        let covered = |path: &str| {
+            self.sources.iter().flat_map(|s| &s.fields).any(|f| {
+                path.strip_prefix(f.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            })
+        };
+        let mut missing = None;
+        walk(table, "", &mut |path, value| {
+            let leaf = !matches!(value.get_ref(), DeValue::Table(_))
+                && !path.starts_with("source")
+                && path != "name"
+                && path != "title"
+                && path != "seek.kind"
+                && !is_table_array(value.get_ref());
+            // Zones are spoken of without their index.
+            let bare: String = strip_indices(path);
+            if leaf && missing.is_none() && !covered(&bare) {
+                missing = Some(path.to_owned());
+            }
+        });
+        missing
+    }
+}
+
+fn strip_indices(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn is_table_array(value: &DeValue<'_>) -> bool {
+    matches!(value, DeValue::Array(a) if a.iter().any(|v| matches!(v.get_ref(), DeValue::Table(_))))
+}
+
+/// Calls `f` with the dotted path of every value that stands under a key, outermost first.
+fn walk<'a, 't>(
+    table: &'a DeTable<'t>,
+    prefix: &str,
+    f: &mut impl FnMut(&str, &'a Spanned<DeValue<'t>>),
+) {
+    for (key, value) in table {
+        let key = key.get_ref();
+        let path = if prefix.is_empty() { key.to_string() } else { format!("{prefix}.{key}") };
+        f(&path, value);
+        match value.get_ref() {
+            DeValue::Table(inner) => walk(inner, &path, f),
+            DeValue::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    let path = format!("{path}[{i}]");
+                    if let DeValue::Table(inner) = item.get_ref() {
+                        walk(inner, &path, f);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The path of the innermost value around a byte.
+fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
+    let mut best: Option<(Range<usize>, String)> = None;
+    walk(table, "", &mut |path, value| {
+        let span = value.span();
+        let tighter = best.as_ref().is_none_or(|(b, _)| span.len() <= b.len());
+        if span.contains(&offset) && tighter {
+            best = Some((span, path.to_owned()));
+        }
+    });
+    best.map(|b| b.1)
+}
+
+/// The byte where a field stands, or the table nearest around it.
+fn nearest(table: &DeTable<'_>, field: &str) -> usize {
+    let mut best = (0, 0);
+    walk(table, "", &mut |path, value| {
+        let around = field
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        if around && path.len() >= best.0 {
+            best = (path.len(), value.span().start);
+        }
+    });
+    best.1
+}

@@ -1,0 +1,244 @@
+//! The master access graph of BORG (FAST'09, 4.2): which range of sectors is asked for after which, by the
+//! same stream. Built as requests come, in one pass: a vertex is split the moment a request overlaps it
+//! in part, so that every sector belongs to at most one vertex and no second, merging pass is needed.
+//!
+//! It knows nothing of time, of disks, or of where anything will be placed.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use seekless_block::{Extent, Op, Request, Sectors, StreamId};
+
+/// A range of sectors that has been asked for as a whole, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vertex {
+    /// Which sectors.
+    pub extent: Extent,
+    /// How often they were read.
+    pub reads: u32,
+    /// How often some of them were written or discarded.
+    pub writes: u32,
+}
+
+/// An edge from one vertex to another, by index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Edge {
+    /// Read first.
+    pub from: u32,
+    /// Read next by the same stream.
+    pub to: u32,
+    /// How often.
+    pub weight: u32,
+}
+
+/// A vertex while it may still be split. Edges end at ports, not at vertices: when a vertex is split, its
+/// left part keeps the port where edges come in and its right part the port where they leave, so that a
+/// split touches no edge.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    len: u64,
+    reads: u32,
+    writes: u32,
+    enter: u32,
+    leave: u32,
+}
+
+/// The access graph of everything observed so far.
+#[derive(Clone, Debug)]
+pub struct AccessGraph {
+    /// By first sector.
+    nodes: BTreeMap<u64, Node>,
+    /// `(leave, enter)` to weight.
+    edges: FxHashMap<(u32, u32), u32>,
+    /// The port each stream left last.
+    last: FxHashMap<StreamId, u32>,
+    ports: u32,
+    max_edges: usize,
+    /// Scratch: the nodes of the request at hand.
+    path: Vec<(u32, u32)>,
+}
+
+impl AccessGraph {
+    /// An empty graph that keeps at most about `max_edges` edges (16 bytes each and as much again in the
+    /// table); beyond, all weights and counts are halved and what falls to zero is forgotten, so that the
+    /// recent and the frequent stay.
+    #[must_use]
+    pub fn new(max_edges: usize) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            edges: FxHashMap::default(),
+            last: FxHashMap::default(),
+            ports: 0,
+            max_edges: max_edges.max(16),
+            path: Vec::new(),
+        }
+    }
+
+    /// Takes in one request. Reads make vertices and edges; writes and discards only lessen what a copy of
+    /// the vertices they touch would be worth. Flushes say nothing.
+    pub fn observe(&mut self, request: &Request) {
+        let extent = request.extent;
+        if extent.is_empty() || request.op == Op::Flush {
+            return;
+        }
+        if request.op != Op::Read {
+            self.wrote(extent);
+            return;
+        }
+        self.split(extent.start.0);
+        self.split(extent.end().0);
+        self.visit(extent);
+        let mut before = self.last.get(&request.stream).copied();
+        for i in 0..self.path.len() {
+            let (enter, leave) = self.path[i];
+            if let Some(before) = before {
+                let weight = self.edges.entry((before, enter)).or_insert(0);
+                *weight = weight.saturating_add(1);
+            }
+            before = Some(leave);
+        }
+        if let Some(port) = before {
+            self.last.insert(request.stream, port);
+        }
+        if self.edges.len() > self.max_edges {
+            self.forget();
+        }
+    }
+
+    /// Number of vertices.
+    #[must_use]
+    pub fn vertex_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Number of edges.
+    #[must_use]
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// The graph as plain data: vertices in order of address, and edges between their indices, sorted. An
+    /// edge from a vertex to itself says nothing about placement and is left out.
+    #[must_use]
+    pub fn snapshot(&self) -> (Vec<Vertex>, Vec<Edge>) {
+        let mut owner_of_enter = vec![0u32; self.ports as usize];
+        let mut owner_of_leave = vec![0u32; self.ports as usize];
+        let mut vertices = Vec::with_capacity(self.nodes.len());
+        for (index, (&start, node)) in self.nodes.iter().enumerate() {
+            owner_of_enter[node.enter as usize] = index as u32;
+            owner_of_leave[node.leave as usize] = index as u32;
+            let extent = Extent::new(start, node.len);
+            vertices.push(Vertex { extent, reads: node.reads, writes: node.writes });
+        }
+        let mut edges: Vec<Edge> = self
+            .edges
+            .iter()
+            .map(|(&(leave, enter), &weight)| Edge {
+                from: owner_of_leave[leave as usize],
+                to: owner_of_enter[enter as usize],
+                weight,
+            })
+            .filter(|e| e.from != e.to)
+            .collect();
+        edges.sort_unstable();
+        (vertices, edges)
+    }
+
+    /// Sectors that belong to a vertex.
+    #[must_use]
+    pub fn footprint(&self) -> Sectors {
+        Sectors(self.nodes.values().map(|n| n.len).sum())
+    }
+
+    /// Makes `at` a border between vertices, if it lies within one.
+    fn split(&mut self, at: u64) {
+        let Some((&start, node)) = self.nodes.range_mut(..at).next_back() else { return };
+        if start + node.len <= at {
+            return;
+        }
+        let (reads, writes) = (node.reads, node.writes);
+        let (leave, len) = (node.leave, start + node.len - at);
+        let (left, right) = (self.ports, self.ports + 1);
+        node.len = at - start;
+        node.leave = left;
+        self.ports += 2;
+        self.nodes.insert(at, Node { len, reads, writes, enter: right, leave });
+        // Every access of the whole went from the left part to the right one.
+        self.edges.insert((left, right), reads);
+    }
+
+    /// Counts a read of every vertex within the extent, making vertices where there are none, and leaves
+    /// their ports in `path`, in order of address. No vertex crosses a border of the extent.
+    fn visit(&mut self, extent: Extent) {
+        self.path.clear();
+        let (mut at, end) = (extent.start.0, extent.end().0);
+        while at < end {
+            match self.nodes.range_mut(at..end).next() {
+                Some((&start, node)) if start == at => {
+                    node.reads = node.reads.saturating_add(1);
+                    self.path.push((node.enter, node.leave));
+                    at += node.len;
+                }
+                next => {
+                    let gap_end = next.map_or(end, |(&start, _)| start);
+                    let (enter, leave) = (self.ports, self.ports + 1);
+                    self.ports += 2;
+                    self.path.push((enter, leave));
+                    self.nodes
+                        .insert(at, Node { len: gap_end - at, reads: 1, writes: 0, enter, leave });
+                    at = gap_end;
+                }
+            }
+        }
+    }
+
+    fn wrote(&mut self, extent: Extent) {
+        let before = self.nodes.range(..extent.start.0).next_back();
+        let first = match before {
+            Some((&start, node)) if start + node.len > extent.start.0 => start,
+            _ => extent.start.0,
+        };
+        for (_, node) in self.nodes.range_mut(first..extent.end().0) {
+            node.writes = node.writes.saturating_add(1);
+        }
+    }
+
+    /// Halves every weight and count, drops what is zero, and renumbers the ports.
+    fn forget(&mut self) {
+        self.edges.retain(|_, w| {
+            *w /= 2;
+            *w > 0
+        });
+        let mut linked = vec![false; self.ports as usize];
+        for &(leave, enter) in self.edges.keys() {
+            linked[leave as usize] = true;
+            linked[enter as usize] = true;
+        }
+        self.nodes.retain(|_, n| {
+            n.reads /= 2;
+            n.writes /= 2;
+            n.reads > 0 || linked[n.enter as usize] || linked[n.leave as usize]
+        });
+        const GONE: u32 = u32::MAX;
+        let mut renumbered = vec![GONE; self.ports as usize];
+        self.ports = 0;
+        for node in self.nodes.values_mut() {
+            for port in [&mut node.enter, &mut node.leave] {
+                renumbered[*port as usize] = self.ports;
+                *port = self.ports;
+                self.ports += 1;
+            }
+        }
+        self.edges = std::mem::take(&mut self.edges)
+            .into_iter()
+            .map(|((l, e), w)| ((renumbered[l as usize], renumbered[e as usize]), w))
+            .collect();
+        self.last.retain(|_, port| {
+            *port = renumbered[*port as usize];
+            *port != GONE
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

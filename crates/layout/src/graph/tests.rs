@@ -1,0 +1,111 @@
+//! The graph against a twin that splits first and counts afterwards.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use seekless_block::{Extent, Op, Request, SimTime, StreamId};
+
+use super::*;
+
+fn read(stream: u32, start: u64, len: u64) -> Request {
+    Request {
+        stream: StreamId(stream),
+        ..Request::new(SimTime(0), Op::Read, Extent::new(start, len))
+    }
+}
+
+/// Vertices as `(start, end, reads)`, edges as `(start, start)` to weight.
+type Flat = (Vec<(u64, u64, u32)>, BTreeMap<(u64, u64), u32>);
+
+/// Splits every range at every border any request has, then walks the requests stream by stream, as the
+/// paper describes: per-process graphs, merged over atomic ranges.
+fn twin(requests: &[Request]) -> Flat {
+    let mut borders = BTreeSet::new();
+    for r in requests {
+        borders.extend([r.extent.start.0, r.extent.end().0]);
+    }
+    let atoms = |e: Extent| -> Vec<(u64, u64)> {
+        let inner: Vec<u64> = borders.range(e.start.0..=e.end().0).copied().collect();
+        inner.windows(2).map(|w| (w[0], w[1])).collect()
+    };
+    let mut vertices: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+    let mut edges: BTreeMap<(u64, u64), u32> = BTreeMap::new();
+    let mut last: BTreeMap<StreamId, u64> = BTreeMap::new();
+    for r in requests {
+        for (start, end) in atoms(r.extent) {
+            *vertices.entry((start, end)).or_default() += 1;
+            if let Some(before) = last.insert(r.stream, start).filter(|&b| b != start) {
+                *edges.entry((before, start)).or_default() += 1;
+            }
+        }
+    }
+    (vertices.into_iter().map(|((s, e), n)| (s, e, n)).collect(), edges)
+}
+
+fn flatten(graph: &AccessGraph) -> Flat {
+    let (vertices, edges) = graph.snapshot();
+    let start = |i: u32| vertices[i as usize].extent.start.0;
+    (
+        vertices.iter().map(|v| (v.extent.start.0, v.extent.end().0, v.reads)).collect(),
+        edges.iter().map(|e| ((start(e.from), start(e.to)), e.weight)).collect(),
+    )
+}
+
+proptest! {
+    #[test]
+    fn splitting_as_requests_come_equals_splitting_first(
+        raw in prop::collection::vec((0u32..3, 0u64..60, 1u64..12), 0..60)
+    ) {
+        let requests: Vec<Request> = raw.iter().map(|&(p, s, l)| read(p, s, l)).collect();
+        let mut graph = AccessGraph::new(1 << 20);
+        requests.iter().for_each(|r| graph.observe(r));
+        prop_assert_eq!(flatten(&graph), twin(&requests));
+    }
+
+    #[test]
+    fn forgetting_keeps_the_graph_whole_and_small(
+        raw in prop::collection::vec((0u32..3, 0u64..600, 1u64..12), 0..300)
+    ) {
+        let mut graph = AccessGraph::new(40);
+        for &(p, s, l) in &raw {
+            graph.observe(&read(p, s, l));
+            prop_assert!(graph.edge_count() <= 40 + 12, "{}", graph.edge_count());
+        }
+        let (vertices, edges) = graph.snapshot();
+        for pair in vertices.windows(2) {
+            prop_assert!(pair[0].extent.end() <= pair[1].extent.start);
+        }
+        for e in edges {
+            prop_assert!((e.from as usize) < vertices.len() && (e.to as usize) < vertices.len());
+            prop_assert!(e.weight > 0);
+        }
+    }
+}
+
+#[test]
+fn figure_4_overlapping_vertices_are_split() {
+    // BORG, Figure 4: r1 covers sectors 0..3, s1 covers 1..3; r1 becomes 0..1 and 1..3.
+    let mut graph = AccessGraph::new(100);
+    for r in [read(1, 0, 3), read(1, 10, 2), read(2, 1, 2), read(2, 20, 2)] {
+        graph.observe(&r);
+    }
+    let (vertices, edges) = flatten(&graph);
+    assert_eq!(vertices, vec![(0, 1, 1), (1, 3, 2), (10, 12, 1), (20, 22, 1)]);
+    let expected = BTreeMap::from([((0, 1), 1), ((1, 10), 1), ((1, 20), 1)]);
+    assert_eq!(edges, expected);
+}
+
+#[test]
+fn writes_make_no_vertex_but_count_against_one() {
+    let mut graph = AccessGraph::new(100);
+    graph.observe(&read(1, 100, 10));
+    for (start, len) in [(0, 50), (109, 5), (95, 6), (110, 4)] {
+        graph.observe(&Request::new(SimTime(0), Op::Write, Extent::new(start, len)));
+    }
+    graph.observe(&Request::new(SimTime(0), Op::Flush, Extent::default()));
+    let (vertices, edges) = graph.snapshot();
+    let extent = Extent::new(100, 10);
+    assert_eq!(vertices, vec![Vertex { extent, reads: 1, writes: 2 }]);
+    assert!(edges.is_empty());
+    assert_eq!(graph.footprint(), Sectors(10));
+}

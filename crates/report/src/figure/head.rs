@@ -1,0 +1,281 @@
+//! Where the head went: position on the disk over time, one panel for each run, all on the same axes, so that
+//! before and after can be held against each other (FS2, SOSP'05, figure 1, is the model).
+
+use std::fmt::Write as _;
+
+use seekless_block::{Extent, Lba, Sectors, SimTime};
+
+use super::thin::{thin_line, thin_points};
+use crate::svg::{Canvas, Frame, GLYPHS, Key, px};
+use crate::text::{csv_line, esc};
+use crate::ticks::Mapped;
+use crate::{Scale, Unit};
+
+/// More runs than this are not drawn.
+const RUNS: usize = 4;
+/// Marks drawn in all panels of one figure together, at most about.
+const MARKS: usize = 32_000;
+/// Columns of a line that was thinned, at most, over all panels.
+const COLUMNS: usize = 3_200;
+
+/// Why the head moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HeadKind {
+    /// A client's read.
+    Read,
+    /// A client's write.
+    Write,
+    /// Reconfiguration.
+    Background,
+}
+
+impl HeadKind {
+    const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Background];
+
+    /// The word, the style of its colour, and its glyph.
+    const fn look(self) -> (&'static str, usize, usize) {
+        match self {
+            Self::Read => ("read", 0, 0),
+            Self::Write => ("write", 1, 6),
+            Self::Background => ("background", 2, 2),
+        }
+    }
+}
+
+/// One device I/O: when and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadMove {
+    /// When it was served.
+    pub at: SimTime,
+    /// Its first sector.
+    pub lba: Lba,
+    /// Why.
+    pub kind: HeadKind,
+}
+
+/// The head's way through one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadRun {
+    /// Whose, such as `vanilla`.
+    pub name: String,
+    /// In order of time; others are put in order.
+    pub moves: Vec<HeadMove>,
+    /// The optimized area, shaded.
+    pub area: Option<Extent>,
+}
+
+/// The head's position over time in up to four runs, stacked on the same axes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadPath {
+    /// Size of the disk.
+    pub capacity: Sectors,
+    /// The runs, from the top.
+    pub runs: Vec<HeadRun>,
+}
+
+/// A run in seconds and bytes, in order of time.
+struct Track {
+    line: Vec<(f64, f64)>,
+    kinds: [Vec<(f64, f64)>; 3],
+}
+
+impl Track {
+    fn of(run: &HeadRun) -> Self {
+        let mut moves = run.moves.clone();
+        moves.sort_by_key(|m| m.at);
+        let place = |m: &HeadMove| (m.at.as_secs_f64(), bytes(m.lba.0));
+        let of = |k: HeadKind| moves.iter().filter(|m| m.kind == k).map(place).collect();
+        Self { line: moves.iter().map(place).collect(), kinds: HeadKind::ALL.map(of) }
+    }
+}
+
+fn bytes(sector: u64) -> f64 {
+    sector as f64 * seekless_block::SECTOR_BYTES as f64
+}
+
+impl HeadPath {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+        let runs = &self.runs[..self.runs.len().min(RUNS)];
+        let tracks: Vec<Track> = runs.iter().map(Track::of).collect();
+        if tracks.iter().all(|t| t.line.is_empty()) {
+            return svg.no_data();
+        }
+        let narrow = svg.width < 500.0;
+        let times = tracks.iter().flat_map(|t| t.line.iter().map(|p| p.0));
+        let want = if narrow { 4 } else { 8 };
+        let Some(x) =
+            Mapped::over(times.chain([0.0]), Scale::Linear, &Unit::Seconds, (false, true), want)
+        else {
+            return svg.no_data();
+        };
+        let Some(y) = self.y_axis(runs, &tracks) else { return svg.no_data() };
+        let left = y.label_chars() as f64 * 6.8 + 10.0;
+        let mut keys: Vec<(usize, Key, &str)> = Vec::new();
+        for kind in HeadKind::ALL {
+            let (name, style, glyph) = kind.look();
+            if tracks.iter().any(|t| !t.kinds[style].is_empty()) {
+                keys.push((style, Key::Glyph(glyph), name));
+            }
+        }
+        if runs.iter().any(|r| r.area.is_some_and(|a| !a.is_empty())) {
+            keys.push((5, Key::Area, "optimized area"));
+        }
+        let mut top = svg.legend(0.0, &keys) + 44.0;
+        let high = match (runs.len(), narrow) {
+            (1, false) => 320.0,
+            (2, false) => 230.0,
+            (_, false) => 170.0,
+            (_, true) => 170.0,
+        };
+        let y_label = format!("Position on disk ({})", y.unit);
+        let x_label = format!("Time ({})", x.unit);
+        let right = svg.width - 10.0;
+        let x = x.at(left, right);
+        svg.text(0.0, top - 30.0, "lab", "start", &y_label);
+        for (i, (run, track)) in runs.iter().zip(&tracks).enumerate() {
+            let f = Frame { left, top, right, bottom: top + high };
+            let y = y.clone().at(f.bottom, f.top);
+            svg.text(
+                left,
+                top - 9.0,
+                "panel-name",
+                "start",
+                &crate::svg::fit(&run.name, right - left),
+            );
+            panel(svg, i, f, (run, track), (&x, &y), (MARKS / runs.len(), COLUMNS / runs.len()));
+            let last = i + 1 == runs.len();
+            svg.x_axis(f, &x, if last { &x_label } else { "" }, false);
+            top = f.bottom + if last { 42.0 } else { 54.0 };
+        }
+        top
+    }
+
+    /// The whole disk where the runs use most of it, and what they use where they do not.
+    fn y_axis(&self, runs: &[HeadRun], tracks: &[Track]) -> Option<Mapped> {
+        let areas = runs.iter().filter_map(|r| r.area.filter(|a| !a.is_empty()));
+        let ends = areas.flat_map(|a| [bytes(a.start.0), bytes(a.end().0)]);
+        let used = || tracks.iter().flat_map(|t| t.line.iter().map(|p| p.1)).chain(ends.clone());
+        let (lo, hi) = used().fold((f64::INFINITY, 0f64), |m, v| (m.0.min(v), m.1.max(v)));
+        let whole = bytes(self.capacity.0);
+        let values = if hi - lo > 0.4 * whole || lo < 0.1 * whole {
+            [0.0, if hi > 0.6 * whole { whole.max(hi) } else { hi }]
+        } else {
+            [lo, hi]
+        };
+        Mapped::over(values.into_iter(), Scale::Linear, &Unit::Bytes, (false, false), 5)
+    }
+
+    pub(super) fn csv(&self, limit: usize) -> (String, bool) {
+        let total: usize = self.runs.iter().map(|r| r.moves.len()).sum();
+        let whole = total.saturating_mul(48) <= limit;
+        let mut out = String::new();
+        if whole {
+            csv_line(&mut out, ["run", "time [ns]", "position [sectors]", "kind"]);
+            for run in &self.runs {
+                for m in &run.moves {
+                    let (at, lba) = (m.at.0.to_string(), m.lba.0.to_string());
+                    csv_line(&mut out, [&run.name, &at, &lba, m.kind.look().0]);
+                }
+            }
+        } else {
+            csv_line(&mut out, ["run", "time [s]", "position [bytes]"]);
+            let bins = (limit / 48 / 4 / self.runs.len().max(1)).max(1);
+            for run in &self.runs {
+                let line = Track::of(run).line;
+                let (Some(first), Some(last)) = (line.first(), line.last()) else { continue };
+                for p in thin_line(&line, first.0, last.0, bins) {
+                    csv_line(&mut out, [run.name.clone(), format!("{}", p.0), format!("{}", p.1)]);
+                }
+            }
+        }
+        (out, whole)
+    }
+}
+
+/// One run: the shaded area, the head's way as a thin line, and a mark for every I/O.
+fn panel(
+    svg: &mut Canvas,
+    index: usize,
+    f: Frame,
+    (run, track): (&HeadRun, &Track),
+    (x, y): (&Mapped, &Mapped),
+    (marks, columns): (usize, usize),
+) {
+    let _ = write!(
+        svg.out,
+        "<clipPath id=\"{id}-c{index}\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>",
+        px(f.left),
+        px(f.top - 4.0),
+        px(f.right - f.left + 4.0),
+        px(f.bottom - f.top + 8.0),
+        id = svg.id
+    );
+    svg.y_axis(f, y, "");
+    svg.open_panel(f, &run.name, x, y, ("s", "bytes"));
+    if let Some(area) = run.area.filter(|a| !a.is_empty())
+        && let (Some(a), Some(b)) = (y.place(bytes(area.start.0)), y.place(bytes(area.end().0)))
+    {
+        // A small area on a large disk is still to be seen.
+        let mid = (a + b) / 2.0;
+        let half = ((a - b) / 2.0).max(1.5);
+        svg.rect(
+            "area",
+            Some(5),
+            Frame { top: mid - half, bottom: mid + half, ..f },
+            "optimized area",
+        );
+    }
+    let _ = write!(svg.out, "<g clip-path=\"url(#{}-c{index})\">", svg.id);
+    let place = |p: &(f64, f64)| Some((x.place(p.0)?, y.place(p.1)?));
+    let line: Vec<_> = track.line.iter().filter_map(place).collect();
+    let bins = columns.min((f.right - f.left) as usize * 2);
+    let line = thin_line(&line, f.left, f.right, bins);
+    svg.out.push_str("<path class=\"track\" d=\"");
+    for (i, p) in line.iter().enumerate() {
+        let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
+    }
+    svg.out.push_str("\"/>");
+    for kind in HeadKind::ALL {
+        let (name, style, glyph) = kind.look();
+        let points: Vec<_> = track.kinds[style].iter().filter_map(place).collect();
+        if points.is_empty() {
+            continue;
+        }
+        let _ = write!(
+            svg.out,
+            "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{g}\" data-name=\"{name}\" d=\"",
+            g = GLYPHS[glyph],
+            name = esc(name)
+        );
+        for p in fewest(&points, f, marks / 3) {
+            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[glyph]);
+        }
+        svg.out.push_str("\"/>");
+    }
+    svg.close();
+    svg.close();
+}
+
+/// All points, or where they are too many one for each spot, with as fine a grid in time as stays within
+/// `most`: what is finer than a pixel is there for zooming in.
+fn fewest(points: &[(f64, f64)], f: Frame, most: usize) -> Vec<(f64, f64)> {
+    if points.len() <= most {
+        return points.to_vec();
+    }
+    let (wide, high) = (f.right - f.left, f.bottom - f.top);
+    let mut columns = (wide * 4.0) as usize;
+    loop {
+        let rows = (high / 2.5) as usize;
+        let thin = thin_points(
+            points.iter().copied(),
+            (f.left, f.right),
+            (f.top, f.bottom),
+            columns,
+            rows,
+        );
+        if thin.len() <= most || columns <= 80 {
+            return thin;
+        }
+        columns /= 2;
+    }
+}

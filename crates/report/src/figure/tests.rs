@@ -1,0 +1,1 @@
+//! Figures as a reader's browser would parse them.

@@ -1,0 +1,1 @@
+//! Reports as a browser would parse them.

@@ -1,0 +1,312 @@
+//! A table in each medium: terminal, HTML, CSV, Markdown. It decides layout, never numbers.
+
+use std::fmt::Write as _;
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
+use crate::text::{csv_field, csv_number, esc, markdown, plain};
+
+const GAP: usize = 2;
+/// Words are cut to no fewer columns than this before the table is turned into a list.
+const SHORTEST: usize = 12;
+
+impl Table {
+    /// The table for a terminal `width` columns wide, with ANSI colours where `colour` is set. Long words
+    /// are cut with `…`; where that is not enough each row becomes a list of its cells. Ends with a line
+    /// end.
+    #[must_use]
+    pub fn terminal(&self, width: usize, colour: bool) -> String {
+        let ink = Ink { colour };
+        let mut columns = self.shown();
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "{}", ink.paint("1", &plain(&self.title)));
+        }
+        let mut sizes: Vec<Size> = columns.iter().map(Size::of).collect();
+        let total = |sizes: &[Size]| {
+            sizes.iter().map(Size::total).sum::<usize>() + GAP * sizes.len().saturating_sub(1)
+        };
+        while total(&sizes) > width {
+            let widest = (0..columns.len())
+                .filter(|&c| columns[c].align == Align::Left && sizes[c].text > SHORTEST)
+                .max_by_key(|&c| sizes[c].text);
+            let Some(c) = widest else { break };
+            let over = total(&sizes) - width;
+            let room = sizes[c].text.saturating_sub(over).max(SHORTEST);
+            for cell in &mut columns[c].cells {
+                cell.text = cut(&cell.text, room);
+            }
+            columns[c].name = cut(&columns[c].name, room);
+            let after = Size::of(&columns[c]);
+            if after.total() >= sizes[c].total() {
+                break;
+            }
+            sizes[c] = after;
+        }
+        if total(&sizes) > width {
+            self.list(&mut out, &ink);
+        } else {
+            grid(&mut out, &columns, &sizes, self.rows.len(), &ink);
+        }
+        for remark in [self.legend(), Some(plain(&self.note))].into_iter().flatten() {
+            if !remark.is_empty() {
+                let _ = writeln!(out, "{}", ink.paint("2", &remark));
+            }
+        }
+        out
+    }
+
+    /// One block of lines per row, for narrow terminals.
+    fn list(&self, out: &mut String, ink: &Ink) {
+        let columns = self.shown();
+        for r in 0..self.rows.len() {
+            for (i, column) in columns.iter().enumerate() {
+                let cell = &column.cells[r];
+                let unit = if column.unit.is_empty() || cell.text.is_empty() {
+                    String::new()
+                } else {
+                    format!(" {}", column.unit)
+                };
+                let change = cell.change.as_ref().map_or(String::new(), |(text, verdict)| {
+                    format!(" {}", ink.verdict(*verdict, text))
+                });
+                let lead = if i == 0 { "" } else { "  " };
+                let _ = writeln!(out, "{lead}{}: {}{unit}{change}", column.name, cell.text);
+            }
+        }
+    }
+
+    /// The table as HTML: a `<table>` in a box that scrolls sideways where it must.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let columns = self.shown();
+        let mut out = String::from("<div class=\"table\" tabindex=\"0\" role=\"region\"");
+        let name = if self.title.is_empty() { "Table" } else { &self.title };
+        let _ = write!(out, " aria-label=\"{}\"><table>", esc(name));
+        if !self.title.is_empty() {
+            let _ = write!(out, "<caption>{}</caption>", esc(&self.title));
+        }
+        out.push_str("<thead><tr>");
+        for column in &columns {
+            let _ = write!(out, "<th scope=\"col\"{}>{}", class(column.align), esc(&column.name));
+            if !column.unit.is_empty() {
+                let _ = write!(out, " <span class=\"unit\">({})</span>", esc(&column.unit));
+            }
+            if !column.arrow.is_empty() {
+                let says = if column.arrow == "↓" { "lower" } else { "higher" };
+                let _ = write!(
+                    out,
+                    " <span class=\"arrow\" title=\"{says} is better\">{}</span>",
+                    column.arrow
+                );
+            }
+            out.push_str("</th>");
+        }
+        out.push_str("</tr></thead><tbody>");
+        for r in 0..self.rows.len() {
+            out.push_str(if self.baseline == Some(r) { "<tr class=\"base\">" } else { "<tr>" });
+            for (c, column) in columns.iter().enumerate() {
+                let tag =
+                    if c == 0 && column.align == Align::Left { "th scope=\"row\"" } else { "td" };
+                let _ = write!(out, "<{tag}{}>{}", class(column.align), esc(&column.cells[r].text));
+                if let Some((text, verdict)) = &column.cells[r].change {
+                    let word = match verdict {
+                        Verdict::Better => "better",
+                        Verdict::Worse => "worse",
+                        Verdict::Same => "same",
+                    };
+                    let _ = write!(
+                        out,
+                        " <span class=\"delta {word}\" title=\"{word}\">{}</span>",
+                        esc(text)
+                    );
+                }
+                let _ = write!(out, "</{}>", &tag[..2]);
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+        for remark in [self.legend(), Some(self.note.clone())].into_iter().flatten() {
+            if !remark.is_empty() {
+                let _ = write!(out, "<p class=\"remark\">{}</p>", esc(&remark));
+            }
+        }
+        out
+    }
+
+    /// The table as CSV: every number with all its digits in its base unit, named in the heading.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = String::new();
+        let heads = self.columns.iter().map(|c| {
+            let base = c.unit.base();
+            let name = plain(&c.name);
+            csv_field(&if base.is_empty() { name } else { format!("{name} [{}]", plain(base)) })
+        });
+        out.push_str(&heads.collect::<Vec<_>>().join(","));
+        out.push('\n');
+        for r in 0..self.rows.len() {
+            let cells = (0..self.columns.len()).map(|c| match self.cell(r, c) {
+                Cell::Empty => String::new(),
+                Cell::Text(text) => csv_field(&plain(text)),
+                Cell::Number(v) | Cell::Quantity(v, _) => csv_number(*v),
+                Cell::Change { value, base, .. } => csv_number((value - base) / base.abs()),
+            });
+            out.push_str(&cells.collect::<Vec<_>>().join(","));
+            out.push('\n');
+        }
+        out
+    }
+
+    /// The table in Markdown's pipe form.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let columns = self.shown();
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            let _ = writeln!(out, "**{}**\n", markdown(&self.title));
+        }
+        let (mut head, mut rule) = (String::from("|"), String::from("|"));
+        for column in &columns {
+            let _ = write!(head, " {} |", markdown(&column.heading()));
+            rule.push_str(if column.align == Align::Right { " ---: |" } else { " :--- |" });
+        }
+        let _ = writeln!(out, "{head}\n{rule}");
+        for r in 0..self.rows.len() {
+            out.push('|');
+            for column in &columns {
+                let _ = write!(out, " {} |", markdown(&joined(&column.cells[r])));
+            }
+            out.push('\n');
+        }
+        for remark in [self.legend(), Some(self.note.clone())].into_iter().flatten() {
+            if !remark.is_empty() {
+                let _ = writeln!(out, "\n{}", markdown(&remark));
+            }
+        }
+        out
+    }
+}
+
+impl ShownColumn {
+    fn heading(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" ({})", self.unit) };
+        let arrow = if self.arrow.is_empty() { String::new() } else { format!(" {}", self.arrow) };
+        format!("{}{unit}{arrow}", self.name)
+    }
+}
+
+fn joined(cell: &Shown) -> String {
+    match &cell.change {
+        Some((change, _)) if cell.text.is_empty() => change.clone(),
+        Some((change, _)) => format!("{} ({change})", cell.text),
+        None => cell.text.clone(),
+    }
+}
+
+fn class(align: Align) -> &'static str {
+    match align {
+        Align::Left => "",
+        Align::Right => " class=\"num\"",
+    }
+}
+
+/// Columns a terminal column needs: its text, and the changes beside it.
+struct Size {
+    head: usize,
+    text: usize,
+    change: usize,
+}
+
+impl Size {
+    fn of(column: &ShownColumn) -> Self {
+        let text = column.cells.iter().map(|c| c.text.width()).max().unwrap_or(0);
+        let change = column.cells.iter().filter_map(|c| c.change.as_ref());
+        let change = change.map(|(t, _)| t.width()).max().unwrap_or(0);
+        Self { head: column.heading().width(), text, change }
+    }
+
+    fn body(&self) -> usize {
+        self.text + self.change + usize::from(self.text > 0 && self.change > 0)
+    }
+
+    fn total(&self) -> usize {
+        self.body().max(self.head)
+    }
+}
+
+fn grid(out: &mut String, columns: &[ShownColumn], sizes: &[Size], rows: usize, ink: &Ink) {
+    let heads = columns.iter().zip(sizes).map(|(column, size)| {
+        let text = column.heading();
+        let pad = " ".repeat(size.total() - text.width());
+        let text = ink.paint("1", &text);
+        if column.align == Align::Right { pad + &text } else { text + &pad }
+    });
+    line(out, heads.collect());
+    let rules = sizes.iter().map(|s| ink.paint("2", &"─".repeat(s.total())));
+    line(out, rules.collect());
+    for r in 0..rows {
+        let cells = columns.iter().zip(sizes).map(|(column, size)| {
+            let cell = &column.cells[r];
+            let right = column.align == Align::Right;
+            let pad = " ".repeat(size.text - cell.text.width());
+            let mut text = if right { pad + &cell.text } else { cell.text.clone() + &pad };
+            if size.change > 0 {
+                if size.text > 0 {
+                    text.push(' ');
+                }
+                let (change, verdict) =
+                    cell.change.as_ref().map_or(("", Verdict::Same), |(t, v)| (t, *v));
+                text.push_str(&" ".repeat(size.change - change.width()));
+                text.push_str(&ink.verdict(verdict, change));
+            }
+            let pad = " ".repeat(size.total() - size.body());
+            if right { pad + &text } else { text + &pad }
+        });
+        line(out, cells.collect());
+    }
+}
+
+fn line(out: &mut String, cells: Vec<String>) {
+    out.push_str(cells.join(&" ".repeat(GAP)).trim_end());
+    out.push('\n');
+}
+
+/// The text in at most `room` terminal columns.
+fn cut(text: &str, room: usize) -> String {
+    if text.width() <= room {
+        return text.to_owned();
+    }
+    let (mut out, mut used) = (String::new(), 1);
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > room {
+            break;
+        }
+        out.push(c);
+    }
+    out + "…"
+}
+
+struct Ink {
+    colour: bool,
+}
+
+impl Ink {
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn verdict(&self, verdict: Verdict, text: &str) -> String {
+        match verdict {
+            Verdict::Better => self.paint("32", text),
+            Verdict::Worse => self.paint("31", text),
+            Verdict::Same => text.to_owned(),
+        }
+    }
+}

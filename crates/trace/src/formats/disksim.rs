@@ -1,0 +1,78 @@
+//! DiskSim ASCII: `arrival device sector sectors flags`, and MQSim's variant of it. DiskSim has arrival in
+//! milliseconds with a fraction, flags in hexadecimal, bit 0 set for a read. MQSim has nanoseconds and a
+//! decimal type, 1 for a read. Many repositories turn the bit round: that is a format of its own name.
+
+use seekless_block::Op;
+
+use crate::context::{Context, Dev, Raw};
+use crate::error::Bad;
+use crate::text::{Fields, LineFormat, Said, decimal, number};
+
+/// What an arrival time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    Milliseconds,
+    Nanoseconds,
+}
+
+#[derive(Debug)]
+pub(super) struct DiskSim {
+    scale: Scale,
+    /// Bit 0 of the flags of a read.
+    read: u64,
+}
+
+impl DiskSim {
+    pub(super) const fn new(scale: Scale, read: u64) -> Self {
+        Self { scale, read }
+    }
+
+    fn parse<'a>(&self, line: &'a [u8]) -> Option<Said<'a>> {
+        let mut f = Fields(line);
+        let digits = if self.scale == Scale::Milliseconds { 6 } else { 0 };
+        let time = decimal(f.word(), digits)?;
+        let device = number(f.word())?;
+        let (start, len) = (number(f.word())?, number(f.word())?);
+        let flags = hexadecimal(f.word())?;
+        if !f.rest().is_empty() {
+            return None;
+        }
+        let op = if flags & 1 == self.read { Op::Read } else { Op::Write };
+        let mut raw = Raw::new(op, start, len);
+        raw.time = Some(time);
+        raw.device = Dev::Number(device);
+        Some(Said::Request(raw))
+    }
+}
+
+impl LineFormat for DiskSim {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+        self.parse(line).ok_or(Bad::new(match self.scale {
+            Scale::Milliseconds => {
+                "arrival (ms), device, sector, sectors, flags (hexadecimal, bit 0 the direction)"
+            }
+            Scale::Nanoseconds => {
+                "arrival (ns), device, sector, sectors, type (bit 0 the direction)"
+            }
+        }))
+    }
+}
+
+fn hexadecimal(s: &[u8]) -> Option<u64> {
+    let s = s.strip_prefix(b"0x").unwrap_or(s);
+    if s.is_empty() || s.len() > 16 {
+        return None;
+    }
+    s.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from((b as char).to_digit(16)?)))
+}
+
+/// Milliseconds or nanoseconds? A fraction or an exponent means milliseconds; whole numbers mean
+/// nanoseconds once one of them passes a million (a millisecond in nanoseconds, seventeen minutes in
+/// milliseconds).
+pub(crate) fn scale_of(lines: &[&[u8]]) -> Scale {
+    let whole: Option<Vec<u64>> = lines.iter().map(|l| number(Fields(l).word())).collect();
+    match whole {
+        Some(times) if times.iter().any(|&t| t >= 1_000_000) => Scale::Nanoseconds,
+        _ => Scale::Milliseconds,
+    }
+}

@@ -1,0 +1,53 @@
+//! MSR Cambridge CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`; times in units of
+//! 100 ns (since 1601), offset and size in bytes. A header line, which some copies have, is passed over.
+//! Sizes that are no whole sectors are rounded outward.
+
+use seekless_block::Op;
+
+use crate::context::{Context, Dev, Raw};
+use crate::error::Bad;
+use crate::text::{Fields, LineFormat, Said, number, sectors_of_bytes};
+
+const EXPECTED: &str =
+    "timestamp (100 ns), host, disk number, Read or Write, offset, size, response time (100 ns)";
+
+#[derive(Debug)]
+pub(super) struct Msr;
+
+impl LineFormat for Msr {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+        parse(line).ok_or(Bad::new(EXPECTED))
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Said<'_>> {
+    let mut f = Fields(line);
+    let time = f.comma();
+    if time.eq_ignore_ascii_case(b"timestamp") {
+        return Some(Said::Nothing);
+    }
+    let time = number(time)?.checked_mul(100)?;
+    let named = f.0;
+    let host = f.comma();
+    number(f.comma())?;
+    if host.is_empty() {
+        return None;
+    }
+    // `host,disk` as it stands in the line is the device's name.
+    let device = &named[..named.len() - f.0.len() - 1];
+    let op = match f.comma() {
+        t if t.eq_ignore_ascii_case(b"read") => Op::Read,
+        t if t.eq_ignore_ascii_case(b"write") => Op::Write,
+        _ => return None,
+    };
+    let (start, len) = sectors_of_bytes(number(f.comma())?, number(f.comma())?)?;
+    let service = number(f.comma())?.checked_mul(100)?;
+    if !f.rest().is_empty() {
+        return None;
+    }
+    let mut raw = Raw::new(op, start, len);
+    raw.time = Some(time);
+    raw.device = Dev::Name(device);
+    raw.service = Some(service);
+    Some(Said::Request(raw))
+}

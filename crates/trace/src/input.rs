@@ -1,0 +1,199 @@
+//! Bytes of a trace file: opened, unpacked, counted, and handed out as lines or blocks from one buffer of
+//! fixed size. Knows compression, not trace formats.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Size of the window; also the longest line and the farthest look ahead.
+pub(crate) const WINDOW: usize = 256 << 10;
+
+/// A file read from its start by its own cursor, so that one open file serves many readers.
+#[derive(Debug)]
+struct Cursor {
+    file: Arc<File>,
+    at: u64,
+    /// Shared with the reader's progress.
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Cursor {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.file.read_at(buf, self.at)?;
+        self.at += n as u64;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// Opens the bytes of `file`, unpacking gzip, Zstandard, xz and bzip2 by their magic numbers; streams of
+/// several members are read to their end.
+pub(crate) fn unpack(file: Arc<File>, read: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = [0u8; 6];
+    let mut have = 0;
+    while have < magic.len() {
+        match file.read_at(&mut magic[have..], have as u64)? {
+            0 => break,
+            n => have += n,
+        }
+    }
+    let raw = Cursor { file, at: 0, read };
+    Ok(match magic[..have] {
+        [0x1F, 0x8B, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(
+            io::BufReader::with_capacity(64 << 10, raw),
+        )),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
+            let mut d = zstd::stream::read::Decoder::new(raw)?;
+            // `zstd --long` goes up to here; more is a memory bomb.
+            d.window_log_max(27)?;
+            Box::new(d)
+        }
+        [0xFD, b'7', b'z', b'X', b'Z', 0] => {
+            Box::new(liblzma::read::XzDecoder::new_multi_decoder(raw))
+        }
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => Box::new(bzip2::read::MultiBzDecoder::new(raw)),
+        _ => Box::new(raw),
+    })
+}
+
+/// A window over a stream of bytes.
+pub(crate) struct Input {
+    src: Box<dyn Read + Send>,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    eof: bool,
+    /// Offset in the unpacked stream of `buf[start]`.
+    at: u64,
+    /// Lines handed out.
+    line: u64,
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("at", &self.at).field("line", &self.line).finish()
+    }
+}
+
+/// A line found in the window, by its place there.
+pub(crate) enum Line<'a> {
+    /// Without its line end.
+    Whole(&'a [u8]),
+    /// Longer than the window; it was dropped.
+    TooLong,
+}
+
+impl Input {
+    pub(crate) fn new(src: Box<dyn Read + Send>) -> Self {
+        Self { src, buf: vec![0; WINDOW], start: 0, end: 0, eof: false, at: 0, line: 0 }
+    }
+
+    /// Bytes handed out so far.
+    pub(crate) const fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Number of the line handed out last, from 1.
+    pub(crate) const fn line_number(&self) -> u64 {
+        self.line
+    }
+
+    /// Reads on until `n` bytes stand in the window or the stream ends.
+    fn fill(&mut self, n: usize) -> io::Result<()> {
+        if self.buf.len() - self.start < n {
+            self.buf.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        while self.end - self.start < n && !self.eof {
+            match self.src.read(&mut self.buf[self.end..]) {
+                Ok(0) => self.eof = true,
+                Ok(got) => self.end += got,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next `n` bytes, fewer at the end of the stream, without moving. `n` is at most [`WINDOW`].
+    pub(crate) fn peek(&mut self, n: usize) -> io::Result<&[u8]> {
+        let n = n.min(WINDOW);
+        if self.end - self.start < n {
+            self.fill(n)?;
+        }
+        Ok(&self.buf[self.start..self.end.min(self.start + n)])
+    }
+
+    /// Moves over `n` bytes that were peeked at.
+    pub(crate) fn consume(&mut self, n: usize) {
+        let n = n.min(self.end - self.start);
+        self.start += n;
+        self.at += n as u64;
+    }
+
+    /// Moves over `n` bytes, reading on as needed; says how many there were.
+    pub(crate) fn skip(&mut self, n: u64) -> io::Result<u64> {
+        let mut left = n;
+        while left > 0 {
+            let got = self.peek(left.min(WINDOW as u64) as usize)?.len();
+            if got == 0 {
+                break;
+            }
+            self.consume(got);
+            left -= got as u64;
+        }
+        Ok(n - left)
+    }
+
+    /// The next line, without `\n` or `\r\n`.
+    pub(crate) fn line(&mut self) -> io::Result<Option<Line<'_>>> {
+        let mut searched = 0;
+        loop {
+            let have = &self.buf[self.start..self.end];
+            if let Some(i) = memchr::memchr(b'\n', &have[searched..]) {
+                let (from, len) = (self.start, searched + i);
+                self.consume(len + 1);
+                self.line += 1;
+                return Ok(Some(Line::Whole(trim_cr(&self.buf[from..from + len]))));
+            }
+            searched = have.len();
+            if searched == WINDOW {
+                return self.long_line().map(Some);
+            }
+            if self.eof {
+                if searched == 0 {
+                    return Ok(None);
+                }
+                let from = self.start;
+                self.consume(searched);
+                self.line += 1;
+                return Ok(Some(Line::Whole(trim_cr(&self.buf[from..from + searched]))));
+            }
+            self.fill(searched + 1)?;
+        }
+    }
+
+    #[cold]
+    fn long_line(&mut self) -> io::Result<Line<'static>> {
+        loop {
+            let have = self.peek(WINDOW)?;
+            let (n, done) = match memchr::memchr(b'\n', have) {
+                Some(i) => (i + 1, true),
+                None => (have.len(), have.is_empty()),
+            };
+            self.consume(n);
+            if done {
+                break;
+            }
+        }
+        self.line += 1;
+        Ok(Line::TooLong)
+    }
+}
+
+fn trim_cr(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}

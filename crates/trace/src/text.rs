@@ -1,0 +1,201 @@
+//! What all line-oriented formats share: the loop over lines, and numbers read from bytes with checked
+//! arithmetic. Knows no format.
+
+use crate::context::{Context, Raw};
+use crate::error::Bad;
+use crate::input::{Input, Line};
+use crate::reader::{Parse, read_error};
+use crate::{Place, Record, TraceError};
+
+/// What one line is.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "returned by value once a line, never stored")]
+pub(crate) enum Said<'a> {
+    /// A request.
+    Request(Raw<'a>),
+    /// Something the format has, but no request of the kind asked for.
+    Nothing,
+}
+
+/// A format of lines.
+pub(crate) trait LineFormat: Send {
+    /// What `line` says. It has no line end and is not blank.
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad>;
+}
+
+/// A reader over lines.
+#[derive(Debug)]
+pub(crate) struct Lines<F> {
+    input: Input,
+    format: F,
+}
+
+impl<F> Lines<F> {
+    pub(crate) const fn new(input: Input, format: F) -> Self {
+        Self { input, format }
+    }
+}
+
+impl<F: LineFormat> Parse for Lines<F> {
+    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+        loop {
+            let number = self.input.line_number() + 1;
+            let place = Place::Line(number);
+            let line = match self.input.line().map_err(|e| read_error(cx, place, e))? {
+                None => return Ok(None),
+                Some(Line::TooLong) => {
+                    let found = "a longer one".to_owned();
+                    cx.bad(place, Bad::found("a line shorter than 256 KiB", found), &[])?;
+                    continue;
+                }
+                Some(Line::Whole(line)) => line,
+            };
+            if is_blank(line) {
+                continue;
+            }
+            let done = match self.format.line(line, cx) {
+                Ok(Said::Nothing) => continue,
+                Ok(Said::Request(raw)) => cx.finish(&raw, place),
+                Err(bad) => Err(bad),
+            };
+            match done {
+                Ok(Some(record)) => return Ok(Some(record)),
+                Ok(None) => {}
+                Err(bad) => cx.bad(place, bad, line)?,
+            }
+        }
+    }
+}
+
+pub(crate) const fn is_space(b: u8) -> bool {
+    b == b' ' || b == b'\t'
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|&b| is_space(b))
+}
+
+/// Without blanks at both ends.
+pub(crate) fn trim(mut s: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = s
+        && is_space(*first)
+    {
+        s = rest;
+    }
+    while let [rest @ .., last] = s
+        && is_space(*last)
+    {
+        s = rest;
+    }
+    s
+}
+
+/// The fields of a line, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    /// The next run of non-blank bytes; empty at the end.
+    #[inline]
+    pub(crate) fn word(&mut self) -> &'a [u8] {
+        let s = self.0;
+        let mut i = 0;
+        while i < s.len() && is_space(s[i]) {
+            i += 1;
+        }
+        let from = i;
+        while i < s.len() && !is_space(s[i]) {
+            i += 1;
+        }
+        self.0 = &s[i..];
+        &s[from..i]
+    }
+
+    /// The bytes up to the next comma, without blanks at its ends; empty past the last.
+    #[inline]
+    pub(crate) fn comma(&mut self) -> &'a [u8] {
+        let s = self.0;
+        let i = memchr::memchr(b',', s).unwrap_or(s.len());
+        self.0 = s.get(i + 1..).unwrap_or(&[]);
+        trim(&s[..i])
+    }
+
+    /// What is left, without blanks at its ends.
+    pub(crate) fn rest(self) -> &'a [u8] {
+        trim(self.0)
+    }
+}
+
+/// A decimal number, digits only.
+#[inline]
+pub(crate) fn number(s: &[u8]) -> Option<u64> {
+    if s.is_empty() {
+        return None;
+    }
+    let mut n: u64 = 0;
+    // Nineteen digits cannot overflow; only longer numbers need checking.
+    if s.len() <= 19 {
+        for &b in s {
+            let d = b.wrapping_sub(b'0');
+            if d > 9 {
+                return None;
+            }
+            n = n * 10 + u64::from(d);
+        }
+        return Some(n);
+    }
+    for &b in s {
+        let d = b.wrapping_sub(b'0');
+        if d > 9 {
+            return None;
+        }
+        n = n.checked_mul(10)?.checked_add(u64::from(d))?;
+    }
+    Some(n)
+}
+
+/// A decimal number that fits 32 bits.
+#[inline]
+pub(crate) fn number32(s: &[u8]) -> Option<u32> {
+    u32::try_from(number(s)?).ok()
+}
+
+/// A decimal number with an optional fraction, times 10^`digits`; digits beyond are dropped. An exponent
+/// (`1.2e+06`, as awk prints large numbers) is taken by way of a float.
+#[inline]
+pub(crate) fn decimal(s: &[u8], digits: u32) -> Option<u64> {
+    let Some(dot) = s.iter().position(|&b| !b.is_ascii_digit()) else {
+        return number(s)?.checked_mul(10u64.checked_pow(digits)?);
+    };
+    if s[dot] != b'.' || s[dot + 1..].iter().any(|b| !b.is_ascii_digit()) {
+        return exponent(s, digits);
+    }
+    let fraction = &s[dot + 1..];
+    if dot == 0 && fraction.is_empty() {
+        return None;
+    }
+    let whole = if dot == 0 { 0 } else { number(&s[..dot])? };
+    let mut n = whole;
+    for i in 0..digits as usize {
+        let d = fraction.get(i).map_or(0, |b| b - b'0');
+        n = n.checked_mul(10)?.checked_add(u64::from(d))?;
+    }
+    Some(n)
+}
+
+#[cold]
+fn exponent(s: &[u8], digits: u32) -> Option<u64> {
+    if !s.first()?.is_ascii_digit() || !s.iter().any(|b| matches!(b, b'e' | b'E')) {
+        return None;
+    }
+    let x: f64 = std::str::from_utf8(s).ok()?.parse().ok()?;
+    let y = (x * 10f64.powi(digits as i32)).round();
+    (y >= 0.0 && y < 9e18).then_some(y as u64)
+}
+
+/// Sectors that hold `len` bytes at byte `offset`: start and length, rounded outward.
+pub(crate) fn sectors_of_bytes(offset: u64, len: u64) -> Option<(u64, u64)> {
+    let end = offset.checked_add(len)?.div_ceil(512);
+    let start = offset / 512;
+    Some((start, if len == 0 { 0 } else { end - start }))
+}

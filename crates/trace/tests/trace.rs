@@ -1,0 +1,77 @@
+//! Known answers on real traces, where they lie beside the repository.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use seekless_block::{Op, SimTime};
+use seekless_trace::{Format, OpenOptions, Record, Source};
+
+/// The directory of real traces, if it is there.
+fn shared(test: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("SEEKLESS_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let traces = root.join("traces");
+    if traces.is_dir() {
+        return Some(traces);
+    }
+    println!("SKIPPED {test}: no ../shared");
+    None
+}
+
+fn all(path: &str) -> (Format, Vec<Record>) {
+    let source = Source::new(path).unwrap();
+    let mut reader = source.open(&OpenOptions::default()).unwrap();
+    let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
+    assert_eq!(reader.skipped().malformed, 0);
+    (reader.info().format, records)
+}
+
+/// Bytes touched: the union of all extents.
+fn footprint(records: &[Record]) -> u64 {
+    let mut extents: Vec<_> = records.iter().map(|r| r.request.extent).collect();
+    extents.sort();
+    let (mut sum, mut end) = (0, 0);
+    for e in extents {
+        sum += e.end().0.saturating_sub(end.max(e.start.0));
+        end = end.max(e.end().0);
+    }
+    sum * 512
+}
+
+#[test]
+fn a_workstation_of_34_days() {
+    let Some(dir) = shared("a_workstation_of_34_days") else { return };
+    let (format, records) = all(&format!("{}/P3.lis.zst", dir.display()));
+    assert_eq!((format, records.len()), (Format::Lis, 238_578));
+    let days: BTreeSet<u32> = records.iter().filter_map(|r| r.day).collect();
+    assert_eq!((days.len(), days.first(), days.last()), (34, Some(&0), Some(&50)));
+    let mib = footprint(&records) >> 20;
+    assert!((380..420).contains(&mib), "{mib} MiB");
+}
+
+#[test]
+fn servers_in_nanoseconds() {
+    let Some(dir) = shared("servers_in_nanoseconds") else { return };
+    for (name, lines, first) in [("tpcc", 6_999, 938_513_000u64), ("wsrch", 24_783, 11_413_000)] {
+        let (format, records) = all(&format!("{}/{name}-small.trace.zst", dir.display()));
+        assert_eq!((format, records.len()), (Format::MqSim, lines), "{name}");
+        assert_eq!(records[0].request.arrival, SimTime(0));
+        if name == "tpcc" {
+            assert_eq!(records[1].request.arrival, SimTime(938_828_000 - first));
+            assert_eq!(records[0].request.op, Op::Write);
+        }
+    }
+}
+
+#[test]
+fn a_server_s_csv() {
+    let Some(dir) = shared("a_server_s_csv") else { return };
+    let (format, records) = all(&format!("{}/msr-cambridge1-sample.csv", dir.display()));
+    assert_eq!(format, Format::Msr);
+    let r = records[1];
+    assert_eq!(r.request.arrival, SimTime(215 * 100));
+    assert_eq!((r.request.extent.start.0, r.request.extent.len.0), (11_855_351_808 / 512, 1));
+    assert_eq!(r.service.unwrap().0, 261_700);
+}
