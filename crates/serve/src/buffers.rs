@@ -17,9 +17,7 @@ pub(crate) struct Buffers {
 impl Buffers {
     pub(crate) fn new() -> Self {
         let classes = class_of(LARGEST) + 1;
-        Self {
-            classes: (0..classes).map(|c| Vec::with_capacity(kept(c))).collect(),
-        }
+        Self { classes: (0..classes).map(|c| Vec::with_capacity(kept(c))).collect() }
     }
 
     /// A buffer of at least `len` bytes, of any content.

@@ -67,6 +67,9 @@ pub enum ServeError {
         /// What it should hold.
         needed_sectors: u64,
     },
+    /// There is no directory beside the backing to put the optimized area in.
+    #[error("a block device has no directory beside it; name one for the optimized area's file")]
+    NoAreaDir,
     /// The host refused something that a server needs.
     #[error("cannot {what}")]
     Host {

@@ -50,13 +50,9 @@ pub(crate) struct Opened {
 impl Opened {
     /// Opens and locks a file or block device.
     pub(crate) fn path(path: &Path, read_only: bool) -> Result<Self, ServeError> {
-        let fail =
-            |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
-        let file = File::options()
-            .read(true)
-            .write(!read_only)
-            .open(path)
-            .map_err(fail("open it"))?;
+        let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
+        let file =
+            File::options().read(true).write(!read_only).open(path).map_err(fail("open it"))?;
         let kind = file.metadata().map_err(fail("ask for its kind"))?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(ServeError::NotADisk(path.to_owned()));
@@ -288,7 +284,11 @@ impl Disk {
         let mut done = 0;
         while done < len {
             let n = (len - done).min(zeroes.len() as u64);
-            self.write(at + done, zeroes.get(..n as usize).unwrap_or_default(), ReadWriteFlags::empty())?;
+            self.write(
+                at + done,
+                zeroes.get(..n as usize).unwrap_or_default(),
+                ReadWriteFlags::empty(),
+            )?;
             done += n;
         }
         Ok(())
@@ -312,7 +312,8 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> 
 
 /// A file of `bytes` without a name: it is gone when the server is, and clobbers nothing.
 fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, ServeError> {
-    let fail = |what| move |e: Errno| ServeError::Path { path: dir.to_owned(), what, source: e.into() };
+    let fail =
+        |what| move |e: Errno| ServeError::Path { path: dir.to_owned(), what, source: e.into() };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
         .map_err(fail("make the optimized area in it (an anonymous file)"))?;

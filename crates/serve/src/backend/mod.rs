@@ -1,6 +1,7 @@
 //! Carrying out device I/O: at once where that cannot block, else by worker threads, and, where a
 //! mechanical disk is emulated, when that disk would have done it. It refuses to know who asked.
 
+pub(crate) mod emulated;
 pub(crate) mod files;
 pub(crate) mod workers;
 

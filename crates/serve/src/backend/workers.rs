@@ -68,7 +68,11 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts `count` threads; each end of a job makes `bell`, an eventfd, readable.
-    pub(crate) fn new(count: usize, files: &Arc<Files>, bell: &Arc<OwnedFd>) -> Result<Self, ServeError> {
+    pub(crate) fn new(
+        count: usize,
+        files: &Arc<Files>,
+        bell: &Arc<OwnedFd>,
+    ) -> Result<Self, ServeError> {
         let (report, ended) = channel();
         let mut queues = Vec::new();
         let mut threads = Vec::new();
