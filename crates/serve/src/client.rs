@@ -49,6 +49,13 @@ pub struct Ended {
     pub runs: Vec<(u32, u32)>,
 }
 
+/// A request in flight, and what came of it so far.
+struct Pending {
+    cookie: u64,
+    data: Vec<u8>,
+    runs: Vec<(u32, u32)>,
+}
+
 /// A connection to an export.
 pub struct Client {
     stream: Box<dyn Stream>,
@@ -57,7 +64,7 @@ pub struct Client {
     received: Vec<u8>,
     start: usize,
     end: usize,
-    reads: Vec<(u64, Vec<u8>, Vec<(u32, u32)>)>,
+    pending: Vec<Pending>,
     ended: VecDeque<Ended>,
 }
 
@@ -90,7 +97,7 @@ impl Client {
             received: vec![0; 256 << 10],
             start: 0,
             end: 0,
-            reads: Vec::new(),
+            pending: Vec::new(),
             ended: VecDeque::new(),
         };
         loop {
@@ -129,7 +136,7 @@ impl Client {
         let cookie = self.session.request(command, offset, len, flags, &mut self.out);
         let cookie = cookie.ok_or(ClientError::Closed)?;
         let room = if command == Command::Read { len as usize } else { 0 };
-        self.reads.push((cookie, vec![0; room], Vec::new()));
+        self.pending.push(Pending { cookie, data: vec![0; room], runs: Vec::new() });
         self.out.extend_from_slice(payload);
         self.stream.write_all(&self.out)?;
         self.out.clear();
@@ -260,30 +267,30 @@ impl Client {
                     continue;
                 }
                 ClientEvent::Data { cookie, at } => {
-                    if let Some((_, buf, _)) = self.reads.iter_mut().find(|r| r.0 == cookie)
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie)
                         && let (Some(dst), Some(src)) =
-                            (buf.get_mut(at as usize..at as usize + taken), input.get(..taken))
+                            (p.data.get_mut(at as usize..at as usize + taken), input.get(..taken))
                     {
                         dst.copy_from_slice(src);
                     }
                 }
                 ClientEvent::Zeroes { cookie, at, len } => {
-                    if let Some((_, buf, _)) = self.reads.iter_mut().find(|r| r.0 == cookie)
-                        && let Some(dst) = buf.get_mut(at as usize..(at + len) as usize)
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie)
+                        && let Some(dst) = p.data.get_mut(at as usize..(at + len) as usize)
                     {
                         dst.fill(0);
                     }
                 }
                 ClientEvent::Status { cookie, len, state } => {
-                    if let Some((_, _, runs)) = self.reads.iter_mut().find(|r| r.0 == cookie) {
-                        runs.push((len, state));
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie) {
+                        p.runs.push((len, state));
                     }
                 }
                 ClientEvent::Done { cookie, result } => {
-                    let found = self.reads.iter().position(|r| r.0 == cookie);
-                    let (_, data, runs) =
-                        found.map(|i| self.reads.swap_remove(i)).unwrap_or_default();
-                    self.ended.push_back(Ended { cookie, result, data, runs });
+                    if let Some(i) = self.pending.iter().position(|p| p.cookie == cookie) {
+                        let Pending { data, runs, .. } = self.pending.swap_remove(i);
+                        self.ended.push_back(Ended { cookie, result, data, runs });
+                    }
                 }
                 _ => {}
             }

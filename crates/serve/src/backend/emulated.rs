@@ -138,7 +138,7 @@ impl Emulated {
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
         s.nonsequential += u64::from(!ended.sequential);
-        s.energy = s.energy + energy;
+        s.energy += energy;
         if background {
             s.background_ios += 1;
             s.background_busy += access.total();
