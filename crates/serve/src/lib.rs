@@ -1,1 +1,37 @@
-//! Room under construction.
+//! The live world: one volume, served over NBD, on real or emulated disks.
+//!
+//! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
+//! commands all at once, takes every request that is in a socket, answers what the page cache holds on
+//! the spot, and sends all replies of a round in one call. No lock is taken and, once warm, nothing is
+//! allocated on the way of a request. What moves where is the engine's to say; this crate moves it.
+//!
+//! ```no_run
+//! use seekless_serve::{Backing, Builder};
+//! let server = Builder::new(Backing::Path("disk.img".into()))
+//!     .listen("unix:/tmp/disk.sock".parse()?)
+//!     .spawn()?;
+//! println!("{} served", server.size());
+//! server.stop()?;
+//! # Ok::<(), seekless_serve::ServeError>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod backend;
+mod buffers;
+pub mod client;
+mod conn;
+mod error;
+mod handle;
+mod learner;
+mod listen;
+mod memory;
+mod out;
+mod server;
+mod volume;
+
+pub use backend::emulated::{DiskStats, HeadSample};
+pub use error::ServeError;
+pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
+pub use learner::Learner;
+pub use listen::Address;
+pub use server::{Job, Reply, ServerStats};

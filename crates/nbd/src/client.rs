@@ -1,0 +1,412 @@
+//! The client's side of a session. It refuses to know where read data goes: it says which request and
+//! which place in it the received bytes belong to.
+
+mod replies;
+
+use crate::error::{Violation, ViolationKind};
+use crate::export::BlockSizes;
+use crate::wire::{
+    self, ALLOCATION_CONTEXT, Command, CommandFlags, Errno, Fields, MAX_OPTION_BYTES,
+    MAX_PAYLOAD_BYTES, OPT_EXPORT_NAME, OPT_GO, OPT_SET_META_CONTEXT, OPT_STRUCTURED_REPLY,
+    OPTION_REPLY_BYTES, REP_ACK, REP_ERR, REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REQUEST_MAGIC,
+    TransmissionFlags, push_option,
+};
+
+/// What a client wants of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The export's name; empty for the default one. At most [`wire::MAX_STRING_BYTES`].
+    pub export: String,
+    /// Ask for structured replies.
+    pub structured: bool,
+    /// Ask for `base:allocation`, for block status; needs structured replies.
+    pub allocation: bool,
+}
+
+impl Default for Options {
+    /// The default export with structured replies and block status.
+    fn default() -> Self {
+        Self { export: String::new(), structured: true, allocation: true }
+    }
+}
+
+/// What came of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientEvent {
+    /// Nothing until so many bytes are at hand, counted from the first that was not taken.
+    More(usize),
+    /// Bytes were taken; step again.
+    Nothing,
+    /// The handshake is over; [`ClientSession::request`] may be called.
+    Ready,
+    /// The server refused the export with this reply type; the session is over.
+    Refused(u32),
+    /// The bytes taken are data of a read.
+    Data {
+        /// Which read.
+        cookie: u64,
+        /// Where they belong, in bytes from the read's start.
+        at: u32,
+    },
+    /// A part of a read is zeroes.
+    Zeroes {
+        /// Which read.
+        cookie: u64,
+        /// From the read's start, in bytes.
+        at: u32,
+        /// In bytes.
+        len: u32,
+    },
+    /// The next run of a block status request.
+    Status {
+        /// Which request.
+        cookie: u64,
+        /// In bytes.
+        len: u32,
+        /// [`crate::STATE_HOLE`] | [`crate::STATE_ZERO`].
+        state: u32,
+    },
+    /// A request ended; its cookie may come back for another.
+    Done {
+        /// Which request.
+        cookie: u64,
+        /// How.
+        result: Result<(), Errno>,
+    },
+}
+
+/// Where the session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The server's greeting is due.
+    Greeting,
+    /// The final reply to this option is due.
+    Option(u32),
+    /// The reply to `EXPORT_NAME` is due.
+    ExportName,
+    /// A reply is due.
+    Replies,
+    /// So many bytes of read data, which belong at `at`; then the reply ends where `last`.
+    Data { slot: usize, at: u32, left: u32, last: bool },
+    /// So many bytes of block status runs.
+    Runs { slot: usize, left: u32, last: bool },
+    /// So many bytes of no interest.
+    Skip { slot: usize, left: u32, last: bool },
+    /// The reply is whole.
+    End { slot: usize },
+    /// Over.
+    Closed,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    cookie: u64,
+    command: Command,
+    offset: u64,
+    len: u32,
+    /// Bytes of data, or of described runs, that came.
+    received: u32,
+    error: Option<Errno>,
+    active: bool,
+}
+
+/// The client's side of one connection; use it as [`crate::ServerSession`].
+#[derive(Debug)]
+pub struct ClientSession {
+    options: Options,
+    state: State,
+    at: u64,
+    no_zeroes: bool,
+    structured: bool,
+    context: Option<u32>,
+    size: u64,
+    flags: TransmissionFlags,
+    block: BlockSizes,
+    pending: Vec<Pending>,
+    free: Vec<usize>,
+}
+
+impl ClientSession {
+    /// A session on a fresh connection. The server speaks first.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            state: State::Greeting,
+            at: 0,
+            no_zeroes: false,
+            structured: false,
+            context: None,
+            size: 0,
+            flags: TransmissionFlags::NONE,
+            block: BlockSizes { minimum: 1, preferred: 4096, maximum: MAX_PAYLOAD_BYTES },
+            pending: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Size of the export in bytes, once ready.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What the server offers, once ready.
+    #[must_use]
+    pub const fn flags(&self) -> TransmissionFlags {
+        self.flags
+    }
+
+    /// The server's sizes of requests, once ready; the protocol's defaults where it named none.
+    #[must_use]
+    pub const fn block_sizes(&self) -> BlockSizes {
+        self.block
+    }
+
+    /// Whether [`Command::BlockStatus`] may be sent.
+    #[must_use]
+    pub const fn has_allocation(&self) -> bool {
+        self.context.is_some()
+    }
+
+    /// Whether structured replies were agreed.
+    #[must_use]
+    pub const fn is_structured(&self) -> bool {
+        self.structured
+    }
+
+    /// Requests under way.
+    #[must_use]
+    pub const fn in_flight(&self) -> usize {
+        self.pending.len() - self.free.len()
+    }
+
+    /// Appends a request; after a write's, the caller sends `len` bytes of payload. The cookie, or
+    /// `None` where the session is not in transmission.
+    pub fn request(
+        &mut self,
+        command: Command,
+        offset: u64,
+        len: u32,
+        flags: CommandFlags,
+        out: &mut Vec<u8>,
+    ) -> Option<u64> {
+        if matches!(
+            self.state,
+            State::Greeting | State::Option(_) | State::ExportName | State::Closed
+        ) {
+            return None;
+        }
+        let mut cookie = 0;
+        if command == Command::Disconnect {
+            self.state = State::Closed;
+        } else {
+            let fresh =
+                Pending { cookie, command, offset, len, received: 0, error: None, active: true };
+            let slot = self.free.pop().unwrap_or(self.pending.len());
+            // The upper half counts the slot's uses, so that a late reply finds no other request.
+            let uses = self.pending.get(slot).map_or(0, |p| (p.cookie >> 32).wrapping_add(1));
+            cookie = (uses << 32) | slot as u64;
+            let fresh = Pending { cookie, ..fresh };
+            match self.pending.get_mut(slot) {
+                Some(p) => *p = fresh,
+                None => self.pending.push(fresh),
+            }
+        }
+        out.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        out.extend_from_slice(&flags.0.to_be_bytes());
+        out.extend_from_slice(&(command as u16).to_be_bytes());
+        out.extend_from_slice(&cookie.to_be_bytes());
+        out.extend_from_slice(&offset.to_be_bytes());
+        out.extend_from_slice(&len.to_be_bytes());
+        Some(cookie)
+    }
+
+    /// Takes bytes off the front of `input`: how many, and what they meant. Bytes to send during the
+    /// handshake are appended to `out`. Call again until it says [`ClientEvent::More`].
+    ///
+    /// # Errors
+    /// Where the server broke the protocol. Close the connection.
+    #[inline]
+    pub fn step(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, ClientEvent), Violation> {
+        let (taken, event) = match self.state {
+            State::Greeting => self.greeting(input, out)?,
+            State::Option(option) => self.option_reply(option, input, out)?,
+            State::ExportName => self.export_name_reply(input),
+            State::Closed => {
+                if input.is_empty() {
+                    return Ok((0, ClientEvent::More(1)));
+                }
+                return Err(self.violation(ViolationKind::Closed));
+            }
+            _ => self.reply(input)?,
+        };
+        self.at += taken as u64;
+        Ok((taken, event))
+    }
+
+    const fn violation(&self, kind: ViolationKind) -> Violation {
+        Violation { at: self.at, kind }
+    }
+
+    fn greeting(
+        &mut self,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, ClientEvent), Violation> {
+        let mut f = Fields(input);
+        let (Some(init), Some(style), Some(flags)) = (f.u64(), f.u64(), f.u16()) else {
+            return Ok((0, ClientEvent::More(18)));
+        };
+        if init != wire::INIT_MAGIC {
+            return Err(self.violation(ViolationKind::Magic {
+                what: "NBDMAGIC",
+                expected: wire::INIT_MAGIC,
+                found: init,
+            }));
+        }
+        if style != wire::OPTION_MAGIC || flags & wire::FIXED_NEWSTYLE == 0 {
+            return Err(self.violation(ViolationKind::Oldstyle));
+        }
+        self.no_zeroes = flags & wire::NO_ZEROES != 0;
+        let ours = u32::from(flags & (wire::FIXED_NEWSTYLE | wire::NO_ZEROES));
+        out.extend_from_slice(&ours.to_be_bytes());
+        if self.options.structured {
+            push_option(out, OPT_STRUCTURED_REPLY, 0);
+            self.state = State::Option(OPT_STRUCTURED_REPLY);
+        } else {
+            self.go(out);
+        }
+        Ok((18, ClientEvent::Nothing))
+    }
+
+    /// Asks for the export.
+    fn go(&mut self, out: &mut Vec<u8>) {
+        let name = self.options.export.as_bytes();
+        push_option(out, OPT_GO, name.len() as u32 + 8);
+        out.extend_from_slice(&(name.len() as u32).to_be_bytes());
+        out.extend_from_slice(name);
+        out.extend_from_slice(&1u16.to_be_bytes());
+        out.extend_from_slice(&wire::INFO_BLOCK_SIZE.to_be_bytes());
+        self.state = State::Option(OPT_GO);
+    }
+
+    /// Asks for `base:allocation`.
+    fn set_context(&mut self, out: &mut Vec<u8>) {
+        let name = self.options.export.as_bytes();
+        let query = ALLOCATION_CONTEXT.as_bytes();
+        push_option(out, OPT_SET_META_CONTEXT, (name.len() + query.len()) as u32 + 12);
+        out.extend_from_slice(&(name.len() as u32).to_be_bytes());
+        out.extend_from_slice(name);
+        out.extend_from_slice(&1u32.to_be_bytes());
+        out.extend_from_slice(&(query.len() as u32).to_be_bytes());
+        out.extend_from_slice(query);
+        self.state = State::Option(OPT_SET_META_CONTEXT);
+    }
+
+    fn option_reply(
+        &mut self,
+        option: u32,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, ClientEvent), Violation> {
+        let mut f = Fields(input);
+        let (Some(magic), Some(found), Some(kind), Some(len)) =
+            (f.u64(), f.u32(), f.u32(), f.u32())
+        else {
+            return Ok((0, ClientEvent::More(OPTION_REPLY_BYTES)));
+        };
+        if magic != wire::OPTION_REPLY_MAGIC {
+            return Err(self.violation(ViolationKind::Magic {
+                what: "a reply to an option",
+                expected: wire::OPTION_REPLY_MAGIC,
+                found: magic,
+            }));
+        }
+        if found != option {
+            return Err(self.violation(ViolationKind::WrongOption { expected: option, found }));
+        }
+        let bad = self.violation(ViolationKind::BadOptionReply { option, kind, len });
+        if len as usize > MAX_OPTION_BYTES {
+            return Err(bad);
+        }
+        let Some(data) = f.bytes(len as usize) else {
+            return Ok((0, ClientEvent::More(OPTION_REPLY_BYTES + len as usize)));
+        };
+        let taken = OPTION_REPLY_BYTES + data.len();
+        let refused = kind & REP_ERR != 0;
+        match option {
+            OPT_STRUCTURED_REPLY if kind == REP_ACK || refused => {
+                self.structured = kind == REP_ACK;
+                if self.structured && self.options.allocation {
+                    self.set_context(out);
+                } else {
+                    self.go(out);
+                }
+            }
+            OPT_SET_META_CONTEXT if kind == REP_META_CONTEXT => {
+                let mut f = Fields(data);
+                let id = f.u32().ok_or(bad)?;
+                if f.0 == ALLOCATION_CONTEXT.as_bytes() {
+                    self.context = Some(id);
+                }
+            }
+            OPT_SET_META_CONTEXT if kind == REP_ACK || refused => {
+                if refused {
+                    self.context = None;
+                }
+                self.go(out);
+            }
+            OPT_GO if kind == REP_INFO => self.info(data).ok_or(bad)?,
+            OPT_GO if kind == REP_ACK => {
+                self.state = State::Replies;
+                return Ok((taken, ClientEvent::Ready));
+            }
+            OPT_GO if kind == REP_ERR_UNSUP => {
+                push_option(out, OPT_EXPORT_NAME, self.options.export.len() as u32);
+                out.extend_from_slice(self.options.export.as_bytes());
+                self.state = State::ExportName;
+            }
+            OPT_GO if refused => {
+                self.state = State::Closed;
+                return Ok((taken, ClientEvent::Refused(kind)));
+            }
+            _ => return Err(bad),
+        }
+        Ok((taken, ClientEvent::Nothing))
+    }
+
+    /// One piece of information about the export; kinds not known are passed over.
+    fn info(&mut self, data: &[u8]) -> Option<()> {
+        let mut f = Fields(data);
+        match f.u16()? {
+            wire::INFO_EXPORT => {
+                self.size = f.u64()?;
+                self.flags = TransmissionFlags(f.u16()?);
+            }
+            wire::INFO_BLOCK_SIZE => {
+                self.block =
+                    BlockSizes { minimum: f.u32()?, preferred: f.u32()?, maximum: f.u32()? };
+            }
+            _ => return Some(()),
+        }
+        f.is_empty().then_some(())
+    }
+
+    fn export_name_reply(&mut self, input: &[u8]) -> (usize, ClientEvent) {
+        let len = if self.no_zeroes { 10 } else { 134 };
+        let mut f = Fields(input);
+        let (Some(size), Some(flags), Some(_)) = (f.u64(), f.u16(), f.bytes(len - 10)) else {
+            return (0, ClientEvent::More(len));
+        };
+        self.size = size;
+        self.flags = TransmissionFlags(flags);
+        self.state = State::Replies;
+        (len, ClientEvent::Ready)
+    }
+}

@@ -1,0 +1,146 @@
+//! Entry points for fuzzers: any bytes, and the promises that must hold for them. It refuses to know
+//! which fuzzer calls.
+
+use crate::{
+    ClientEvent, ClientSession, Command, CommandFlags, Errno, Export, MAX_OPTION_BYTES, Options,
+    Request, ServerEvent, ServerSession, Violation,
+};
+
+/// What a hostile client caused: every event, in order, with payloads run together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Requests, and the payload of each.
+    pub requests: Vec<(Request, Vec<u8>)>,
+    /// Whether transmission began.
+    pub started: bool,
+    /// Whether the client said goodbye.
+    pub closed: bool,
+    /// What ended the session early.
+    pub violation: Option<Violation>,
+    /// What the server said, each request being answered as it is whole.
+    pub sent: Vec<u8>,
+}
+
+/// The exports of [`server`].
+#[must_use]
+pub fn exports() -> Vec<Export> {
+    let mut main = Export::new("", 1 << 20);
+    "a disk".clone_into(&mut main.description);
+    vec![main, Export::new("other", 4096).read_only()]
+}
+
+/// Feeds `data` to a server in pieces of `piece` bytes.
+///
+/// # Panics
+/// Where the session takes more than it was given, asks for more than its limit, stands still, or hands
+/// out a request outside the export: bugs.
+#[must_use]
+pub fn feed_server(data: &[u8], piece: usize) -> Seen {
+    let mut seen = Seen::default();
+    let mut session = ServerSession::new(exports().into(), &mut seen.sent);
+    let mut held: Vec<u8> = Vec::new();
+    let mut sizes = exports().into_iter().map(|e| e.size);
+    let mut size = 0;
+    for part in data.chunks(piece.max(1)) {
+        held.extend_from_slice(part);
+        loop {
+            let before = seen.sent.len();
+            let (taken, event) = match session.step(&held, &mut seen.sent) {
+                Ok(stepped) => stepped,
+                Err(violation) => {
+                    seen.violation = Some(violation);
+                    return seen;
+                }
+            };
+            assert!(taken <= held.len(), "took more than there was");
+            assert!(seen.sent.len() - before <= 1024, "an unbounded reply");
+            match event {
+                ServerEvent::More(n) => {
+                    assert!(taken == 0 && n > held.len(), "asked for what it has");
+                    assert!(n <= MAX_OPTION_BYTES + 16, "asked for too much");
+                    break;
+                }
+                ServerEvent::Nothing => assert!(taken > 0, "stood still"),
+                ServerEvent::Start { export } => {
+                    seen.started = true;
+                    size = sizes.nth(export).unwrap_or(0);
+                }
+                ServerEvent::Request(r) => {
+                    assert!(r.offset.checked_add(r.len.into()).is_some_and(|end| end <= size));
+                    seen.requests.push((r, Vec::new()));
+                    if r.command != Command::Write {
+                        answer(&session, &r, &mut seen.sent);
+                    }
+                }
+                ServerEvent::Payload { last } => {
+                    let (head, _) = held.split_at(taken);
+                    if let Some((r, payload)) = seen.requests.last_mut() {
+                        payload.extend_from_slice(head);
+                        assert_eq!(last, payload.len() == r.len as usize);
+                        if last {
+                            answer(&session, r, &mut seen.sent);
+                        }
+                    }
+                }
+                ServerEvent::Close => seen.closed = true,
+            }
+            held.drain(..taken);
+        }
+    }
+    seen
+}
+
+/// Answers a request in a way that its command and cookie choose.
+fn answer(session: &ServerSession, r: &Request, out: &mut Vec<u8>) {
+    match r.command {
+        _ if r.cookie % 5 == 4 => session.error(r.cookie, Errno::Io, out),
+        Command::Read => {
+            out.extend_from_slice(session.read_header(r).as_bytes());
+            // The data stands for itself in miniature: its length is the caller's affair.
+        }
+        Command::BlockStatus => {
+            session.block_status(r, &[(512, 3), (1024, 0), (u32::MAX, 3)], out);
+        }
+        _ => session.done(r.cookie, out),
+    }
+}
+
+/// A fuzz target: a client's bytes, whole and byte by byte, must mean the same and break nothing.
+pub fn server(data: &[u8]) {
+    let whole = feed_server(data, data.len());
+    assert_eq!(whole, feed_server(data, 1), "the split of the stream changed its meaning");
+}
+
+/// A fuzz target: a server's bytes, after a client has sent one request of each kind.
+pub fn client(data: &[u8]) {
+    let mut session = ClientSession::new(Options::default());
+    let mut out = Vec::new();
+    let mut rest = data;
+    let mut idle = 0;
+    loop {
+        let Ok((taken, event)) = session.step(rest, &mut out) else { return };
+        let Some((_, tail)) = rest.split_at_checked(taken) else {
+            assert!(taken <= rest.len(), "took more than there was");
+            return;
+        };
+        rest = tail;
+        idle = if taken == 0 { idle + 1 } else { 0 };
+        assert!(idle < 4, "stood still");
+        match event {
+            ClientEvent::More(n) => {
+                assert!(n > rest.len() && n <= MAX_OPTION_BYTES + 20);
+                return;
+            }
+            ClientEvent::Ready => {
+                for command in [Command::Read, Command::BlockStatus, Command::Write] {
+                    let cookie = session.request(command, 4096, 1024, CommandFlags::NONE, &mut out);
+                    assert!(cookie.is_some());
+                }
+            }
+            ClientEvent::Data { at, .. } => assert!(at as usize + taken <= 1024),
+            ClientEvent::Zeroes { at, len, .. } => assert!(at + len <= 1024),
+            ClientEvent::Status { len, .. } => assert!(len <= 1024),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Numbers and layouts of the wire, as in `doc/proto.md`, all big-endian; and how to take them apart
+//! without a panic.
+
+/// `NBDMAGIC`.
+pub(crate) const INIT_MAGIC: u64 = 0x4e42_444d_4147_4943;
+/// `IHAVEOPT`.
+pub(crate) const OPTION_MAGIC: u64 = 0x4948_4156_454F_5054;
+/// Magic of an option's reply.
+pub(crate) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+/// Magic of a request.
+pub(crate) const REQUEST_MAGIC: u32 = 0x2560_9513;
+/// Magic of a simple reply.
+pub(crate) const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+/// Magic of a structured reply chunk.
+pub(crate) const CHUNK_MAGIC: u32 = 0x668e_33ef;
+
+/// Length of a request's header.
+pub(crate) const REQUEST_BYTES: usize = 28;
+/// Length of an option's header.
+pub(crate) const OPTION_BYTES: usize = 16;
+/// Length of an option reply's header.
+pub(crate) const OPTION_REPLY_BYTES: usize = 20;
+/// Length of a simple reply.
+pub(crate) const SIMPLE_REPLY_BYTES: usize = 16;
+/// Length of a chunk's header.
+pub(crate) const CHUNK_BYTES: usize = 20;
+
+/// Handshake flags, both sides: fixed newstyle.
+pub(crate) const FIXED_NEWSTYLE: u16 = 1;
+/// Handshake flags, both sides: no 124 zeroes after `EXPORT_NAME`.
+pub(crate) const NO_ZEROES: u16 = 2;
+
+pub(crate) const OPT_EXPORT_NAME: u32 = 1;
+pub(crate) const OPT_ABORT: u32 = 2;
+pub(crate) const OPT_LIST: u32 = 3;
+pub(crate) const OPT_INFO: u32 = 6;
+pub(crate) const OPT_GO: u32 = 7;
+pub(crate) const OPT_STRUCTURED_REPLY: u32 = 8;
+pub(crate) const OPT_LIST_META_CONTEXT: u32 = 9;
+pub(crate) const OPT_SET_META_CONTEXT: u32 = 10;
+
+pub(crate) const REP_ACK: u32 = 1;
+pub(crate) const REP_SERVER: u32 = 2;
+pub(crate) const REP_INFO: u32 = 3;
+pub(crate) const REP_META_CONTEXT: u32 = 4;
+pub(crate) const REP_ERR: u32 = 1 << 31;
+pub(crate) const REP_ERR_UNSUP: u32 = REP_ERR | 1;
+pub(crate) const REP_ERR_INVALID: u32 = REP_ERR | 3;
+pub(crate) const REP_ERR_UNKNOWN: u32 = REP_ERR | 6;
+pub(crate) const REP_ERR_TOO_BIG: u32 = REP_ERR | 9;
+
+pub(crate) const INFO_EXPORT: u16 = 0;
+pub(crate) const INFO_NAME: u16 = 1;
+pub(crate) const INFO_DESCRIPTION: u16 = 2;
+pub(crate) const INFO_BLOCK_SIZE: u16 = 3;
+
+pub(crate) const CHUNK_DONE: u16 = 1;
+pub(crate) const CHUNK_NONE: u16 = 0;
+pub(crate) const CHUNK_DATA: u16 = 1;
+pub(crate) const CHUNK_HOLE: u16 = 2;
+pub(crate) const CHUNK_BLOCK_STATUS: u16 = 5;
+/// Bit of every chunk type that tells of an error.
+pub(crate) const CHUNK_ERROR_BIT: u16 = 1 << 15;
+pub(crate) const CHUNK_ERROR: u16 = CHUNK_ERROR_BIT | 1;
+
+/// The one metadata context the protocol defines.
+pub const ALLOCATION_CONTEXT: &str = "base:allocation";
+/// The id this server gives to it; any non-zero number would do.
+pub(crate) const ALLOCATION_ID: u32 = 1;
+/// Block status under `base:allocation`: not allocated.
+pub const STATE_HOLE: u32 = 1;
+/// Block status under `base:allocation`: reads as zeroes.
+pub const STATE_ZERO: u32 = 2;
+
+/// Longest option a server takes; longer ones are skipped and answered `ERR_TOO_BIG`. A caller's receive
+/// buffer must hold this and a header of 16 bytes.
+pub const MAX_OPTION_BYTES: usize = 16 << 10;
+/// Longest string of the protocol.
+pub const MAX_STRING_BYTES: usize = 4096;
+/// Longest payload of a read or write.
+pub const MAX_PAYLOAD_BYTES: u32 = 32 << 20;
+
+/// What a request asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u16)]
+pub enum Command {
+    /// Bytes of the export.
+    Read = 0,
+    /// Bytes to the export; the payload follows the request.
+    Write = 1,
+    /// Goodbye; no reply.
+    Disconnect = 2,
+    /// Completed writes to stable storage.
+    Flush = 3,
+    /// The bytes are no longer needed.
+    Trim = 4,
+    /// The bytes will be read soon.
+    Cache = 5,
+    /// Zeroes to the export, without a payload.
+    WriteZeroes = 6,
+    /// Which bytes are allocated.
+    BlockStatus = 7,
+}
+
+impl Command {
+    /// The command of a number on the wire.
+    #[must_use]
+    pub const fn from_wire(number: u16) -> Option<Self> {
+        Some(match number {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Disconnect,
+            3 => Self::Flush,
+            4 => Self::Trim,
+            5 => Self::Cache,
+            6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
+            _ => return None,
+        })
+    }
+
+    /// Whether it may change what later reads return.
+    #[must_use]
+    pub const fn is_write_like(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+macro_rules! flag_set {
+    ($(#[$meta:meta])* $name:ident { $($(#[$fmeta:meta])* $flag:ident = $bit:expr;)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u16);
+
+        impl $name {
+            /// No flag.
+            pub const NONE: Self = Self(0);
+            $($(#[$fmeta])* pub const $flag: Self = Self(1 << $bit);)*
+
+            /// Whether all flags of `other` are set.
+            #[must_use]
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// The flags of both.
+            #[must_use]
+            pub const fn union(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+
+            /// These flags without those of `other`.
+            #[must_use]
+            pub const fn without(self, other: Self) -> Self {
+                Self(self.0 & !other.0)
+            }
+        }
+    };
+}
+
+flag_set! {
+    /// Modifiers of a request.
+    CommandFlags {
+        /// Stable before the reply.
+        FUA = 0;
+        /// Write zeroes: allocate, do not punch a hole.
+        NO_HOLE = 1;
+        /// Read: at most one content chunk.
+        DF = 2;
+        /// Block status: one extent is enough.
+        REQ_ONE = 3;
+        /// Write zeroes: fail with `ENOTSUP` rather than be as slow as a write.
+        FAST_ZERO = 4;
+    }
+}
+
+flag_set! {
+    /// What a server offers for an export.
+    TransmissionFlags {
+        /// Always set.
+        HAS_FLAGS = 0;
+        /// Writes are refused with `EPERM`.
+        READ_ONLY = 1;
+        /// [`Command::Flush`] is understood.
+        SEND_FLUSH = 2;
+        /// [`CommandFlags::FUA`] is understood.
+        SEND_FUA = 3;
+        /// Seeks are slow.
+        ROTATIONAL = 4;
+        /// [`Command::Trim`] is understood.
+        SEND_TRIM = 5;
+        /// [`Command::WriteZeroes`] is understood.
+        SEND_WRITE_ZEROES = 6;
+        /// [`CommandFlags::DF`] is understood; set by the session when structured replies are agreed.
+        SEND_DF = 7;
+        /// A flush on one connection covers the completed writes of all.
+        CAN_MULTI_CONN = 8;
+        /// [`Command::Cache`] is understood.
+        SEND_CACHE = 10;
+        /// [`CommandFlags::FAST_ZERO`] is understood.
+        SEND_FAST_ZERO = 11;
+    }
+}
+
+/// Why a request failed: the error numbers that the protocol fixes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Errno {
+    /// Operation not permitted.
+    #[error("operation not permitted (EPERM)")]
+    Perm,
+    /// Input/output error.
+    #[error("input/output error (EIO)")]
+    Io,
+    /// Out of memory.
+    #[error("cannot allocate memory (ENOMEM)")]
+    NoMem,
+    /// Invalid argument.
+    #[error("invalid argument (EINVAL)")]
+    Inval,
+    /// No space left.
+    #[error("no space left on device (ENOSPC)")]
+    NoSpc,
+    /// Too large.
+    #[error("value too large (EOVERFLOW)")]
+    Overflow,
+    /// Not supported, or not fast.
+    #[error("operation not supported (ENOTSUP)")]
+    NotSup,
+    /// The server is going down.
+    #[error("the server is shutting down (ESHUTDOWN)")]
+    Shutdown,
+    /// A number the protocol does not define.
+    #[error("error {0} of the server")]
+    Other(u32),
+}
+
+impl Errno {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn to_wire(self) -> u32 {
+        match self {
+            Self::Perm => 1,
+            Self::Io => 5,
+            Self::NoMem => 12,
+            Self::Inval => 22,
+            Self::NoSpc => 28,
+            Self::Overflow => 75,
+            Self::NotSup => 95,
+            Self::Shutdown => 108,
+            Self::Other(n) => n,
+        }
+    }
+
+    /// The error of a number on the wire; `None` for zero.
+    #[must_use]
+    pub const fn from_wire(number: u32) -> Option<Self> {
+        Some(match number {
+            0 => return None,
+            1 => Self::Perm,
+            5 => Self::Io,
+            12 => Self::NoMem,
+            22 => Self::Inval,
+            28 => Self::NoSpc,
+            75 => Self::Overflow,
+            95 => Self::NotSup,
+            108 => Self::Shutdown,
+            n => Self::Other(n),
+        })
+    }
+}
+
+/// Takes big-endian numbers and strings off the front of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    pub(crate) fn bytes(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(n)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, tail) = self.0.split_first_chunk::<N>()?;
+        self.0 = tail;
+        Some(*head)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A 32-bit length and that many bytes, at most [`MAX_STRING_BYTES`].
+    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+        let len = self.u32()? as usize;
+        if len > MAX_STRING_BYTES {
+            return None;
+        }
+        self.bytes(len)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Appends the header of a structured reply chunk.
+pub(crate) fn push_chunk(out: &mut Vec<u8>, flags: u16, kind: u16, cookie: u64, len: u32) {
+    out.extend_from_slice(&CHUNK_MAGIC.to_be_bytes());
+    out.extend_from_slice(&flags.to_be_bytes());
+    out.extend_from_slice(&kind.to_be_bytes());
+    out.extend_from_slice(&cookie.to_be_bytes());
+    out.extend_from_slice(&len.to_be_bytes());
+}
+
+/// Appends the header of an option.
+pub(crate) fn push_option(out: &mut Vec<u8>, option: u32, len: u32) {
+    out.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
+    out.extend_from_slice(&option.to_be_bytes());
+    out.extend_from_slice(&len.to_be_bytes());
+}

@@ -1,0 +1,100 @@
+//! A lean NBD client for measurements: `lean SOCKET read|write DEPTH SECONDS [BYTES] [SEED]`. Keeps DEPTH
+//! random requests of BYTES (4096) in flight on one connection, sends all that a round allows in one
+//! call, takes all replies that wait in one call, copies no data; prints requests per second.
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
+
+/// xorshift64*: a fixed stream of addresses for a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % n
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
+        return Err("usage: lean SOCKET read|write DEPTH SECONDS [BYTES] [SEED]".into());
+    };
+    let command = match op.as_str() {
+        "read" => Command::Read,
+        "write" => Command::Write,
+        _ => return Err("the second argument is read or write".into()),
+    };
+    let depth: usize = depth.parse()?;
+    let time = Duration::from_secs_f64(seconds.parse()?);
+    let bytes: u32 = rest.first().map_or(Ok(4096), |b| b.parse())?;
+    let mut random = Random(rest.get(1).map_or(Ok(0x5EED), |s| s.parse())?);
+
+    let mut stream = UnixStream::connect(socket)?;
+    let options = Options { structured: false, allocation: false, ..Options::default() };
+    let mut session = ClientSession::new(options);
+    let mut out = Vec::with_capacity(depth * (bytes as usize + 28));
+    let mut buf = vec![0u8; 1 << 20];
+    let (mut start, mut end) = (0, 0);
+    let payload = vec![0x5Au8; if command == Command::Write { bytes as usize } else { 0 }];
+    let (mut done, mut begun) = (0u64, None);
+    let (mut took, mut counted) = (None, None);
+    let mut wanted = 0;
+    loop {
+        let (taken, event) = session.step(buf.get(start..end).unwrap_or_default(), &mut out)?;
+        start += taken;
+        match event {
+            ClientEvent::Ready => {
+                wanted = depth;
+                begun = Some(Instant::now());
+            }
+            ClientEvent::Done { result, .. } => {
+                result?;
+                done += 1;
+                wanted += 1;
+            }
+            ClientEvent::More(_) => {
+                if begun.is_some_and(|b| b.elapsed() >= time) {
+                    // No more; the rest comes in, then goodbye.
+                    wanted = 0;
+                    took.get_or_insert_with(|| begun.map_or(time, |b| b.elapsed()));
+                    counted.get_or_insert(done);
+                    if session.in_flight() == 0 {
+                        break;
+                    }
+                }
+                let blocks = session.size() / u64::from(bytes).max(1);
+                for _ in 0..wanted {
+                    let offset = random.below(blocks.max(1)) * u64::from(bytes);
+                    session.request(command, offset, bytes, CommandFlags::NONE, &mut out);
+                    out.extend_from_slice(&payload);
+                }
+                wanted = 0;
+                if !out.is_empty() {
+                    stream.write_all(&out)?;
+                    out.clear();
+                }
+                buf.copy_within(start..end, 0);
+                end -= start;
+                start = 0;
+                let n = stream.read(buf.get_mut(end..).unwrap_or_default())?;
+                if n == 0 {
+                    return Err("the server hung up".into());
+                }
+                end += n;
+            }
+            _ => {}
+        }
+    }
+    session.request(Command::Disconnect, 0, 0, CommandFlags::NONE, &mut out);
+    stream.write_all(&out)?;
+    let seconds = took.unwrap_or(time).as_secs_f64();
+    println!("{:.0}", counted.unwrap_or(done) as f64 / seconds);
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Serves a file over a unix socket until killed, for measurements: `serve FILE SOCKET [learn]`. With
+//! `learn` every request is observed and the whole device has a copy (a full map) before it says ready.
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use std::time::Duration;
+
+use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
+use seekless_layout::{AccessGraph, BorgConfig, Copy, Plan, plan_borg};
+use seekless_serve::{Address, Backing, Builder, Learner};
+
+/// BORG's observer and planner, as the server ships it.
+struct Borg(AccessGraph, BorgConfig);
+
+impl Learner for Borg {
+    fn observe(&mut self, request: &Request) {
+        self.0.observe(request);
+    }
+
+    fn plan(&mut self) -> Plan {
+        plan_borg(&self.0, &self.1)
+    }
+}
+
+/// Copies of every other 64 KiB of the device: as many entries as such a map can have.
+fn full_map(size: Bytes) -> Plan {
+    const RUN: u64 = 128;
+    let runs = size.0 / 512 / RUN;
+    let copies = (0..runs / 2)
+        .map(|i| Copy { home: Extent::new(i * 2 * RUN, RUN), place: Lba(i * RUN) })
+        .collect();
+    Plan { copies }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, file, socket, rest @ ..] = args.as_slice() else {
+        return Err("usage: serve FILE SOCKET [learn]".into());
+    };
+    let size = std::fs::metadata(file)?.len();
+    let mut builder = Builder::new(Backing::Path(file.into())).listen(Address::Unix(socket.into()));
+    let learn = rest.first().is_some_and(|a| a == "learn");
+    if learn {
+        let area = Sectors(size / 1024);
+        let config = BorgConfig { area, min_weight: 1 };
+        builder = builder
+            .area(area.bytes())
+            .learner(Box::new(Borg(AccessGraph::new(1 << 20), config)), None);
+    }
+    let server = builder.spawn()?;
+    if learn {
+        server.install(full_map(server.size()))?;
+        server.wait_settled(Duration::from_secs(600))?;
+        // A read through the server brings its part of the area into the page cache.
+        let way_in = server.injector();
+        for at in (0..size / 512).step_by(128) {
+            let room = vec![0; 65_536];
+            way_in.call(Op::Read, Extent::new(at, 128), seekless_block::Flags::NONE, room)?;
+        }
+    }
+    println!("ready, {} sectors copied", server.stats()?.copied_sectors);
+    server.wait()?;
+    Ok(())
+}

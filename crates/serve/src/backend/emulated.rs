@@ -1,0 +1,173 @@
+//! An emulated mechanical disk in front of the files: an I/O is let through when that disk would have
+//! done it. It moves no byte and knows no file.
+//!
+//! The backing lies at the disk's first sector, the optimized area right after it.
+
+use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
+use seekless_disk::{Command, Completion, Disk, Drive, EnergyByState, Scheduler};
+use seekless_engine::{Class, Io, IoId, Target};
+
+use crate::error::ServeError;
+
+/// What an emulated disk has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskStats {
+    /// Commands served, and those of them that were background work.
+    pub ios: u64,
+    /// Of these, background work.
+    pub background_ios: u64,
+    /// Time the disk was busy: overhead, seek, rotation and transfer.
+    pub busy: Duration,
+    /// Of this, for background work.
+    pub background_busy: Duration,
+    /// Time the arm moved.
+    pub seek: Duration,
+    /// Time the platter was waited for.
+    pub rotation: Duration,
+    /// Time sectors passed the head.
+    pub transfer: Duration,
+    /// Sum over commands of the distance from the end of the one before, in sectors.
+    pub seek_distance_sectors: u64,
+    /// Commands that started elsewhere than where the one before ended.
+    pub nonsequential: u64,
+    /// By state; idle is the rest of [`Self::elapsed`].
+    pub energy: EnergyByState,
+    /// Time of the disk since the server started, or since the last reset.
+    pub elapsed: Duration,
+}
+
+impl DiskStats {
+    /// All of it.
+    #[must_use]
+    pub fn energy_total(&self) -> Energy {
+        self.energy.total()
+    }
+}
+
+/// Where the head was when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadSample {
+    /// When the command began.
+    pub time: SimTime,
+    /// Its first sector on the disk: home addresses first, then those of the optimized area.
+    pub lba: Lba,
+    /// Its length.
+    pub len: Sectors,
+    /// Whether it was background work.
+    pub background: bool,
+}
+
+/// The disk and its books.
+#[derive(Debug)]
+pub(crate) struct Emulated {
+    drive: Drive,
+    home: Sectors,
+    stats: DiskStats,
+    since: SimTime,
+    path: Vec<HeadSample>,
+    path_max: usize,
+    /// By I/O: where and whether in the background.
+    running: Vec<(Extent, bool)>,
+}
+
+impl Emulated {
+    /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
+    pub(crate) fn new(
+        disk: Disk,
+        scheduler: Scheduler,
+        home: Sectors,
+        area: Sectors,
+        path_max: usize,
+    ) -> Result<Self, ServeError> {
+        let needed = home.0.saturating_add(area.0);
+        if disk.capacity().0 < needed {
+            return Err(ServeError::DiskTooSmall {
+                disk_sectors: disk.capacity().0,
+                needed_sectors: needed,
+            });
+        }
+        Ok(Self {
+            drive: Drive::new(disk, scheduler),
+            home,
+            stats: DiskStats::default(),
+            since: SimTime(0),
+            path: Vec::with_capacity(path_max.min(1 << 20)),
+            path_max,
+            running: Vec::new(),
+        })
+    }
+
+    /// Takes an I/O. False where it cannot be: it passes the end.
+    pub(crate) fn submit(&mut self, now: SimTime, io: &Io) -> bool {
+        let shift = if io.target == Target::Area { self.home } else { Sectors(0) };
+        let extent = Extent::new(io.extent.start.0.saturating_add(shift.0), io.extent.len.0);
+        let background = io.class == Class::Background;
+        let slot = io.id.0 as usize;
+        if slot >= self.running.len() {
+            self.running.resize(slot + 1, (Extent::default(), false));
+        }
+        if let Some(entry) = self.running.get_mut(slot) {
+            *entry = (extent, background);
+        }
+        let command = Command { tag: io.id.0.into(), op: io.op, extent, background };
+        self.drive.submit(now, command).is_ok()
+    }
+
+    /// When the next I/O will end.
+    pub(crate) fn next_event(&self) -> Option<SimTime> {
+        self.drive.next_event()
+    }
+
+    /// The next I/O that has ended by `now`.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<IoId> {
+        let ended = self.drive.poll(now)?;
+        let id = IoId(u32::try_from(ended.tag).unwrap_or(u32::MAX));
+        let (extent, background) = self.running.get(id.0 as usize).copied().unwrap_or_default();
+        self.account(&ended, extent, background);
+        Some(id)
+    }
+
+    fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
+        let access = &ended.access;
+        let energy = self.drive.disk().energy(access);
+        let s = &mut self.stats;
+        s.ios += 1;
+        s.busy += access.total();
+        s.seek += access.seek;
+        s.rotation += access.rotation;
+        s.transfer += access.transfer;
+        s.seek_distance_sectors += ended.seek_distance_sectors;
+        s.nonsequential += u64::from(!ended.sequential);
+        s.energy += energy;
+        if background {
+            s.background_ios += 1;
+            s.background_busy += access.total();
+        }
+        if self.path.len() < self.path_max {
+            let (time, lba, len) = (ended.started, extent.start, extent.len);
+            self.path.push(HeadSample { time, lba, len, background });
+        }
+    }
+
+    /// The books up to `now`.
+    pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
+        let elapsed = now.since(self.since);
+        let idle = Duration(elapsed.0.saturating_sub(self.stats.busy.0));
+        let mut stats = self.stats.clone();
+        stats.elapsed = elapsed;
+        stats.energy.idle = self.drive.disk().idle_energy(idle);
+        stats
+    }
+
+    /// The head's path so far.
+    pub(crate) fn path(&self) -> &[HeadSample] {
+        &self.path
+    }
+
+    /// Begins the books anew.
+    pub(crate) fn reset(&mut self, now: SimTime) {
+        self.stats = DiskStats::default();
+        self.since = now;
+        self.path.clear();
+    }
+}

@@ -1,0 +1,331 @@
+//! The files under a volume: the backing, and the optimized area beside it. Positional I/O only, in two
+//! forms: one that never waits for the disk, and one that may. It refuses to know the engine.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
+use seekless_block::{Flags, Op};
+use seekless_engine::Target;
+use seekless_nbd::{STATE_HOLE, STATE_ZERO};
+
+use super::{FAST_ZERO, NO_HOLE};
+use crate::error::ServeError;
+
+/// Longest write that is done at once: it goes into the page cache, which does not wait.
+const WRITE_NOW_BYTES: usize = 64 << 10;
+/// The host's page.
+const PAGE: u64 = 4096;
+/// Most runs of one block status reply.
+const RUNS_MAX: usize = 512;
+
+/// The two files of a volume.
+#[derive(Debug)]
+pub(crate) struct Files {
+    home: Disk,
+    area: Option<Disk>,
+}
+
+/// One file or block device.
+#[derive(Debug)]
+struct Disk {
+    fd: OwnedFd,
+    /// Reads that would wait can be told to fail instead.
+    nowait: bool,
+}
+
+/// A backing that has been opened and locked.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    fd: OwnedFd,
+    pub(crate) bytes: u64,
+    /// Where an anonymous file beside it can be made.
+    pub(crate) dir: Option<PathBuf>,
+}
+
+impl Opened {
+    /// Opens and locks a file or block device.
+    pub(crate) fn path(path: &Path, read_only: bool) -> Result<Self, ServeError> {
+        let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
+        let file =
+            File::options().read(true).write(!read_only).open(path).map_err(fail("open it"))?;
+        let kind = file.metadata().map_err(fail("ask for its kind"))?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(ServeError::NotADisk(path.to_owned()));
+        }
+        let lock = if read_only {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        rustix::fs::flock(&file, lock).map_err(|e| {
+            if e == Errno::WOULDBLOCK {
+                ServeError::Locked(path.to_owned())
+            } else {
+                fail("lock it")(e.into())
+            }
+        })?;
+        // A block device's metadata has no size; its end has.
+        let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
+            .map_err(|e| fail("find its end")(e.into()))?;
+        if !bytes.is_multiple_of(512) {
+            return Err(ServeError::Size { path: path.to_owned(), bytes });
+        }
+        let dir = (!kind.is_block_device())
+            .then(|| path.parent().filter(|p| !p.as_os_str().is_empty()))
+            .map(|p| p.unwrap_or(Path::new(".")).to_owned());
+        Ok(Self { fd: file.into(), bytes, dir })
+    }
+
+    /// Memory that looks like a file.
+    pub(crate) fn memory(bytes: u64) -> Result<Self, ServeError> {
+        let fd = memory_file(bytes)?;
+        Ok(Self { fd, bytes, dir: None })
+    }
+}
+
+impl Files {
+    /// A backing, with an optimized area of `area` bytes: an anonymous file in `dir` where there is one,
+    /// else memory.
+    pub(crate) fn new(home: Opened, area: u64, dir: Option<&Path>) -> Result<Self, ServeError> {
+        let area = match (area, dir) {
+            (0, _) => None,
+            (bytes, Some(dir)) => Some(anonymous_file(dir, bytes)?),
+            (bytes, None) => Some(memory_file(bytes)?),
+        };
+        Ok(Self { home: Disk::new(home.fd), area: area.map(Disk::new) })
+    }
+
+    fn disk(&self, target: Target) -> Result<&Disk, Errno> {
+        match target {
+            Target::Home => Ok(&self.home),
+            Target::Area => self.area.as_ref().ok_or(Errno::NXIO),
+        }
+    }
+
+    /// Reads without waiting: `None` where the disk would have to be waited for.
+    pub(crate) fn read_now(&self, target: Target, at: u64, buf: &mut [u8]) -> Option<()> {
+        self.disk(target).ok()?.read_now(at, buf)
+    }
+
+    /// Writes without waiting: `None` where the disk might have to be waited for.
+    pub(crate) fn write_now(
+        &self,
+        target: Target,
+        at: u64,
+        buf: &[u8],
+    ) -> Option<Result<(), Errno>> {
+        let disk = self.disk(target).ok()?;
+        if buf.len() > WRITE_NOW_BYTES {
+            return None;
+        }
+        // A write of part of a page reads the page first, unless it is cached.
+        let end = at + buf.len() as u64;
+        for edge in [at, end] {
+            if !edge.is_multiple_of(PAGE) {
+                disk.read_now(edge / 512 * 512 - if edge == end { 512 } else { 0 }, &mut [0; 512])?;
+            }
+        }
+        Some(disk.write(at, buf, ReadWriteFlags::empty()))
+    }
+
+    /// Reads, waiting.
+    pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        let disk = self.disk(target)?;
+        let (mut at, mut rest) = (at, buf);
+        while !rest.is_empty() {
+            match rustix::io::pread(&disk.fd, &mut *rest, at) {
+                // The file was cut under us.
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get_mut(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes, discards, zeroes or flushes, waiting.
+    pub(crate) fn change(
+        &self,
+        target: Target,
+        op: Op,
+        flags: Flags,
+        at: u64,
+        len: u64,
+        buf: &[u8],
+    ) -> Result<(), Errno> {
+        let disk = self.disk(target)?;
+        let fua = flags.contains(Flags::FUA);
+        match op {
+            Op::Read => return Ok(()),
+            Op::Write => {
+                let how = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                return disk.write(at, buf, how);
+            }
+            Op::Flush => return retry(|| rustix::fs::fdatasync(&disk.fd)),
+            Op::Discard => match disk.punch(at, len) {
+                Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                Err(e) => return Err(e),
+            },
+            Op::WriteZeroes => disk.zero(at, len, flags)?,
+        }
+        if fua { retry(|| rustix::fs::fdatasync(&disk.fd)) } else { Ok(()) }
+    }
+
+    /// Asks the host to read ahead.
+    pub(crate) fn will_need(&self, at: u64, len: u64) {
+        // Advice: nothing depends on whether it is taken.
+        let _ = rustix::fs::fadvise(
+            &self.home.fd,
+            at,
+            std::num::NonZeroU64::new(len),
+            rustix::fs::Advice::WillNeed,
+        );
+    }
+
+    /// Which runs of the backing from `at` are holes: (bytes, state), covering `len` bytes or the first
+    /// [`RUNS_MAX`] runs of them.
+    pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
+        let mut runs = Vec::new();
+        let end = at + u64::from(len);
+        let mut from = at;
+        while from < end && runs.len() < RUNS_MAX {
+            let data = match rustix::fs::seek(&self.home.fd, SeekFrom::Data(from)) {
+                Ok(data) => data.min(end),
+                // No data up to the end of the file.
+                Err(Errno::NXIO) => end,
+                // Not known: called data.
+                Err(_) => from,
+            };
+            let hole = if data > from {
+                data
+            } else {
+                match rustix::fs::seek(&self.home.fd, SeekFrom::Hole(from)) {
+                    Ok(hole) if hole > from => hole.min(end),
+                    _ => end,
+                }
+            };
+            let state = if data > from { STATE_HOLE | STATE_ZERO } else { 0 };
+            runs.push(((hole - from) as u32, state));
+            from = hole;
+        }
+        runs
+    }
+}
+
+impl Disk {
+    fn new(fd: OwnedFd) -> Self {
+        let mut probe = [0; 1];
+        let nowait = !matches!(
+            rustix::io::preadv2(&fd, &mut [IoSliceMut::new(&mut probe)], 0, ReadWriteFlags::NOWAIT),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS)
+        );
+        Self { fd, nowait }
+    }
+
+    fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        if !self.nowait {
+            return None;
+        }
+        let len = buf.len();
+        let mut bufs = [IoSliceMut::new(buf)];
+        match rustix::io::preadv2(&self.fd, &mut bufs, at, ReadWriteFlags::NOWAIT) {
+            Ok(n) if n == len => Some(()),
+            _ => None,
+        }
+    }
+
+    fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        let (mut at, mut rest) = (at, buf);
+        while !rest.is_empty() {
+            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
+        self.allocate(FallocateFlags::PUNCH_HOLE, at, len)
+    }
+
+    fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
+        retry(|| rustix::fs::fallocate(&self.fd, how | FallocateFlags::KEEP_SIZE, at, len))
+    }
+
+    /// Zeroes by the cheapest way that the file system knows.
+    fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
+        let hole = !flags.contains(NO_HOLE);
+        if hole && self.punch(at, len).is_ok() {
+            return Ok(());
+        }
+        match self.allocate(FallocateFlags::ZERO_RANGE, at, len) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+            other => return other,
+        }
+        if flags.contains(FAST_ZERO) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let zeroes = [0; 64 << 10];
+        let mut done = 0;
+        while done < len {
+            let n = (len - done).min(zeroes.len() as u64);
+            self.write(
+                at + done,
+                zeroes.get(..n as usize).unwrap_or_default(),
+                ReadWriteFlags::empty(),
+            )?;
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// A file of `bytes` without a name: it is gone when the server is, and clobbers nothing.
+fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, ServeError> {
+    let fail =
+        |what| move |e: Errno| ServeError::Path { path: dir.to_owned(), what, source: e.into() };
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(fail("make the optimized area in it (an anonymous file)"))?;
+    rustix::fs::ftruncate(&fd, bytes).map_err(fail("size the optimized area in it"))?;
+    Ok(fd)
+}
+
+fn memory_file(bytes: u64) -> Result<OwnedFd, ServeError> {
+    let make = || {
+        let fd = rustix::fs::memfd_create("seekless", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&fd, bytes)?;
+        Ok::<_, Errno>(fd)
+    };
+    make().map_err(crate::error::host("make a file in memory"))
+}

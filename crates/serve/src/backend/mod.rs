@@ -1,0 +1,26 @@
+//! Carrying out device I/O: at once where that cannot block, else by worker threads, and, where a
+//! mechanical disk is emulated, when that disk would have done it. It refuses to know who asked.
+
+pub(crate) mod emulated;
+pub(crate) mod files;
+pub(crate) mod workers;
+
+use seekless_block::Flags;
+use seekless_nbd::Errno;
+
+/// Write zeroes without punching a hole.
+pub(crate) const NO_HOLE: Flags = Flags(0x10);
+/// Write zeroes only where that is faster than writing.
+pub(crate) const FAST_ZERO: Flags = Flags(0x20);
+
+/// The protocol's error for one of the host.
+pub(crate) fn errno_of(e: rustix::io::Errno) -> Errno {
+    use rustix::io::Errno as E;
+    match e {
+        E::NOSPC | E::DQUOT | E::FBIG => Errno::NoSpc,
+        E::NOMEM => Errno::NoMem,
+        E::PERM | E::ACCESS | E::ROFS => Errno::Perm,
+        E::OPNOTSUPP | E::NOSYS => Errno::NotSup,
+        _ => Errno::Io,
+    }
+}

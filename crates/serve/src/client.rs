@@ -1,0 +1,315 @@
+//! A small NBD client: blocking calls, and requests in flight for those who want several. For tests, the
+//! demo and measurements. It refuses to know what it talks to.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+
+use seekless_nbd::{
+    ClientEvent, ClientSession, Command, CommandFlags, Errno, Options, TransmissionFlags, Violation,
+};
+
+use crate::listen::Address;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The connection failed.
+    #[error("the connection to the server failed")]
+    Io(#[from] io::Error),
+    /// The server broke the protocol.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// The server refused the export, with this reply type.
+    #[error("the server refused the export (reply {0:#x})")]
+    Refused(u32),
+    /// The request failed.
+    #[error(transparent)]
+    Errno(#[from] Errno),
+    /// The server hung up.
+    #[error("the server closed the connection")]
+    Closed,
+}
+
+/// A byte stream to a server.
+pub trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A request that ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What [`Client::submit`] called it.
+    pub cookie: u64,
+    /// How.
+    pub result: Result<(), Errno>,
+    /// What was read; else empty.
+    pub data: Vec<u8>,
+    /// Runs of block status: bytes and state.
+    pub runs: Vec<(u32, u32)>,
+}
+
+/// A request in flight, and what came of it so far.
+struct Pending {
+    cookie: u64,
+    data: Vec<u8>,
+    runs: Vec<(u32, u32)>,
+}
+
+/// A connection to an export.
+pub struct Client {
+    stream: Box<dyn Stream>,
+    session: ClientSession,
+    out: Vec<u8>,
+    received: Vec<u8>,
+    start: usize,
+    end: usize,
+    pending: Vec<Pending>,
+    ended: VecDeque<Ended>,
+}
+
+impl Client {
+    /// Connects to a server and its default export.
+    ///
+    /// # Errors
+    /// Where it cannot be reached, or refuses.
+    pub fn connect(address: &Address) -> Result<Self, ClientError> {
+        let stream: Box<dyn Stream> = match address {
+            Address::Unix(path) => Box::new(UnixStream::connect(path)?),
+            Address::Tcp(host) => {
+                let stream = TcpStream::connect(host.as_str())?;
+                stream.set_nodelay(true)?;
+                Box::new(stream)
+            }
+        };
+        Self::new(stream, Options::default())
+    }
+
+    /// Shakes hands over a stream.
+    ///
+    /// # Errors
+    /// Where the server hangs up, breaks the protocol, or refuses.
+    pub fn new(stream: Box<dyn Stream>, options: Options) -> Result<Self, ClientError> {
+        let mut client = Self {
+            stream,
+            session: ClientSession::new(options),
+            out: Vec::new(),
+            received: vec![0; 256 << 10],
+            start: 0,
+            end: 0,
+            pending: Vec::new(),
+            ended: VecDeque::new(),
+        };
+        loop {
+            match client.step()? {
+                ClientEvent::Ready => return Ok(client),
+                ClientEvent::Refused(why) => return Err(ClientError::Refused(why)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Size of the export in bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.session.size()
+    }
+
+    /// What the server offers.
+    #[must_use]
+    pub const fn flags(&self) -> TransmissionFlags {
+        self.session.flags()
+    }
+
+    /// Sends a request; `payload` is a write's data, else empty.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    pub fn submit(
+        &mut self,
+        command: Command,
+        flags: CommandFlags,
+        offset: u64,
+        len: u32,
+        payload: &[u8],
+    ) -> Result<u64, ClientError> {
+        let cookie = self.session.request(command, offset, len, flags, &mut self.out);
+        let cookie = cookie.ok_or(ClientError::Closed)?;
+        let room = if command == Command::Read { len as usize } else { 0 };
+        self.pending.push(Pending { cookie, data: vec![0; room], runs: Vec::new() });
+        self.out.extend_from_slice(payload);
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        Ok(cookie)
+    }
+
+    /// Waits for the next request to end.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    pub fn next_end(&mut self) -> Result<Ended, ClientError> {
+        loop {
+            if let Some(ended) = self.ended.pop_front() {
+                return Ok(ended);
+            }
+            self.step()?;
+        }
+    }
+
+    fn call(
+        &mut self,
+        command: Command,
+        flags: CommandFlags,
+        offset: u64,
+        len: u32,
+        payload: &[u8],
+    ) -> Result<Ended, ClientError> {
+        let cookie = self.submit(command, flags, offset, len, payload)?;
+        let mut others = VecDeque::new();
+        let ended = loop {
+            let ended = self.next_end()?;
+            if ended.cookie == cookie {
+                break ended;
+            }
+            others.push_back(ended);
+        };
+        others.append(&mut self.ended);
+        self.ended = others;
+        ended.result?;
+        Ok(ended)
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>, ClientError> {
+        Ok(self.call(Command::Read, CommandFlags::NONE, offset, len, &[])?.data)
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
+        let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.call(Command::Write, CommandFlags::NONE, offset, len, data).map(drop)
+    }
+
+    /// Writes, and makes it durable.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn write_fua(&mut self, offset: u64, data: &[u8]) -> Result<(), ClientError> {
+        let len = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.call(Command::Write, CommandFlags::FUA, offset, len, data).map(drop)
+    }
+
+    /// Makes completed writes durable.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn flush(&mut self) -> Result<(), ClientError> {
+        self.call(Command::Flush, CommandFlags::NONE, 0, 0, &[]).map(drop)
+    }
+
+    /// Says that bytes are no longer needed.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn trim(&mut self, offset: u64, len: u32) -> Result<(), ClientError> {
+        self.call(Command::Trim, CommandFlags::NONE, offset, len, &[]).map(drop)
+    }
+
+    /// Writes zeroes.
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn write_zeroes(
+        &mut self,
+        offset: u64,
+        len: u32,
+        flags: CommandFlags,
+    ) -> Result<(), ClientError> {
+        self.call(Command::WriteZeroes, flags, offset, len, &[]).map(drop)
+    }
+
+    /// Which runs are holes: bytes, and [`seekless_nbd::STATE_HOLE`] | [`seekless_nbd::STATE_ZERO`].
+    ///
+    /// # Errors
+    /// Where the request or the connection fails.
+    pub fn block_status(&mut self, offset: u64, len: u32) -> Result<Vec<(u32, u32)>, ClientError> {
+        Ok(self.call(Command::BlockStatus, CommandFlags::NONE, offset, len, &[])?.runs)
+    }
+
+    /// Says goodbye.
+    ///
+    /// # Errors
+    /// Where the connection fails.
+    pub fn disconnect(mut self) -> Result<(), ClientError> {
+        let none = CommandFlags::NONE;
+        self.session.request(Command::Disconnect, 0, 0, none, &mut self.out);
+        Ok(self.stream.write_all(&self.out)?)
+    }
+
+    /// One event of the session, after receiving more where it needs more.
+    fn step(&mut self) -> Result<ClientEvent, ClientError> {
+        loop {
+            let input = self.received.get(self.start..self.end).unwrap_or_default();
+            let (taken, event) = self.session.step(input, &mut self.out)?;
+            if !self.out.is_empty() {
+                self.stream.write_all(&self.out)?;
+                self.out.clear();
+            }
+            match event {
+                ClientEvent::More(need) => {
+                    self.receive(need)?;
+                    continue;
+                }
+                ClientEvent::Data { cookie, at } => {
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie)
+                        && let (Some(dst), Some(src)) =
+                            (p.data.get_mut(at as usize..at as usize + taken), input.get(..taken))
+                    {
+                        dst.copy_from_slice(src);
+                    }
+                }
+                ClientEvent::Zeroes { cookie, at, len } => {
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie)
+                        && let Some(dst) = p.data.get_mut(at as usize..(at + len) as usize)
+                    {
+                        dst.fill(0);
+                    }
+                }
+                ClientEvent::Status { cookie, len, state } => {
+                    if let Some(p) = self.pending.iter_mut().find(|p| p.cookie == cookie) {
+                        p.runs.push((len, state));
+                    }
+                }
+                ClientEvent::Done { cookie, result } => {
+                    if let Some(i) = self.pending.iter().position(|p| p.cookie == cookie) {
+                        let Pending { data, runs, .. } = self.pending.swap_remove(i);
+                        self.ended.push_back(Ended { cookie, result, data, runs });
+                    }
+                }
+                _ => {}
+            }
+            self.start += taken;
+            return Ok(event);
+        }
+    }
+
+    fn receive(&mut self, need: usize) -> Result<(), ClientError> {
+        self.received.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < need {
+            let n = self.stream.read(self.received.get_mut(self.end..).unwrap_or_default())?;
+            if n == 0 {
+                return Err(ClientError::Closed);
+            }
+            self.end += n;
+        }
+        Ok(())
+    }
+}

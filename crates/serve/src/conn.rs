@@ -1,0 +1,405 @@
+//! One NBD client: its receive buffer, its session, what waits to be sent to it, and what it has in
+//! flight. It refuses to know other clients, and waits for nobody.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno as HostErrno;
+use rustix::net::RecvFlags;
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession};
+
+use crate::backend::{FAST_ZERO, NO_HOLE};
+use crate::memory::Data;
+use crate::out::Out;
+use crate::volume::{Finished, Volume};
+
+/// Bytes taken from the socket at once.
+const RECEIVE_BYTES: usize = 256 << 10;
+/// Reads up to this length are answered in place where the page cache has them.
+const INLINE_BYTES: usize = 128 << 10;
+/// Replies are sent when so much waits, so that the client can begin with them.
+const FLUSH_BYTES: usize = 256 << 10;
+/// A client with so many requests in flight is not read from.
+const REQUESTS_MAX: usize = 256;
+/// Nor one with so many bytes in flight or not taken. One request more may come on top.
+const BYTES_MAX: usize = 8 << 20;
+/// Data up to this length is copied behind its header rather than sent from its own buffer.
+const COPY_BYTES: usize = 16 << 10;
+
+/// Who asked for something that a volume does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// A client's request.
+    Client { token: u64, request: Request },
+    /// A job from another thread.
+    Injected(usize),
+}
+
+/// The connection is over.
+#[derive(Debug)]
+pub(crate) struct Over;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    fd: OwnedFd,
+    token: u64,
+    session: ServerSession,
+    received: Vec<u8>,
+    start: usize,
+    end: usize,
+    pub(crate) out: Out,
+    /// What the session says by itself.
+    replies: Vec<u8>,
+    /// A write whose payload is not all here yet, and how much of it is.
+    write: Option<(Request, Vec<u8>, usize)>,
+    in_flight: usize,
+    in_flight_bytes: usize,
+    /// The client has said goodbye or hung up: nothing more is read.
+    leaving: bool,
+    /// The socket takes no more for now.
+    blocked: bool,
+    /// Unread input waits for room.
+    waiting: bool,
+    /// What the loop watches the socket for.
+    pub(crate) watched: EventFlags,
+    /// The loop has it on its list.
+    pub(crate) marked: bool,
+}
+
+impl Conn {
+    pub(crate) fn new(fd: OwnedFd, token: u64, exports: Arc<[Export]>) -> Self {
+        let mut replies = Vec::with_capacity(4096);
+        let session = ServerSession::new(exports, &mut replies);
+        let mut conn = Self {
+            fd,
+            token,
+            session,
+            received: vec![0; RECEIVE_BYTES],
+            start: 0,
+            end: 0,
+            out: Out::new(),
+            replies,
+            write: None,
+            in_flight: 0,
+            in_flight_bytes: 0,
+            leaving: false,
+            blocked: false,
+            waiting: false,
+            watched: EventFlags::empty(),
+            marked: false,
+        };
+        conn.say();
+        conn
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) const fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Whether the socket should be watched for input, and for room.
+    pub(crate) const fn interest(&self) -> (bool, bool) {
+        (!self.leaving && !self.waiting, self.blocked)
+    }
+
+    /// Whether nothing keeps the connection open.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.leaving && self.in_flight == 0 && self.out.pending() == 0
+    }
+
+    /// No more requests are taken.
+    pub(crate) const fn leave(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Whether the client has so much under way that it must wait.
+    fn is_full(&self) -> bool {
+        self.in_flight >= REQUESTS_MAX
+            || self.in_flight_bytes + self.out.pending() >= BYTES_MAX
+            || (self.blocked && self.out.pending() >= FLUSH_BYTES)
+    }
+
+    /// Input waits: takes what there is, once, and acts on it.
+    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+        if self.leaving {
+            return Ok(());
+        }
+        let got = match &mut self.write {
+            Some((r, buf, have)) if self.start == self.end => {
+                let rest = buf.get_mut(*have..r.len as usize).unwrap_or_default();
+                let got = rustix::net::recv(&self.fd, rest, RecvFlags::DONTWAIT).map(|n| n.1);
+                if let Ok(n) = got {
+                    *have += n;
+                    self.session.payload_received(n as u32);
+                }
+                got
+            }
+            _ => {
+                let room = self.received.get_mut(self.end..).unwrap_or_default();
+                let got = rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT).map(|n| n.1);
+                if let Ok(n) = got {
+                    self.end += n;
+                }
+                got
+            }
+        };
+        match got {
+            Ok(0) => self.leaving = true,
+            Ok(_) => {}
+            Err(HostErrno::AGAIN | HostErrno::INTR) => return Ok(()),
+            Err(_) => return Err(Over),
+        }
+        self.act(volume)
+    }
+
+    /// Acts on what has been received, as far as there is room for more under way.
+    pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+        self.waiting = false;
+        self.finish_write(volume);
+        loop {
+            if self.out.pending() >= FLUSH_BYTES && !self.blocked {
+                self.flush(volume)?;
+            }
+            if self.is_full() {
+                self.waiting = true;
+                break;
+            }
+            let input = self.received.get(self.start..self.end).unwrap_or_default();
+            let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
+                // What was said until then may still help the client's user.
+                self.say();
+                let _ = self.flush(volume);
+                return Err(Over);
+            };
+            if !self.replies.is_empty() {
+                self.say();
+            }
+            match event {
+                ServerEvent::More(need) => {
+                    self.make_room(need);
+                    break;
+                }
+                ServerEvent::Request(request) => {
+                    self.start += taken;
+                    self.request(request, volume);
+                    continue;
+                }
+                ServerEvent::Payload { .. } => {
+                    let part = self.start..self.start + taken;
+                    if let Some((_, buf, have)) = &mut self.write
+                        && let (Some(dst), Some(src)) =
+                            (buf.get_mut(*have..*have + taken), self.received.get(part))
+                    {
+                        dst.copy_from_slice(src);
+                        *have += taken;
+                    }
+                    self.start += taken;
+                    self.finish_write(volume);
+                    continue;
+                }
+                ServerEvent::Close => self.leaving = true,
+                ServerEvent::Nothing | ServerEvent::Start { .. } => {}
+            }
+            self.start += taken;
+            if self.leaving {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+        let done = self.out.flush(self.fd.as_fd(), &mut volume.memories.buffers);
+        self.blocked = !done.map_err(|_| Over)?;
+        Ok(())
+    }
+
+    /// Whether unread input waits, and there is room again.
+    pub(crate) fn can_resume(&self) -> bool {
+        self.waiting && !self.is_full()
+    }
+
+    /// Moves the session's own words to the stream.
+    fn say(&mut self) {
+        self.out.push(&self.replies);
+        self.replies.clear();
+    }
+
+    /// Makes room for `need` bytes from the first that was not taken.
+    fn make_room(&mut self, need: usize) {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        } else if self.start + need > self.received.len() || self.end == self.received.len() {
+            self.received.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+    }
+
+    /// The payload of a write that came in several parts may be whole now.
+    fn finish_write(&mut self, volume: &mut Volume<Owner>) {
+        if self.write.as_ref().is_some_and(|(r, _, have)| *have == r.len as usize)
+            && let Some((r, buf, _)) = self.write.take()
+        {
+            self.begin(&r, Op::Write, Data::Owned(buf), volume);
+        }
+    }
+
+    fn request(&mut self, r: Request, volume: &mut Volume<Owner>) {
+        let owner = Owner::Client { token: self.token, request: r };
+        match r.command {
+            Command::Read => self.read(r, volume),
+            Command::Write => self.write(r, volume),
+            Command::Flush => self.begin(&r, Op::Flush, Data::None, volume),
+            Command::Trim => self.begin(&r, Op::Discard, Data::None, volume),
+            Command::WriteZeroes => self.begin(&r, Op::WriteZeroes, Data::None, volume),
+            Command::Cache => {
+                self.in_flight += 1;
+                volume.ask_will_need(owner, r.offset, r.len);
+            }
+            Command::BlockStatus => {
+                self.in_flight += 1;
+                volume.ask_status(owner, r.offset, r.len);
+            }
+            Command::Disconnect => {}
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, r: Request, volume: &mut Volume<Owner>) {
+        let len = r.len as usize;
+        if len > INLINE_BYTES {
+            let buf = volume.memories.buffers.take(len);
+            return self.begin(&r, Op::Read, Data::Owned(buf), volume);
+        }
+        let header = self.session.read_header(&r);
+        let header = header.as_bytes();
+        let (head, body) = self.out.room(header.len() + len).split_at_mut(header.len());
+        let owner = Owner::Client { token: self.token, request: r };
+        match volume.start(owner, Op::Read, extent_of(&r), flags_of(&r), Data::Read(body)) {
+            Some(Ok(())) => {
+                head.copy_from_slice(header);
+                self.out.keep(header.len() + len);
+            }
+            Some(Err(errno)) => self.fail(&r, errno),
+            None => self.under_way(&r),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, r: Request, volume: &mut Volume<Owner>) {
+        let len = r.len as usize;
+        let Some(payload) = self.received.get(self.start..self.end).and_then(|p| p.get(..len))
+        else {
+            self.write = Some((r, volume.memories.buffers.take(len), 0));
+            return;
+        };
+        self.session.payload_received(r.len);
+        let owner = Owner::Client { token: self.token, request: r };
+        let data = Data::Write(payload);
+        let result = volume.start(owner, Op::Write, extent_of(&r), flags_of(&r), data);
+        self.start += len;
+        self.begun(&r, result);
+    }
+
+    /// Starts a request whose data, if any, is not the receive buffer's.
+    fn begin(&mut self, r: &Request, op: Op, data: Data<'_>, volume: &mut Volume<Owner>) {
+        let owner = Owner::Client { token: self.token, request: *r };
+        let result = volume.start(owner, op, extent_of(r), flags_of(r), data);
+        self.begun(r, result);
+    }
+
+    fn begun(&mut self, r: &Request, result: Option<Result<(), Errno>>) {
+        match result {
+            Some(Ok(())) => {
+                self.session.done(r.cookie, &mut self.replies);
+                self.say();
+            }
+            Some(Err(errno)) => self.fail(r, errno),
+            None => self.under_way(r),
+        }
+    }
+
+    fn fail(&mut self, r: &Request, errno: Errno) {
+        self.session.error(r.cookie, errno, &mut self.replies);
+        self.say();
+    }
+
+    fn under_way(&mut self, r: &Request) {
+        self.in_flight += 1;
+        self.in_flight_bytes += payload_of(r);
+    }
+
+    /// A request ended after its start.
+    pub(crate) fn finished(&mut self, r: &Request, f: Finished<Owner>, volume: &mut Volume<Owner>) {
+        self.in_flight -= 1;
+        self.in_flight_bytes -= match r.command {
+            Command::Cache | Command::BlockStatus => 0,
+            _ => payload_of(r),
+        };
+        match (f.result, r.command) {
+            (Err(errno), _) => self.fail(r, errno),
+            (Ok(()), Command::Read) => {
+                let len = r.len as usize;
+                let Some(buf) = f.buf else { return self.fail(r, Errno::Io) };
+                self.out.push(self.session.read_header(r).as_bytes());
+                if len > COPY_BYTES {
+                    return self.out.push_large(buf, len);
+                }
+                self.out.push(buf.get(..len).unwrap_or_default());
+                volume.memories.buffers.give(buf);
+                return;
+            }
+            (Ok(()), Command::BlockStatus) => {
+                self.session.block_status(r, &f.runs, &mut self.replies);
+                self.say();
+            }
+            (Ok(()), _) => {
+                self.session.done(r.cookie, &mut self.replies);
+                self.say();
+            }
+        }
+        if let Some(buf) = f.buf {
+            volume.memories.buffers.give(buf);
+        }
+    }
+}
+
+/// Bytes of memory that a request in flight holds.
+const fn payload_of(r: &Request) -> usize {
+    match r.command {
+        Command::Read | Command::Write => r.len as usize,
+        _ => 0,
+    }
+}
+
+/// The session hands out requests of whole sectors only.
+const fn extent_of(r: &Request) -> Extent {
+    Extent::new(r.offset / SECTOR_BYTES, r.len as u64 / SECTOR_BYTES)
+}
+
+fn flags_of(r: &Request) -> Flags {
+    let mut flags = Flags::NONE;
+    if r.flags == CommandFlags::NONE {
+        return flags;
+    }
+    // FUA on a read is allowed and means nothing.
+    if r.flags.contains(CommandFlags::FUA) && r.command.is_write_like() {
+        flags = flags.union(Flags::FUA);
+    }
+    if r.flags.contains(CommandFlags::NO_HOLE) {
+        flags = flags.union(NO_HOLE);
+    }
+    if r.flags.contains(CommandFlags::FAST_ZERO) {
+        flags = flags.union(FAST_ZERO);
+    }
+    flags
+}

@@ -1,0 +1,90 @@
+//! What can go wrong when a server is set up, in words for the person who set it up.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A file or device could not be opened or asked.
+    #[error("{}: cannot {what}", path.display())]
+    Path {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The host's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process holds the backing.
+    #[error(
+        "{}: another process serves it (its lock is taken); stop that one first, or open both read-only",
+        .0.display()
+    )]
+    Locked(PathBuf),
+    /// The backing is no file and no block device.
+    #[error("{}: neither a regular file nor a block device", .0.display())]
+    NotADisk(PathBuf),
+    /// The backing's size is not whole sectors.
+    #[error(
+        "{}: {bytes} bytes is not a multiple of 512; extend it with `truncate -s %512 FILE`",
+        path.display()
+    )]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Something is at the path of a socket to be.
+    #[error("{}: {why}", path.display())]
+    Socket {
+        /// The path.
+        path: PathBuf,
+        /// What is there.
+        why: &'static str,
+    },
+    /// An address could not be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The host's word.
+        #[source]
+        source: io::Error,
+    },
+    /// An address that is no address.
+    #[error("'{0}' is no address: write unix:PATH or tcp:HOST:PORT")]
+    Address(String),
+    /// The emulated disk is smaller than what it must hold.
+    #[error(
+        "the disk holds {disk_sectors} sectors; the backing and the optimized area need {needed_sectors}"
+    )]
+    DiskTooSmall {
+        /// What it holds.
+        disk_sectors: u64,
+        /// What it should hold.
+        needed_sectors: u64,
+    },
+    /// There is no directory beside the backing to put the optimized area in.
+    #[error("a block device has no directory beside it; name one for the optimized area's file")]
+    NoAreaDir,
+    /// The host refused something that a server needs.
+    #[error("cannot {what}")]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// The host's word.
+        #[source]
+        source: io::Error,
+    },
+    /// The server has stopped.
+    #[error("the server has stopped")]
+    Stopped,
+}
+
+/// Wraps the host's error.
+pub(crate) fn host<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> ServeError {
+    move |e| ServeError::Host { what, source: e.into() }
+}

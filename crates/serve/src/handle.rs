@@ -1,0 +1,415 @@
+//! Setting a server up, and talking to one that runs. It refuses to know how it serves.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::EventfdFlags;
+use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
+use seekless_disk::{Disk, Scheduler};
+use seekless_engine::Config;
+use seekless_layout::Plan;
+use seekless_nbd::{Errno, Export, TransmissionFlags};
+
+use crate::backend::emulated::{Emulated, HeadSample};
+use crate::backend::files::{Files, Opened};
+use crate::backend::workers::ring;
+use crate::error::{ServeError, host};
+use crate::learner::{self, Learner, LearnerThread, Message};
+use crate::listen::{Address, Listener};
+use crate::server::{Control, Job, Server, ServerStats};
+use crate::volume::{Clock, Parts, Volume};
+
+/// What is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// A regular file or a block device.
+    Path(PathBuf),
+    /// So much memory, zeroed; gone when the server is.
+    Memory(Bytes),
+}
+
+/// A mechanical disk to put under the volume, in real time.
+#[derive(Clone, Debug)]
+pub struct Emulation {
+    /// The disk; it must hold the backing and the optimized area.
+    pub disk: Disk,
+    /// Its queueing policy.
+    pub scheduler: Scheduler,
+    /// How many times faster than the real one; 1 is real time.
+    pub speed: f64,
+    /// Head positions to record, at most.
+    pub path_max: usize,
+}
+
+/// How to serve a volume. Sizes that are zero turn their mechanism off.
+pub struct Builder {
+    backing: Backing,
+    read_only: bool,
+    name: String,
+    area: Bytes,
+    area_dir: Option<PathBuf>,
+    tune: Box<dyn FnOnce(&mut Config) + Send>,
+    workers: usize,
+    emulation: Option<Emulation>,
+    learner: Option<Box<dyn Learner>>,
+    relearn_every: Option<Duration>,
+    addresses: Vec<Address>,
+}
+
+impl Builder {
+    /// A plain pass-through of `backing` under the default export name, listening nowhere.
+    #[must_use]
+    pub fn new(backing: Backing) -> Self {
+        Self {
+            backing,
+            read_only: false,
+            name: String::new(),
+            area: Bytes(0),
+            area_dir: None,
+            tune: Box::new(|_| {}),
+            workers: 8,
+            emulation: None,
+            learner: None,
+            relearn_every: None,
+            addresses: Vec::new(),
+        }
+    }
+
+    /// Refuses writes.
+    #[must_use]
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// The export's name.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Size of the optimized area: an anonymous file beside the backing. Whole sectors.
+    #[must_use]
+    pub const fn area(mut self, size: Bytes) -> Self {
+        self.area = size;
+        self
+    }
+
+    /// The directory of the optimized area's file. Needed for block devices, which have none beside them.
+    #[must_use]
+    pub fn area_dir(mut self, dir: PathBuf) -> Self {
+        self.area_dir = Some(dir);
+        self
+    }
+
+    /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are set already.
+    #[must_use]
+    pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
+        self.tune = Box::new(tune);
+        self
+    }
+
+    /// Threads that wait for the disk.
+    #[must_use]
+    pub const fn workers(mut self, count: usize) -> Self {
+        self.workers = count;
+        self
+    }
+
+    /// Puts a mechanical disk under the volume.
+    #[must_use]
+    pub fn emulate(mut self, emulation: Emulation) -> Self {
+        self.emulation = Some(emulation);
+        self
+    }
+
+    /// Learns from the requests, and on its own every `every`.
+    #[must_use]
+    pub fn learner(mut self, learner: Box<dyn Learner>, every: Option<Duration>) -> Self {
+        self.learner = Some(learner);
+        self.relearn_every = every;
+        self
+    }
+
+    /// Listens on an address.
+    #[must_use]
+    pub fn listen(mut self, address: Address) -> Self {
+        self.addresses.push(address);
+        self
+    }
+
+    /// Starts the volume's thread.
+    ///
+    /// # Errors
+    /// Where the backing cannot be opened, is no disk, is not whole sectors, or is served by another; where
+    /// the emulated disk is too small; where an address cannot be listened on.
+    pub fn spawn(self) -> Result<ServerHandle, ServeError> {
+        let opened = match &self.backing {
+            Backing::Path(path) => Opened::path(path, self.read_only)?,
+            Backing::Memory(bytes) => Opened::memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
+        };
+        let bytes = opened.bytes;
+        let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
+        let dir = self.area_dir.or_else(|| opened.dir.clone());
+        if area.0 > 0 && dir.is_none() && matches!(self.backing, Backing::Path(_)) {
+            return Err(ServeError::NoAreaDir);
+        }
+        let files = Arc::new(Files::new(opened, area.0, dir.as_deref())?);
+
+        let mut config = Config::new(Sectors(bytes / SECTOR_BYTES));
+        config.area = Sectors(area.0 / SECTOR_BYTES);
+        (self.tune)(&mut config);
+        let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
+        let rotational = self.emulation.is_some();
+        let emulated = self
+            .emulation
+            .map(|e| Emulated::new(e.disk, e.scheduler, config.capacity, config.area, e.path_max))
+            .transpose()?;
+
+        let listeners: Vec<Listener> =
+            self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;
+        let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
+
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = rustix::event::eventfd(0, flags).map_err(host("make an event descriptor"))?;
+        let bell = Arc::new(bell);
+        let (control, commands) = channel();
+        let learning = self
+            .learner
+            .map(|l| learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell)))
+            .transpose()?;
+        let (observer, link, learner) = match learning {
+            Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
+            None => (None, None, None),
+        };
+
+        let volume = Volume::new(Parts {
+            config,
+            files,
+            workers: self.workers,
+            bell: Arc::clone(&bell),
+            emulated,
+            clock: Clock::new(speed),
+            observer,
+        })?;
+        let mut export = Export::new(&self.name, bytes);
+        export.flags = export.flags.union(TransmissionFlags::SEND_FAST_ZERO);
+        if rotational {
+            export.flags = export.flags.union(TransmissionFlags::ROTATIONAL);
+        }
+        if self.read_only {
+            export = export.read_only();
+        }
+        let server = Server::new(volume, export, listeners, commands, Arc::clone(&bell), link)?;
+        let thread = std::thread::Builder::new()
+            .name("seekless-volume".into())
+            .spawn(move || server.run())
+            .map_err(host("start the volume's thread"))?;
+        Ok(ServerHandle {
+            link: Link { control, bell },
+            size: Bytes(bytes),
+            tcp,
+            thread: Some(thread),
+            learner,
+        })
+    }
+}
+
+/// How other threads reach the volume's.
+#[derive(Clone)]
+struct Link {
+    control: Sender<Control>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Link {
+    fn send(&self, control: Control) -> Result<(), ServeError> {
+        self.control.send(control).map_err(|_| ServeError::Stopped)?;
+        ring(&self.bell);
+        Ok(())
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(std::sync::mpsc::SyncSender<T>) -> Control,
+    ) -> Result<T, ServeError> {
+        let (reply, answer) = sync_channel(1);
+        self.send(question(reply))?;
+        answer.recv().map_err(|_| ServeError::Stopped)
+    }
+}
+
+/// A server that runs. Dropping it stops it.
+pub struct ServerHandle {
+    link: Link,
+    size: Bytes,
+    tcp: Vec<SocketAddr>,
+    thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
+    learner: Option<LearnerThread>,
+}
+
+impl ServerHandle {
+    /// Size of the volume.
+    #[must_use]
+    pub const fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// The TCP addresses listened on, with the ports that were found.
+    #[must_use]
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.tcp
+    }
+
+    /// What has been done so far.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn stats(&self) -> Result<ServerStats, ServeError> {
+        self.link.ask(Control::Stats)
+    }
+
+    /// Where the emulated disk's head went; empty where there is none.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn head_path(&self) -> Result<Vec<HeadSample>, ServeError> {
+        self.link.ask(Control::HeadPath)
+    }
+
+    /// Begins the emulated disk's books and head path anew.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn reset_disk_stats(&self) -> Result<(), ServeError> {
+        self.link.send(Control::ResetDisk)
+    }
+
+    /// Moves to a layout in the background; [`ServerStats::progress`] tells how far it is.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn install(&self, plan: Plan) -> Result<(), ServeError> {
+        self.link.send(Control::Install(plan))
+    }
+
+    /// Has the learner make a plan of what it saw, and installs it. Sectors that will have a copy; zero
+    /// without a learner.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn relearn(&self) -> Result<Sectors, ServeError> {
+        let Some(learner) = &self.learner else { return Ok(Sectors(0)) };
+        let (reply, answer) = sync_channel(1);
+        learner.messages.send(Message::Relearn(reply)).map_err(|_| ServeError::Stopped)?;
+        answer.recv().map(Sectors).map_err(|_| ServeError::Stopped)
+    }
+
+    /// Waits until nothing is left to move; false where that took longer than `most`.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn wait_settled(&self, most: Duration) -> Result<bool, ServeError> {
+        let start = std::time::Instant::now();
+        while self.stats()?.progress.is_some() {
+            if start.elapsed() > most {
+                return Ok(false);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(true)
+    }
+
+    /// A new client's end of a socket; it speaks NBD.
+    ///
+    /// # Errors
+    /// Where the server has stopped, or the host makes no more sockets.
+    pub fn connect(&self) -> Result<UnixStream, ServeError> {
+        let (ours, theirs) = UnixStream::pair().map_err(host("make a pair of sockets"))?;
+        self.link.send(Control::Client(theirs.into()))?;
+        Ok(ours)
+    }
+
+    /// A way in for other front ends.
+    #[must_use]
+    pub fn injector(&self) -> Injector {
+        Injector { link: self.link.clone() }
+    }
+
+    /// Stops: no more is taken in, what is in flight ends, what was written becomes durable.
+    ///
+    /// # Errors
+    /// Where the loop failed, or the last writes could not be made durable.
+    pub fn stop(mut self) -> Result<ServerStats, ServeError> {
+        self.end().unwrap_or(Err(ServeError::Stopped))
+    }
+
+    /// Waits until the server ends by itself, which it does only when it fails.
+    ///
+    /// # Errors
+    /// Why it ended.
+    pub fn wait(mut self) -> Result<ServerStats, ServeError> {
+        self.thread.take().and_then(|t| t.join().ok()).unwrap_or(Err(ServeError::Stopped))
+    }
+
+    fn end(&mut self) -> Option<Result<ServerStats, ServeError>> {
+        // A server that has ended needs no telling.
+        let _ = self.link.send(Control::Stop);
+        let result = self.thread.take()?.join().ok();
+        if let Some(LearnerThread { messages, thread }) = self.learner.take() {
+            drop(messages);
+            // It saw its ring abandoned.
+            let _ = thread.join();
+        }
+        result
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Puts requests into a volume from another thread.
+#[derive(Clone)]
+pub struct Injector {
+    link: Link,
+}
+
+impl Injector {
+    /// Starts a job; its reply is called when it ends.
+    ///
+    /// # Errors
+    /// Where the server has stopped; the reply is then never called.
+    pub fn submit(&self, job: Job) -> Result<(), ServeError> {
+        self.link.send(Control::Job(job))
+    }
+
+    /// Does one request and waits for it. `data` is a write's data, or room for a read's; it comes back.
+    ///
+    /// # Errors
+    /// How the request failed; [`Errno::Shutdown`] where the server has stopped.
+    pub fn call(
+        &self,
+        op: Op,
+        extent: Extent,
+        flags: Flags,
+        data: Vec<u8>,
+    ) -> Result<Vec<u8>, Errno> {
+        let (done, answer) = sync_channel(1);
+        let reply = Box::new(move |result| {
+            // The caller waits below.
+            let _ = done.send(result);
+        });
+        self.submit(Job { op, extent, flags, data, reply }).map_err(|_| Errno::Shutdown)?;
+        answer.recv().unwrap_or(Err(Errno::Shutdown))
+    }
+}

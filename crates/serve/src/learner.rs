@@ -1,0 +1,145 @@
+//! Learning beside the volume's thread: requests come through a ring, plans go back. It refuses to know
+//! how a plan is made; that is a [`Learner`]'s.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use seekless_block::Request;
+use seekless_layout::Plan;
+
+use crate::backend::workers::ring;
+use crate::error::{ServeError, host};
+use crate::server::Control;
+
+/// Requests that fit between two visits of the learner; more are dropped and counted.
+const RING: usize = 1 << 16;
+/// The learner looks into its ring this often when nobody calls it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Makes plans from what it sees. It runs in a thread of its own.
+pub trait Learner: Send {
+    /// A request came.
+    fn observe(&mut self, request: &Request);
+    /// The plan that what was seen calls for.
+    fn plan(&mut self) -> Plan;
+}
+
+/// What a learner is told.
+pub(crate) enum Message {
+    /// The ring fills up.
+    Drain,
+    /// Make a plan and install it; say how many sectors it copies.
+    Relearn(SyncSender<u64>),
+}
+
+/// The volume's end of the learner.
+pub(crate) struct LearnerLink {
+    messages: Sender<Message>,
+    called: Arc<AtomicBool>,
+}
+
+impl LearnerLink {
+    /// The ring fills up: calls the learner, once.
+    pub(crate) fn call(&self) {
+        if !self.called.swap(true, Ordering::Relaxed) {
+            // A learner that has ended empties no ring; what does not fit is counted.
+            let _ = self.messages.send(Message::Drain);
+        }
+    }
+}
+
+/// The learner's thread.
+pub(crate) struct LearnerThread {
+    pub(crate) messages: Sender<Message>,
+    pub(crate) thread: JoinHandle<()>,
+}
+
+/// What starting a learner gives.
+pub(crate) struct Started {
+    pub(crate) producer: Producer<Request>,
+    pub(crate) link: LearnerLink,
+    pub(crate) thread: LearnerThread,
+}
+
+/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`.
+pub(crate) fn start(
+    learner: Box<dyn Learner>,
+    every: Option<Duration>,
+    control: Sender<Control>,
+    bell: Arc<OwnedFd>,
+) -> Result<Started, ServeError> {
+    let (producer, consumer) = RingBuffer::new(RING);
+    let (messages, inbox) = channel();
+    let called = Arc::new(AtomicBool::new(false));
+    let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
+    let work = Work { learner, consumer, control, bell, called, every };
+    let thread = std::thread::Builder::new()
+        .name("seekless-learn".into())
+        .spawn(move || work.run(&inbox))
+        .map_err(host("start the learner's thread"))?;
+    Ok(Started { producer, link, thread: LearnerThread { messages, thread } })
+}
+
+struct Work {
+    learner: Box<dyn Learner>,
+    consumer: Consumer<Request>,
+    control: Sender<Control>,
+    bell: Arc<OwnedFd>,
+    called: Arc<AtomicBool>,
+    every: Option<Duration>,
+}
+
+impl Work {
+    /// Until the volume has ended.
+    fn run(mut self, inbox: &Receiver<Message>) {
+        let mut planned = Instant::now();
+        loop {
+            let wait = self
+                .every
+                .map_or(LOOK_EVERY, |e| LOOK_EVERY.min(e.saturating_sub(planned.elapsed())));
+            let message = inbox.recv_timeout(wait);
+            self.drain();
+            match message {
+                Ok(Message::Drain) => {}
+                Ok(Message::Relearn(reply)) => {
+                    let sectors = self.plan();
+                    // Whoever asked may have stopped waiting.
+                    let _ = reply.send(sectors);
+                    planned = Instant::now();
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if self.every.is_some_and(|e| planned.elapsed() >= e) {
+                        self.plan();
+                        planned = Instant::now();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if self.consumer.is_abandoned() {
+                return;
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.called.store(false, Ordering::Relaxed);
+        while let Ok(request) = self.consumer.pop() {
+            self.learner.observe(&request);
+        }
+    }
+
+    fn plan(&mut self) -> u64 {
+        let plan = self.learner.plan();
+        let sectors = plan.sectors().0;
+        // Where the volume has ended, nobody needs the plan.
+        if self.control.send(Control::Install(plan)).is_ok() {
+            ring(&self.bell);
+        }
+        sectors
+    }
+}

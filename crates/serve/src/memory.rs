@@ -1,0 +1,223 @@
+//! The memory that the engine speaks of: clients' buffers, read buffers, pages in RAM, the staging area.
+//! It refuses to know what the bytes mean.
+
+use seekless_block::PAGE_BYTES;
+use seekless_engine::{Config, Memory, Move};
+use seekless_nbd::Errno;
+use slab::Slab;
+
+use crate::buffers::Buffers;
+
+/// The data of a request that is being started.
+pub(crate) enum Data<'a> {
+    /// None is moved.
+    None,
+    /// A read, to here if it ends at once.
+    Read(&'a mut [u8]),
+    /// A write of these bytes.
+    Write(&'a [u8]),
+    /// A buffer the volume may keep: a write's data, or room for a read's.
+    Owned(Vec<u8>),
+}
+
+/// A request in flight.
+#[derive(Debug)]
+pub(crate) struct Inflight<O> {
+    pub(crate) owner: O,
+    pub(crate) bytes: usize,
+    pub(crate) buf: Option<Vec<u8>>,
+}
+
+/// The request being started: its data is still the caller's.
+pub(crate) struct Current<'a> {
+    pub(crate) id: usize,
+    pub(crate) data: Data<'a>,
+    pub(crate) result: Option<Result<(), Errno>>,
+}
+
+impl Current<'_> {
+    /// No request is being started.
+    pub(crate) const fn nobody() -> Self {
+        Self { id: usize::MAX, data: Data::None, result: None }
+    }
+}
+
+/// All of it, and the requests in flight, whose buffers are part of it.
+pub(crate) struct Memories<O> {
+    pub(crate) requests: Slab<Inflight<O>>,
+    pub(crate) buffers: Buffers,
+    read_buffers: Vec<Option<Vec<u8>>>,
+    buffer_bytes: usize,
+    slots: Vec<u8>,
+    stage: Vec<u8>,
+    stage_bytes: usize,
+}
+
+impl<O> Memories<O> {
+    pub(crate) fn new(config: &Config) -> Self {
+        let pages = (config.cache_bytes.0 / PAGE_BYTES * PAGE_BYTES) as usize;
+        Self {
+            requests: Slab::with_capacity(1024),
+            buffers: Buffers::new(),
+            read_buffers: Vec::with_capacity(256),
+            buffer_bytes: config.buffer_bytes.0 as usize,
+            slots: vec![0; pages],
+            stage: Vec::new(),
+            stage_bytes: config.stage_bytes.0 as usize,
+        }
+    }
+
+    /// The bytes of a place in memory, to write to.
+    pub(crate) fn place_mut<'a>(
+        &'a mut self,
+        memory: Memory,
+        len: usize,
+        current: &'a mut Current<'_>,
+    ) -> Option<&'a mut [u8]> {
+        let range = range_of(memory, len);
+        match memory {
+            Memory::Client { id, .. } => {
+                let id = id.0 as usize;
+                if id == current.id
+                    && let Data::Read(buf) = &mut current.data
+                {
+                    return buf.get_mut(range);
+                }
+                let inflight = self.requests.get_mut(id)?;
+                let bytes = inflight.bytes;
+                let buf = inflight.buf.get_or_insert_with(|| self.buffers.take(bytes));
+                buf.get_mut(range)
+            }
+            Memory::Buffer { index, .. } => self.read_buffer(index as usize).get_mut(range),
+            Memory::Slot { .. } => self.slots.get_mut(range),
+            Memory::Stage { .. } => {
+                self.stage.resize(self.stage_bytes, 0);
+                self.stage.get_mut(range)
+            }
+        }
+    }
+
+    /// The bytes of a place in memory, to read from.
+    pub(crate) fn place<'a>(
+        &'a self,
+        memory: Memory,
+        len: usize,
+        current: &'a Current<'_>,
+    ) -> Option<&'a [u8]> {
+        let range = range_of(memory, len);
+        match memory {
+            Memory::Client { id, .. } => {
+                let id = id.0 as usize;
+                match &current.data {
+                    Data::Write(buf) if id == current.id => buf.get(range),
+                    Data::Read(buf) if id == current.id => buf.get(range),
+                    _ => self.requests.get(id)?.buf.as_ref()?.get(range),
+                }
+            }
+            Memory::Buffer { index, .. } => {
+                self.read_buffers.get(index as usize)?.as_ref()?.get(range)
+            }
+            Memory::Slot { .. } => self.slots.get(range),
+            Memory::Stage { .. } => self.stage.get(range),
+        }
+    }
+
+    pub(crate) fn read_buffer(&mut self, index: usize) -> &mut Vec<u8> {
+        if index >= self.read_buffers.len() {
+            self.read_buffers.resize_with(index + 1, || None);
+        }
+        let bytes = self.buffer_bytes;
+        // Just resized: the entry is there.
+        self.read_buffers[index].get_or_insert_with(|| vec![0; bytes])
+    }
+
+    /// Copies within memory. The engine never names overlapping places, and copies only to RAM pages and
+    /// clients from RAM pages, buffers and clients.
+    pub(crate) fn copy(&mut self, m: Move, current: &mut Current<'_>) {
+        let len = m.len.bytes().0 as usize;
+        let to = range_of(m.to, len);
+        match m.to {
+            Memory::Slot { .. } => {
+                let mut slots = std::mem::take(&mut self.slots);
+                if let (Some(dst), Some(src)) =
+                    (slots.get_mut(to), self.place(m.from, len, current))
+                {
+                    dst.copy_from_slice(src);
+                }
+                self.slots = slots;
+            }
+            Memory::Client { id, .. } => {
+                let id = id.0 as usize;
+                if id == current.id
+                    && let Data::Read(dst) = &mut current.data
+                {
+                    let none = Current::nobody();
+                    if let (Some(dst), Some(src)) =
+                        (dst.get_mut(to), self.place(m.from, len, &none))
+                    {
+                        dst.copy_from_slice(src);
+                    }
+                    return;
+                }
+                let Some(inflight) = self.requests.get_mut(id) else { return };
+                let bytes = inflight.bytes;
+                let mut buf = inflight.buf.take().unwrap_or_else(|| self.buffers.take(bytes));
+                if let (Some(dst), Some(src)) = (buf.get_mut(to), self.place(m.from, len, current))
+                {
+                    dst.copy_from_slice(src);
+                }
+                if let Some(inflight) = self.requests.get_mut(id) {
+                    inflight.buf = Some(buf);
+                }
+            }
+            Memory::Buffer { .. } | Memory::Stage { .. } => {
+                let mut bounce = self.buffers.take(len);
+                if let (Some(b), Some(src)) =
+                    (bounce.get_mut(..len), self.place(m.from, len, current))
+                {
+                    b.copy_from_slice(src);
+                }
+                if let (Some(dst), Some(b)) =
+                    (self.place_mut(m.to, len, current), bounce.get(..len))
+                {
+                    dst.copy_from_slice(b);
+                }
+                self.buffers.give(bounce);
+            }
+        }
+    }
+
+    /// The I/O will outlive the call: the current request's data moves to a buffer of its own.
+    pub(crate) fn detach(&mut self, memory: Option<Memory>, current: &mut Current<'_>) {
+        let Some(Memory::Client { id, .. }) = memory else { return };
+        if id.0 as usize != current.id {
+            return;
+        }
+        let src: &[u8] = match &current.data {
+            Data::Read(buf) => buf,
+            Data::Write(buf) => buf,
+            Data::None | Data::Owned(_) => return,
+        };
+        let mut own = self.buffers.take(src.len());
+        if let Some(head) = own.get_mut(..src.len()) {
+            head.copy_from_slice(src);
+        }
+        if let Some(inflight) = self.requests.get_mut(current.id) {
+            inflight.buf = Some(own);
+        }
+        current.data = Data::None;
+    }
+}
+
+/// Where a place lies within its buffer, in bytes.
+pub(crate) fn range_of(memory: Memory, len: usize) -> std::ops::Range<usize> {
+    let start = match memory {
+        Memory::Client { offset, .. }
+        | Memory::Buffer { offset, .. }
+        | Memory::Stage { offset } => offset.bytes().0 as usize,
+        Memory::Slot { index, offset } => {
+            index as usize * PAGE_BYTES as usize + offset.bytes().0 as usize
+        }
+    };
+    start..start.saturating_add(len)
+}

@@ -1,0 +1,232 @@
+//! What waits to be sent to one client: small replies in one run of bytes, large payloads in buffers of
+//! their own, in the order of the stream. It refuses to know the protocol.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+
+use crate::buffers::Buffers;
+
+/// Room for small replies.
+pub(crate) const ROOM_BYTES: usize = 1 << 20;
+/// Most pieces of one call.
+const PIECES: usize = 16;
+
+/// A large payload.
+#[derive(Debug)]
+struct Large {
+    /// It comes before this byte of the small replies.
+    before: usize,
+    data: Vec<u8>,
+    len: usize,
+    sent: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Out {
+    /// Always of full length: `sent .. filled` waits.
+    small: Vec<u8>,
+    sent: usize,
+    filled: usize,
+    large: VecDeque<Large>,
+    large_bytes: usize,
+}
+
+impl Out {
+    pub(crate) fn new() -> Self {
+        Self {
+            small: vec![0; ROOM_BYTES],
+            sent: 0,
+            filled: 0,
+            large: VecDeque::with_capacity(16),
+            large_bytes: 0,
+        }
+    }
+
+    /// Bytes that wait.
+    pub(crate) const fn pending(&self) -> usize {
+        self.filled - self.sent + self.large_bytes
+    }
+
+    /// Appends bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.make_room(bytes.len());
+        let end = self.filled + bytes.len();
+        if let Some(dst) = self.small.get_mut(self.filled..end) {
+            dst.copy_from_slice(bytes);
+            self.filled = end;
+        }
+    }
+
+    /// Room for `len` bytes at the end, to fill and then keep with [`Self::keep`]. Its content is
+    /// arbitrary.
+    #[inline]
+    pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
+        self.make_room(len);
+        self.small.get_mut(self.filled..self.filled + len).unwrap_or_default()
+    }
+
+    /// Appends the first `len` bytes of the room.
+    pub(crate) fn keep(&mut self, len: usize) {
+        self.filled = (self.filled + len).min(self.small.len());
+    }
+
+    /// Appends the first `len` bytes of a buffer without copying them.
+    pub(crate) fn push_large(&mut self, data: Vec<u8>, len: usize) {
+        self.large_bytes += len;
+        self.large.push_back(Large { before: self.filled, data, len, sent: 0 });
+    }
+
+    #[inline]
+    fn make_room(&mut self, len: usize) {
+        if self.filled + len > self.small.len() {
+            self.compact(len);
+        }
+    }
+
+    /// Moves what waits to the front; grows where that is not enough, which the bound on requests in
+    /// flight keeps rare and small.
+    #[cold]
+    fn compact(&mut self, len: usize) {
+        self.small.copy_within(self.sent..self.filled, 0);
+        for large in &mut self.large {
+            large.before -= self.sent;
+        }
+        self.filled -= self.sent;
+        self.sent = 0;
+        if self.filled + len > self.small.len() {
+            self.small.resize(self.filled + len, 0);
+        }
+    }
+
+    /// Sends as much as the socket takes. True where nothing is left.
+    ///
+    /// # Errors
+    /// The socket's, save that it would block.
+    pub(crate) fn flush(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<bool, Errno> {
+        while self.pending() > 0 {
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let sent = if self.large.is_empty() {
+                let waiting = self.small.get(self.sent..self.filled).unwrap_or_default();
+                rustix::net::send(fd, waiting, flags)
+            } else {
+                let mut pieces = [IoSlice::new(&[]); PIECES];
+                let n = self.pieces(&mut pieces);
+                let pieces = pieces.get(..n).unwrap_or_default();
+                rustix::net::sendmsg(fd, pieces, &mut SendAncillaryBuffer::default(), flags)
+            };
+            match sent {
+                Ok(n) => self.advance(n, buffers),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first pieces of the stream; how many.
+    fn pieces<'a>(&'a self, pieces: &mut [IoSlice<'a>; PIECES]) -> usize {
+        let mut n = 0;
+        let mut add = |bytes: Option<&'a [u8]>| {
+            if let (Some(slot), Some(bytes)) = (pieces.get_mut(n), bytes)
+                && !bytes.is_empty()
+            {
+                *slot = IoSlice::new(bytes);
+                n += 1;
+            }
+        };
+        let mut at = self.sent;
+        for large in self.large.iter().take(PIECES / 2) {
+            add(self.small.get(at..large.before));
+            add(large.data.get(large.sent..large.len));
+            at = large.before;
+        }
+        if self.large.len() < PIECES / 2 {
+            add(self.small.get(at..self.filled));
+        }
+        n
+    }
+
+    /// Drops the first `n` bytes of the stream.
+    fn advance(&mut self, mut n: usize, buffers: &mut Buffers) {
+        while let Some(large) = self.large.front_mut() {
+            let small = n.min(large.before - self.sent);
+            self.sent += small;
+            n -= small;
+            let part = n.min(large.len - large.sent);
+            large.sent += part;
+            n -= part;
+            self.large_bytes -= part;
+            if large.sent < large.len || self.sent < large.before {
+                return;
+            }
+            if let Some(large) = self.large.pop_front() {
+                buffers.give(large.data);
+            }
+        }
+        self.sent += n;
+        if self.sent == self.filled {
+            self.sent = 0;
+            self.filled = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_stream_keeps_its_order(parts in prop::collection::vec((0usize..400_000, any::<bool>()), 1..40)) {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.set_nonblocking(true).unwrap();
+            let (mut out, mut buffers) = (Out::new(), Buffers::new());
+            let (mut expected, mut got) = (Vec::new(), Vec::new());
+            let mut buf = vec![0; 100_000];
+            for (i, (len, large)) in parts.into_iter().enumerate() {
+                let part: Vec<u8> = (0..len).map(|b| (b * 7 + i) as u8).collect();
+                expected.extend_from_slice(&part);
+                if large {
+                    let mut data = buffers.take(len);
+                    data[..len].copy_from_slice(&part);
+                    out.push_large(data, len);
+                } else if len % 2 == 0 {
+                    out.room(len + 3)[..len].copy_from_slice(&part);
+                    out.keep(len);
+                } else {
+                    out.push(&part);
+                }
+                out.flush(ours.as_fd(), &mut buffers).unwrap();
+                if let Ok(n) = theirs.read(&mut buf) {
+                    got.extend_from_slice(&buf[..n]);
+                }
+                prop_assert_eq!(expected.len() - out.pending() >= got.len(), true);
+            }
+            while got.len() < expected.len() {
+                out.flush(ours.as_fd(), &mut buffers).unwrap();
+                if let Ok(n) = theirs.read(&mut buf) {
+                    got.extend_from_slice(&buf[..n]);
+                }
+            }
+            prop_assert!(out.flush(ours.as_fd(), &mut buffers).unwrap());
+            prop_assert_eq!(out.pending(), 0);
+            prop_assert!(got == expected);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! The loop of a volume's thread: sockets, worker threads, the emulated disk and commands from other
+//! threads meet here. It takes no lock, and waits only for all of them at once.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno as HostErrno;
+use rustix::time::Timespec;
+use seekless_block::{Extent, Flags, Op};
+use seekless_engine::{Progress, Stats};
+use seekless_layout::Plan;
+use seekless_nbd::{Errno, Export};
+use slab::Slab;
+
+use crate::backend::emulated::{DiskStats, HeadSample};
+use crate::conn::{Conn, Owner};
+use crate::error::{ServeError, host};
+use crate::learner::LearnerLink;
+use crate::listen::Listener;
+use crate::memory::Data;
+use crate::volume::{Finished, Volume};
+
+/// Clients at a time; more are turned away.
+const CLIENTS_MAX: usize = 128;
+/// Events taken at once.
+const EVENTS: usize = 64;
+const BELL: u64 = u64::MAX;
+const LISTENER: u64 = u64::MAX - 64;
+
+/// What a volume has done, and stands at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    /// The engine's counts.
+    pub engine: Stats,
+    /// Sectors whose copy may be used.
+    pub copied_sectors: u64,
+    /// The move to the latest plan, while it lasts.
+    pub progress: Option<Progress>,
+    /// The emulated disk's books, where there is one.
+    pub disk: Option<DiskStats>,
+    /// Requests that the learner missed, because it was busy.
+    pub unobserved: u64,
+    /// Clients connected.
+    pub clients: usize,
+}
+
+/// The answer to an injected job: the buffer it came with, filled where it was a read.
+pub type Reply = Box<dyn FnOnce(Result<Vec<u8>, Errno>) + Send>;
+
+/// A request from another front end than NBD.
+pub struct Job {
+    /// What is asked.
+    pub op: Op,
+    /// Which sectors; empty for a flush.
+    pub extent: Extent,
+    /// [`Flags::FUA`] or none.
+    pub flags: Flags,
+    /// A write's data, or room for a read's; at least as long as the extent for those, else empty.
+    pub data: Vec<u8>,
+    /// Called on the volume's thread: it must not wait.
+    pub reply: Reply,
+}
+
+/// Commands from other threads.
+pub(crate) enum Control {
+    Install(Plan),
+    Stats(SyncSender<ServerStats>),
+    HeadPath(SyncSender<Vec<HeadSample>>),
+    ResetDisk,
+    Client(OwnedFd),
+    Job(Job),
+    Stop,
+}
+
+/// An injected job in flight.
+struct Injected {
+    reply: Reply,
+    /// The caller's length of the buffer.
+    len: usize,
+}
+
+/// See the module.
+pub(crate) struct Server {
+    epoll: OwnedFd,
+    volume: Volume<Owner>,
+    conns: Slab<Conn>,
+    /// Counts clients; the upper half of their tokens.
+    served: u64,
+    dirty: Vec<usize>,
+    listeners: Vec<Listener>,
+    /// The listeners are not watched, for want of file descriptors.
+    deaf: bool,
+    control: Receiver<Control>,
+    bell: Arc<OwnedFd>,
+    exports: Arc<[Export]>,
+    injected: Slab<Injected>,
+    learner: Option<LearnerLink>,
+    stopping: bool,
+}
+
+impl Server {
+    pub(crate) fn new(
+        volume: Volume<Owner>,
+        export: Export,
+        listeners: Vec<Listener>,
+        control: Receiver<Control>,
+        bell: Arc<OwnedFd>,
+        learner: Option<LearnerLink>,
+    ) -> Result<Self, ServeError> {
+        let server = Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
+            volume,
+            conns: Slab::with_capacity(CLIENTS_MAX),
+            served: 0,
+            dirty: Vec::with_capacity(CLIENTS_MAX),
+            listeners,
+            deaf: true,
+            control,
+            bell,
+            exports: [export].into(),
+            injected: Slab::with_capacity(1024),
+            learner,
+            stopping: false,
+        };
+        epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
+            .map_err(host("watch the event descriptor"))?;
+        Ok(server)
+    }
+
+    /// Serves until told to stop; then ends what is in flight and makes it durable.
+    pub(crate) fn run(mut self) -> Result<ServerStats, ServeError> {
+        self.listen();
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            self.wait(&mut events)?;
+            self.volume.refresh();
+            for event in &events {
+                self.event(*event);
+            }
+            self.settle();
+            if self.stopping && self.volume.is_idle() {
+                break;
+            }
+        }
+        let stats = self.stats();
+        // What was not sent by now goes unsent: those clients do not read.
+        drop(self.conns);
+        drop(self.listeners);
+        self.volume
+            .stop()
+            .map_err(|e| host("make the last writes durable")(std::io::Error::other(e)))?;
+        Ok(stats)
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
+        events.clear();
+        let timeout = self.volume.idle_for().map(|d| Timespec {
+            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: d.subsec_nanos().into(),
+        });
+        let spare = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(HostErrno::INTR) => Ok(()),
+            Err(e) => Err(host("wait for events")(e)),
+        }
+    }
+
+    fn event(&mut self, event: epoll::Event) {
+        let token = event.data.u64();
+        if token == BELL {
+            // Reading resets it; that it was readable is all it says.
+            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+            while let Ok(control) = self.control.try_recv() {
+                self.obey(control);
+            }
+        } else if token >= LISTENER {
+            self.accept((token - LISTENER) as usize);
+        } else {
+            let key = key_of(token);
+            let Some(conn) = self.conns.get_mut(key) else { return };
+            let flags = event.flags;
+            let mut over = false;
+            if flags.contains(EventFlags::OUT) {
+                over |= conn.flush(&mut self.volume).is_err();
+            }
+            if flags.intersects(EventFlags::IN) {
+                over |= conn.receive(&mut self.volume).is_err();
+            } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+                over = true;
+            }
+            if over { self.drop_conn(key) } else { self.mark(key) }
+        }
+    }
+
+    /// After the events: ends of requests, then replies out, then input that waited for room.
+    fn settle(&mut self) {
+        self.volume.advance();
+        loop {
+            while let Some(finished) = self.volume.drain() {
+                self.finished(finished);
+            }
+            let Some(key) = self.dirty.pop() else { break };
+            self.attend(key);
+        }
+        if let Some(learner) = &self.learner
+            && self.volume.observer_needs_room()
+        {
+            learner.call();
+        }
+    }
+
+    /// Sends what a client is owed, reads on where it waited for that, and watches what is left.
+    fn attend(&mut self, key: usize) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.marked = false;
+        let mut over = conn.flush(&mut self.volume).is_err();
+        if !over && conn.can_resume() {
+            over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
+        }
+        if over || conn.is_over() {
+            return self.drop_conn(key);
+        }
+        let (input, room) = conn.interest();
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, input);
+        flags.set(EventFlags::OUT, room);
+        if flags != conn.watched {
+            conn.watched = flags;
+            let data = EventData::new_u64(conn.token());
+            if epoll::modify(&self.epoll, conn.fd(), data, flags).is_err() {
+                self.drop_conn(key);
+            }
+        }
+    }
+
+    fn mark(&mut self, key: usize) {
+        if let Some(conn) = self.conns.get_mut(key)
+            && !conn.marked
+        {
+            conn.marked = true;
+            self.dirty.push(key);
+        }
+    }
+
+    fn finished(&mut self, finished: Finished<Owner>) {
+        match finished.owner {
+            Owner::Client { token, request } => {
+                let key = key_of(token);
+                match self.conns.get_mut(key).filter(|c| c.token() == token) {
+                    Some(conn) => {
+                        conn.finished(&request, finished, &mut self.volume);
+                        self.mark(key);
+                    }
+                    // The client has gone.
+                    None => {
+                        if let Some(buf) = finished.buf {
+                            self.volume.memories.buffers.give(buf);
+                        }
+                    }
+                }
+            }
+            Owner::Injected(key) => {
+                if let Some(Injected { reply, len }) = self.injected.try_remove(key) {
+                    let mut data = finished.buf.unwrap_or_default();
+                    data.truncate(len);
+                    reply(finished.result.map(|()| data));
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, control: Control) {
+        match control {
+            Control::Install(plan) => self.volume.install(plan),
+            // Whoever asked may have stopped waiting.
+            Control::Stats(reply) => {
+                let _ = reply.send(self.stats());
+            }
+            Control::HeadPath(reply) => {
+                let _ = reply.send(self.volume.head_path());
+            }
+            Control::ResetDisk => self.volume.reset_disk_stats(),
+            Control::Client(fd) => self.admit(fd),
+            Control::Job(job) => self.inject(job),
+            Control::Stop => {
+                self.stopping = true;
+                self.deaf = true;
+                self.listeners.clear();
+                for (key, conn) in &mut self.conns {
+                    conn.leave();
+                    conn.marked = true;
+                    self.dirty.push(key);
+                }
+            }
+        }
+    }
+
+    fn inject(&mut self, job: Job) {
+        let Job { op, extent, flags, data, reply } = job;
+        let needs = if matches!(op, Op::Read | Op::Write) { extent.bytes().0 } else { 0 };
+        if self.stopping || (data.len() as u64) < needs {
+            return reply(Err(if self.stopping { Errno::Shutdown } else { Errno::Inval }));
+        }
+        let key = self.injected.insert(Injected { reply, len: data.len() });
+        let data = Data::Owned(data);
+        if let Some(result) = self.volume.start(Owner::Injected(key), op, extent, flags, data)
+            && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
+        {
+            reply(result.map(|()| Vec::new()));
+        }
+    }
+
+    fn stats(&self) -> ServerStats {
+        let (engine, copied, progress, unobserved) = self.volume.stats();
+        ServerStats {
+            engine,
+            copied_sectors: copied.0,
+            progress,
+            disk: self.volume.disk_stats(),
+            unobserved,
+            clients: self.conns.len(),
+        }
+    }
+
+    /// Watches the listeners.
+    fn listen(&mut self) {
+        self.deaf = false;
+        for (i, listener) in self.listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER + i as u64);
+            // Where it cannot be watched nobody comes in through it; the others are not the worse for it.
+            let _ = epoll::add(&self.epoll, listener.fd(), data, EventFlags::IN);
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        let Some(listener) = self.listeners.get(index) else { return };
+        match listener.accept() {
+            Ok(fd) => self.admit(fd),
+            Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
+                // Until a client leaves: watching on would spin.
+                self.deaf = true;
+                for listener in &self.listeners {
+                    let _ = epoll::delete(&self.epoll, listener.fd());
+                }
+            }
+            // The client has gone again, or another event was its last.
+            Err(_) => {}
+        }
+    }
+
+    /// Takes a client in.
+    fn admit(&mut self, fd: OwnedFd) {
+        if self.conns.len() >= CLIENTS_MAX || self.stopping {
+            return;
+        }
+        self.served = (self.served + 1) & 0x7FFF_FFFF;
+        let entry = self.conns.vacant_entry();
+        let key = entry.key();
+        let token = self.served << 32 | key as u64;
+        let data = EventData::new_u64(token);
+        let mut conn = Conn::new(fd, token, Arc::clone(&self.exports));
+        conn.watched = EventFlags::IN;
+        if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
+            entry.insert(conn);
+            self.mark(key);
+        }
+    }
+
+    /// Lets a client go. What it has in flight ends without it.
+    fn drop_conn(&mut self, key: usize) {
+        if let Some(conn) = self.conns.try_remove(key) {
+            let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
+            drop(conn);
+            if self.deaf && !self.stopping {
+                self.listen();
+            }
+        }
+    }
+}
+
+/// The place of a client in the list.
+const fn key_of(token: u64) -> usize {
+    (token & 0xFFFF_FFFF) as usize
+}
