@@ -20,6 +20,8 @@ mod context;
 mod detect;
 mod error;
 mod formats;
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
 mod native;
 mod reader;

@@ -34,7 +34,7 @@ pub struct Info {
 pub struct Progress {
     /// Bytes read.
     pub read: u64,
-    /// Bytes there are.
+    /// Bytes there are; 0 where that is not known.
     pub total: u64,
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::Context;
 use crate::error::quote;
-use crate::input::{Input, unpack};
+use crate::input::{Cursor, Input, unpack};
 use crate::native::StoreReader;
 use crate::reader::Parse;
 use crate::{Format, OpenOptions, Place, Reader, TraceError, detect, formats};
@@ -58,6 +58,17 @@ impl Source {
         &self.name
     }
 
+    /// From the bytes of a trace file, which messages call `name`.
+    ///
+    /// # Errors
+    /// Where no temporary file can be made to keep them in.
+    pub fn from_bytes(name: impl Into<PathBuf>, mut bytes: &[u8]) -> Result<Self, TraceError> {
+        let source = Self::from_path(name, None);
+        let fail = |e| TraceError::Open { path: source.name.clone(), hint: "", source: e };
+        let file = Arc::new(copy(&mut bytes).map_err(fail)?);
+        Ok(Self { spool: Mutex::new(Some(file)), ..source })
+    }
+
     /// A reader from the start. The standard input and other pipes are copied whole into a temporary file
     /// (in `TMPDIR`) the first time.
     ///
@@ -69,42 +80,13 @@ impl Source {
         let mut total = 0;
         let mut inputs = Vec::with_capacity(files.len());
         for (path, file) in &files {
-            let fail =
-                |source| TraceError::Read { path: path.clone(), place: Place::Byte(0), source };
+            let fail = |source| begin_error(path, source);
             total += file.metadata().map_err(fail)?.len();
-            let bytes = unpack(Arc::clone(file), Arc::clone(&read)).map_err(fail)?;
-            inputs.push((path.clone(), Input::new(bytes)));
+            let cursor = Cursor::new(Arc::clone(file), 0, Arc::clone(&read));
+            inputs.push((path.clone(), Input::new(unpack(cursor).map_err(fail)?)));
         }
-        let format = match (self.format, files.len()) {
-            (Some(format), 1) => Some(format),
-            (None, 1) => None,
-            // Only blktrace comes in several files.
-            _ => Some(Format::Blktrace),
-        };
-        let Some((path, first)) = inputs.first_mut() else {
-            return Err(TraceError::Empty { path: self.name.clone() });
-        };
-        let fail = |source| TraceError::Read { path: path.clone(), place: Place::Byte(0), source };
-        let head = first.peek(detect::SAMPLE).map_err(fail)?;
-        if total == 0 || (head.is_empty() && files.len() == 1) {
-            return Err(TraceError::Empty { path: self.name.clone() });
-        }
-        let Some(format) = format.or_else(|| detect::detect(head)) else {
-            return Err(TraceError::UnknownFormat { path: path.clone(), found: quote(head) });
-        };
-        let mut cx = Context::new(self.name.clone(), format, *options);
-        let mut info = formats::info(format, head, options);
-        let parse: Box<dyn Parse> = if format == Format::Native {
-            let file = plain(&files[0].1, first).map_err(fail)?;
-            let (store, told) = StoreReader::new(file, Arc::clone(&read), &self.name)?;
-            info = told;
-            Box::new(store)
-        } else {
-            let empty = TraceError::Empty { path: path.clone() };
-            formats::open(format, inputs).ok_or(empty)?
-        };
-        cx.days = info.has_days;
-        Ok(Reader { parse, cx, info, read, total, ended: false })
+        let opening = Opening { name: &self.name, format: self.format, options, read, total };
+        opening.reader(inputs, files.first().map(|(_, file)| file))
     }
 
     /// The files of the trace, with their names.
@@ -166,6 +148,78 @@ impl Source {
     }
 }
 
+impl Reader {
+    /// Reads a trace once, from anything that can be read. Messages call it `name`. A native store is first
+    /// copied to a temporary file.
+    ///
+    /// # Errors
+    /// Where it cannot be read or unpacked, is empty, or is in no known format.
+    pub fn from_read(
+        from: impl io::Read + Send + 'static,
+        name: &Path,
+        format: Option<Format>,
+        options: &OpenOptions,
+    ) -> Result<Self, TraceError> {
+        let bytes = unpack(from).map_err(|e| begin_error(name, e))?;
+        let read = Arc::new(AtomicU64::new(0));
+        let opening = Opening { name, format, options, read, total: 0 };
+        opening.reader(vec![(name.to_owned(), Input::new(bytes))], None)
+    }
+}
+
+/// What a reader is made of, but for its bytes.
+struct Opening<'a> {
+    name: &'a Path,
+    format: Option<Format>,
+    options: &'a OpenOptions,
+    read: Arc<AtomicU64>,
+    total: u64,
+}
+
+impl Opening<'_> {
+    fn reader(
+        self,
+        mut inputs: Vec<(PathBuf, Input)>,
+        file: Option<&Arc<File>>,
+    ) -> Result<Reader, TraceError> {
+        let Self { name, options, read, total, .. } = self;
+        let empty = || TraceError::Empty { path: name.to_owned() };
+        let several = inputs.len() > 1;
+        let (path, first) = inputs.first_mut().ok_or_else(empty)?;
+        let fail = |source| begin_error(path, source);
+        let head = first.peek(detect::SAMPLE).map_err(fail)?;
+        // Of several, the first may well be empty: a CPU that did nothing.
+        if head.is_empty() && (!several || total == 0) {
+            return Err(empty());
+        }
+        let format = match self.format {
+            // Only blktrace comes in several files.
+            _ if several => Format::Blktrace,
+            Some(format) => format,
+            None => detect::detect(head).ok_or_else(|| TraceError::UnknownFormat {
+                path: path.clone(),
+                found: quote(head),
+            })?,
+        };
+        let mut cx = Context::new(name.to_owned(), format, *options);
+        let mut info = formats::info(format, head, options);
+        let parse: Box<dyn Parse> = if format == Format::Native {
+            let file = plain(file, first).map_err(fail)?;
+            let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
+            info = told;
+            Box::new(store)
+        } else {
+            formats::open(format, inputs).ok_or_else(empty)?
+        };
+        cx.days = info.has_days;
+        Ok(Reader { parse, cx, info, read, total, ended: false })
+    }
+}
+
+fn begin_error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::Read { path: path.to_owned(), place: Place::Byte(0), source }
+}
+
 /// The files `PREFIX.blktrace.N` of a directory, compressed or not, in order; any prefix where it is empty.
 fn per_cpu(directory: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -199,11 +253,14 @@ fn open_all(paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Arc<File>)>, TraceError
         .collect()
 }
 
-/// The file itself where it is not compressed, an unpacked copy where it is: Parquet is read from its end.
-fn plain(file: &Arc<File>, input: &mut Input) -> io::Result<Arc<File>> {
-    let mut magic = [0; 4];
-    if file.read_at(&mut magic, 0)? == 4 && &magic == b"PAR1" {
-        return Ok(Arc::clone(file));
+/// The file itself where it is one and not compressed, an unpacked copy where not: Parquet is read from
+/// its end.
+fn plain(file: Option<&Arc<File>>, input: &mut Input) -> io::Result<Arc<File>> {
+    if let Some(file) = file {
+        let mut magic = [0; 4];
+        if file.read_at(&mut magic, 0)? == 4 && &magic == b"PAR1" {
+            return Ok(Arc::clone(file));
+        }
     }
     copy(input).map(Arc::new)
 }

@@ -9,7 +9,6 @@ use crate::{Place, Record, TraceError};
 
 /// What one line is.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "returned by value once a line, never stored")]
 pub(crate) enum Said<'a> {
     /// A request.
     Request(Raw<'a>),
@@ -190,7 +189,7 @@ fn exponent(s: &[u8], digits: u32) -> Option<u64> {
     }
     let x: f64 = std::str::from_utf8(s).ok()?.parse().ok()?;
     let y = (x * 10f64.powi(digits as i32)).round();
-    (y >= 0.0 && y < 9e18).then_some(y as u64)
+    (0.0..9e18).contains(&y).then_some(y as u64)
 }
 
 /// Sectors that hold `len` bytes at byte `offset`: start and length, rounded outward.

@@ -43,7 +43,7 @@ impl RecordFormat for Srt {
             return Err(cut_short("a record of 52 bytes or more", bytes));
         };
         let size = u32::from_be_bytes(*size) as usize;
-        if !(4 * WORDS_MIN..=BYTES_MAX).contains(&size) || size % 4 != 0 {
+        if !(4 * WORDS_MIN..=BYTES_MAX).contains(&size) || !size.is_multiple_of(4) {
             // The next word may begin a record; nothing else tells where one does.
             let found = format!("{size}");
             return Err((Bad::found("a record's size, 52 to 4096, at its front", found), 4));

@@ -10,13 +10,11 @@ use crate::error::Bad;
 const RECORD: usize = 32;
 const VERSION: u16 = 0x0100;
 
-/// Whether the first records all carry the version.
+/// Whether the first records all carry the version, and one of them moves data.
 pub(crate) fn is_vscsi(head: &[u8]) -> bool {
-    head.len() >= RECORD
-        && head
-            .chunks_exact(RECORD)
-            .take(8)
-            .all(|r| u16::from_le_bytes([r[14], r[15]]) == VERSION && operation(r[12]).is_some())
+    let mut first = head.chunks_exact(RECORD).take(8);
+    let version = |r: &[u8]| u16::from_le_bytes([r[14], r[15]]) == VERSION;
+    first.clone().all(version) && first.any(|r| operation(r[12]).is_some())
 }
 
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 //! columns keep their names and types: the seekless keys may be missing, rows may be filtered or sorted.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use super::{
 };
 use crate::context::{Context, Process, Raw};
 use crate::error::{Bad, quote};
+use crate::input::Cursor;
 use crate::reader::{Info, Parse};
 use crate::{Format, Place, Record, TraceError};
 
@@ -36,13 +38,6 @@ struct Chunks {
     read: Arc<AtomicU64>,
 }
 
-/// A place in it.
-#[derive(Debug)]
-struct Cursor {
-    chunks: Chunks,
-    at: u64,
-}
-
 impl Length for Chunks {
     fn len(&self) -> u64 {
         self.len
@@ -53,7 +48,7 @@ impl ChunkReader for Chunks {
     type T = io::BufReader<Cursor>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(io::BufReader::new(Cursor { chunks: self.clone(), at: start }))
+        Ok(io::BufReader::new(Cursor::new(Arc::clone(&self.file), start, Arc::clone(&self.read))))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes, ParquetError> {
@@ -68,13 +63,11 @@ impl ChunkReader for Chunks {
     }
 }
 
-impl Read for Cursor {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let n = self.chunks.file.read_at(buf, self.at)?;
-        self.at += n as u64;
-        self.chunks.read.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
+/// Calls the Parquet library, which panics on some damaged files, and makes an error of that. What `f` was
+/// at work on must not be used again after an error.
+fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(f))
+        .unwrap_or_else(|_| Err("damaged in a way its decoder has no words for".to_owned()))
 }
 
 /// A reader of the native store.
@@ -112,8 +105,9 @@ impl StoreReader {
     ) -> Result<(Self, Info), TraceError> {
         let fail = |what: String| TraceError::Store { path: path.to_owned(), what };
         let len = file.metadata().map_err(|e| fail(e.to_string()))?.len();
-        let file = SerializedFileReader::new(Chunks { file, len, read })
-            .map_err(|e| fail(e.to_string()))?;
+        let chunks = Chunks { file, len, read };
+        let file = guarded(|| SerializedFileReader::new(chunks).map_err(|e| e.to_string()))
+            .map_err(fail)?;
         let metadata = file.metadata().file_metadata();
         let key = |name: &str| {
             let pairs = metadata.key_value_metadata()?;
@@ -341,7 +335,7 @@ impl Parse for StoreReader {
     fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
         loop {
             if self.row == self.rows {
-                match self.fill() {
+                match guarded(|| self.fill()) {
                     Ok(true) => {}
                     Ok(false) => return Ok(None),
                     Err(what) => {

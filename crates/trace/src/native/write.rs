@@ -140,20 +140,16 @@ impl<W: Write + Send> StoreWriter<W> {
     /// # Errors
     /// Where writing fails.
     pub fn finish(mut self, has_days: bool) -> Result<W, TraceError> {
-        let done = (|| {
-            if self.rows > 0 {
-                self.write_group()?;
-            }
-            self.file.append_key_value_metadata(KeyValue::new(
-                KEY_DAYS.to_owned(),
-                has_days.to_string(),
-            ));
-            self.file.finish()?;
-            self.file.inner_mut().flush()?;
-            Ok(())
-        })();
-        done.map_err(|e: ParquetError| error(&self.path, &e))?;
-        self.file.into_inner().map_err(|e| error(&self.path, &e))
+        let path = self.path.clone();
+        let fail = |e: ParquetError| error(&path, &e);
+        if self.rows > 0 {
+            self.write_group().map_err(fail)?;
+        }
+        self.file
+            .append_key_value_metadata(KeyValue::new(KEY_DAYS.to_owned(), has_days.to_string()));
+        let mut to = self.file.into_inner().map_err(fail)?;
+        to.flush().map_err(|e| fail(e.into()))?;
+        Ok(to)
     }
 
     fn int(&mut self, col: Col, value: Option<i64>) {

@@ -1,24 +1,11 @@
 //! Known answers on real traces, where they lie beside the repository.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use seekless_block::{Op, SimTime};
 use seekless_trace::{Format, OpenOptions, Record, Source};
 
-/// The directory of real traces, if it is there.
-fn shared(test: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("SEEKLESS_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
-        PathBuf::from,
-    );
-    let traces = root.join("traces");
-    if traces.is_dir() {
-        return Some(traces);
-    }
-    println!("SKIPPED {test}: no ../shared");
-    None
-}
+use crate::support::shared;
 
 fn all(path: &str) -> (Format, Vec<Record>) {
     let source = Source::new(path);

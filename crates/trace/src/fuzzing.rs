@@ -1,0 +1,55 @@
+//! What the fuzz targets call, here so that a test can replay their corpora. Checks what must hold for any
+//! bytes at all.
+
+use std::io;
+use std::path::Path;
+
+use seekless_block::Op;
+
+use crate::{Event, Format, OpenOptions, Reader, TraceError};
+
+/// Reads `data` as `format` (found by content where `None`), as every event, strictly and leniently.
+///
+/// # Panics
+/// Where a reader yields what it must not, or fails in a way it must not.
+pub fn read(format: Option<Format>, data: &[u8]) {
+    for event in [Event::Queue, Event::Issue, Event::Complete] {
+        for lenient in [false, true] {
+            let options = OpenOptions { event, lenient };
+            let from = io::Cursor::new(data.to_vec());
+            match Reader::from_read(from, Path::new("fuzz"), format, &options) {
+                Ok(reader) => drain(reader, lenient),
+                Err(e) => sound(&e, lenient),
+            }
+        }
+    }
+}
+
+fn drain(mut reader: Reader, lenient: bool) {
+    loop {
+        match reader.next_record() {
+            Ok(Some(r)) => {
+                let e = r.request.extent;
+                assert_eq!(e.is_empty(), r.request.op == Op::Flush, "{r:?}");
+                assert!(e.end().0 <= 1 << 55, "{r:?}");
+                assert!((r.device as usize) < reader.devices().len(), "{r:?}");
+                assert!((r.request.stream.0 as usize) < reader.streams().len(), "{r:?}");
+            }
+            Ok(None) => break,
+            Err(e) => {
+                sound(&e, lenient);
+                assert!(matches!(reader.next_record(), Ok(None)), "an error is the end");
+                break;
+            }
+        }
+    }
+    let skipped = reader.skipped();
+    assert!(lenient || skipped.malformed == 0);
+    assert_eq!(skipped.malformed > 0, skipped.malformed_first.is_some());
+}
+
+/// Every error says which file, and lenient reading stops at no record.
+fn sound(e: &TraceError, lenient: bool) {
+    assert!(e.to_string().contains("fuzz"), "{e}");
+    assert!(!lenient || !matches!(e, TraceError::Malformed(_)), "{e}");
+}
