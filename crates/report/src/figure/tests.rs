@@ -261,14 +261,14 @@ fn noise(runs: usize, each: u64) -> HeadPath {
 }
 
 #[test]
-fn a_million_points_stay_a_page_of_a_megabyte_and_the_same_page() {
+fn a_million_points_stay_below_a_megabyte_and_a_half_and_come_out_the_same() {
     for runs in [1, 2, 4] {
         let figure = Figure::new("Noise", Basis::Synthetic, noise(runs, 1_000_000 / runs as u64));
         let report = crate::Report::new("Noise", "Noise.")
             .section(crate::Section::new("Noise").figure(figure));
         let html = report.html();
         eprintln!("{runs} runs: {} bytes", html.len());
-        assert!(html.len() < 1_600_000, "{runs} runs make {} bytes", html.len());
+        assert!(html.len() < 1_500_000, "{runs} runs make {} bytes", html.len());
         assert!(html == report.html(), "not the same twice");
     }
 }
@@ -295,7 +295,7 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
     let writes =
         layer("coarse").children().find(|n| n.attribute("data-name") == Some("write")).unwrap();
     let top = writes.attribute("d").unwrap().split('M').skip(1).map(|p| {
-        let mut n = p.split([' ', 'm']);
+        let mut n = p.split([' ', 'm', 'h', 'l']);
         let x: f64 = n.next().unwrap().parse().unwrap();
         (x, n.next().unwrap().parse::<f64>().unwrap())
     });
