@@ -64,9 +64,9 @@ impl Unit {
             }
             Self::Watts => pick(&[(1e-6, "µW"), (1e-3, "mW"), (1.0, "W"), (1e3, "kW")]),
             Self::Other(name) => {
-                let (factor, prefix) = if max >= 1e10 {
+                let (factor, prefix) = if max >= 1e9 {
                     (1e9, "G")
-                } else if max >= 1e7 {
+                } else if max >= 1e6 {
                     (1e6, "M")
                 } else if max >= 1e4 {
                     (1e3, "k")
@@ -193,7 +193,7 @@ mod tests {
             (Unit::Joules, 1234.5, "1.23 kJ"),
             (Unit::Count, 1_234_567.0, "1,234,567"),
             (Unit::Number, -2.5, "−2.50"),
-            (Unit::Other("requests/s".into()), 1.5e6, "1500 k requests/s"),
+            (Unit::Other("requests/s".into()), 1.5e6, "1.50 M requests/s"),
             (Unit::Seconds, f64::NAN, "–"),
             (Unit::Bytes, f64::INFINITY, "–"),
         ] {

@@ -178,7 +178,7 @@ impl HeatMap {
             return svg.no_data();
         };
         let left = y.label_chars() as f64 * 6.8 + 10.0;
-        let want = (((svg.width - left) / 85.0) as usize).max(2);
+        let want = (((svg.width - left) / 70.0) as usize).max(2);
         let Some(x) =
             Mapped::over(ends(self.x_range), Scale::Linear, &xl.unit, (false, true), want)
         else {
@@ -191,6 +191,7 @@ impl HeatMap {
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));
         svg.axes(f, (&x, &xl), (&y, &yl));
+        svg.rect("none", None, f, "");
         let (mx, my) = (columns.div_ceil(CELLS), rows.div_ceil(CELLS));
         let (wide, tall) = ((f.right - f.left) / columns as f64, (f.bottom - f.top) / rows as f64);
         for r in (0..rows).step_by(my) {
