@@ -108,9 +108,7 @@ impl HeadPath {
         let narrow = svg.width < 500.0;
         let times = tracks.iter().flat_map(|t| t.line.iter().map(|p| p.0));
         let want = if narrow { 4 } else { 8 };
-        let Some(x) =
-            Mapped::over(times.chain([0.0]), Scale::Linear, &Unit::Seconds, (false, true), want)
-        else {
+        let Some(x) = Mapped::over(times, Scale::Linear, &Unit::Seconds, (true, true), want) else {
             return svg.no_data();
         };
         let Some(y) = self.y_axis(runs, &tracks) else { return svg.no_data() };
