@@ -166,7 +166,9 @@ pub(crate) fn change(value: f64, base: f64) -> Option<(f64, String)> {
         return (value == 0.0).then(|| (0.0, "±0 %".to_owned()));
     }
     let share = finite((value - base) / base.abs())?;
-    let places = if share.abs() < 0.0995 { 1 } else { 0 };
+    // A hundred per cent off is nothing left: what is nearly that keeps a decimal.
+    let near_all = share.abs() >= 0.995 && share.abs() < 1.0;
+    let places = if share.abs() < 0.0995 || near_all { 1 } else { 0 };
     let text = grouped(share.abs() * 100.0, places);
     if text.chars().all(|c| matches!(c, '0' | '.')) {
         return Some((0.0, "±0 %".to_owned()));
@@ -206,6 +208,7 @@ mod tests {
         assert_eq!(change(66.0, 100.0), Some((-0.34, "−34 %".into())));
         assert_eq!(change(103.0, 100.0), Some((0.03, "+3.0 %".into())));
         assert_eq!(change(100.0, 100.0), Some((0.0, "±0 %".into())));
+        assert_eq!(change(0.004, 3.0), Some((-0.9986666666666667, "−99.9 %".into())));
         assert_eq!(change(5.0, 0.0), None);
         assert_eq!(change(f64::NAN, 1.0), None);
     }

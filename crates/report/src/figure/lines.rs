@@ -127,7 +127,8 @@ impl Scatter {
         for (s, series) in self.series.iter().enumerate() {
             let points = field.places(&series.points);
             let (wide, high) = (f.right - f.left, f.bottom - f.top);
-            let (columns, rows) = ((wide / 2.0) as usize, (high / 2.0) as usize);
+            let spot = if points.len() > 5_000 { 3.0 } else { 1.0 };
+            let (columns, rows) = ((wide / spot) as usize, (high / spot) as usize);
             let kept = thin_points(&points, (f.left, f.right), (f.top, f.bottom), columns, rows);
             if kept.is_empty() {
                 continue;
