@@ -129,13 +129,13 @@ impl Histogram {
         let x = self.x.column();
         csv_line(&mut out, ["series", &format!("{x} from"), &format!("{x} to"), &self.y.column()]);
         let most = if whole { bins } else { limit / 50 / self.series.len().max(1) };
+        let merge = bins.div_ceil(most.max(1)).max(1);
         for s in 0..self.series.len() {
-            for b in 0..bins.min(most) {
-                let (from, to) = (csv_number(self.edges[b]), csv_number(self.edges[b + 1]));
-                csv_line(
-                    &mut out,
-                    [&self.series[s].name, &from, &to, &csv_number(self.count(s, b))],
-                );
+            for b in (0..bins).step_by(merge) {
+                let next = (b + merge).min(bins);
+                let count: f64 = (b..next).map(|b| self.count(s, b)).sum();
+                let (from, to) = (csv_number(self.edges[b]), csv_number(self.edges[next]));
+                csv_line(&mut out, [&self.series[s].name, &from, &to, &csv_number(count)]);
             }
         }
         (out, whole)
@@ -192,7 +192,8 @@ impl HeatMap {
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));
         svg.axes(f, (&x, &xl), (&y, &yl));
         svg.rect("none", None, f, "");
-        let (mx, my) = (columns.div_ceil(CELLS), rows.div_ceil(CELLS));
+        let most_cells = if svg.width < 500.0 { CELLS / 2 } else { CELLS };
+        let (mx, my) = (columns.div_ceil(most_cells), rows.div_ceil(most_cells));
         let (wide, tall) = ((f.right - f.left) / columns as f64, (f.bottom - f.top) / rows as f64);
         // One path for each shade, and the values beside them for the tooltip: a rectangle and a title for
         // each cell would be ten times the size.
