@@ -223,6 +223,9 @@ fn a_histogram_counts_every_sample_once() {
     let h = Histogram::of(axis(Unit::Number, false), 4, &samples);
     assert_eq!(h.edges, [1.0, 2.0, 3.0, 4.0, 5.0]);
     assert_eq!(h.series[0].values, [2.0, 1.0, 1.0, 1.0]);
+    let (csv, whole) = h.csv(100);
+    assert!(!whole);
+    assert_eq!(csv, "series,a label from,a label to,Count [count]\na,1,3,3\na,3,5,2\n");
     let log = Histogram::of(
         axis(Unit::Number, true),
         2,
