@@ -23,6 +23,9 @@ use reconfigure::Reconfigurer;
 use seekless_block::{Extent, Flags, Lba, Op, PAGE_BYTES, Request, SECTOR_BYTES, Sectors, SimTime};
 use writes::{Mark, WriteLog};
 
+/// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
+const WAITS: u8 = 4;
+
 /// The engine of one volume.
 #[derive(Debug)]
 pub struct Engine {
@@ -85,6 +88,8 @@ struct Waiting {
     id: RequestId,
     extent: Extent,
     flags: Flags,
+    /// How often it may wait again.
+    waits: u8,
 }
 
 impl Engine {
@@ -171,7 +176,7 @@ impl Engine {
         } else if extent.is_empty() {
             self.out.push_back(Output::Complete { id, result: Ok(()) });
         } else if request.op == Op::Read {
-            self.read(id, extent, request.flags, true);
+            self.read(id, extent, request.flags, WAITS);
         } else {
             self.write(id, request);
         }
@@ -180,8 +185,8 @@ impl Engine {
     /// Reads come from RAM where all is there; else from the copy if it is complete, contiguous and valid;
     /// else from home. BORG (FAST'09) 4.5, with the page-wise rule made sector-wise and a copy in pieces
     /// left alone: one access at home is cheaper than several in the area.
-    /// What a read in flight will bring to RAM is waited for, once.
-    fn read(&mut self, id: RequestId, extent: Extent, flags: Flags, may_wait: bool) {
+    /// What a read in flight will bring to RAM is waited for, not read again.
+    fn read(&mut self, id: RequestId, extent: Extent, flags: Flags, waits: u8) {
         let mut wanted = extent;
         if !self.cache.is_off() {
             let front = self.cache.prefix(extent);
@@ -199,8 +204,10 @@ impl Engine {
         }
         let offset = wanted.start - extent.start;
         let place = self.map.find(wanted);
-        if may_wait && let Some(fill) = self.on_its_way(wanted, place) {
-            self.waiting.push(Waiting { fill, id, extent, flags });
+        if waits > 0
+            && let Some(fill) = self.on_its_way(wanted.start, place)
+        {
+            self.waiting.push(Waiting { fill, id, extent, flags, waits: waits - 1 });
             return;
         }
         match place {
@@ -209,13 +216,13 @@ impl Engine {
         }
     }
 
-    /// A read in flight that will bring all of `wanted` to RAM, unless it is overtaken by a write.
-    fn on_its_way(&self, wanted: Extent, place: Option<Lba>) -> Option<IoId> {
+    /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write. `place` is
+    /// where the sector's copy stands.
+    fn on_its_way(&self, sector: Lba, place: Option<Lba>) -> Option<IoId> {
+        let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
         self.fills.iter().copied().find(|io| match self.pending[io.0 as usize] {
-            Some(Pending::Read(fill)) if fill.target == Target::Home => fill.io.contains(wanted),
-            Some(Pending::Read(fill)) => place.is_some_and(|start| {
-                fill.plan == self.plan && fill.io.contains(Extent { start, len: wanted.len })
-            }),
+            Some(Pending::Read(f)) if f.target == Target::Home => holds(f.io, sector),
+            Some(Pending::Read(f)) => f.plan == self.plan && place.is_some_and(|p| holds(f.io, p)),
             _ => false,
         })
     }
@@ -392,10 +399,12 @@ impl Engine {
     /// themselves.
     fn wake(&mut self, fill: IoId) {
         let mut at = 0;
-        while let Some(&Waiting { fill: waits_for, id, extent, flags }) = self.waiting.get(at) {
+        while let Some(&Waiting { fill: waits_for, id, extent, flags, waits }) =
+            self.waiting.get(at)
+        {
             if waits_for == fill {
                 self.waiting.remove(at);
-                self.read(id, extent, flags, false);
+                self.read(id, extent, flags, waits);
             } else {
                 at += 1;
             }
