@@ -105,14 +105,15 @@ fn silent_and_half_spoken_clients_hold_nobody_up() {
 #[test]
 fn who_reads_no_replies_waits_alone_and_loses_none() {
     let server = server();
-    client(&server).write(0, &vec![0xC3; 1 << 20]).unwrap();
+    let at = 32 << 20;
+    client(&server).write(at, &vec![0xC3; 1 << 20]).unwrap();
     let mut deaf = raw(&server);
     let asks = 300u64;
     let mut sender = deaf.try_clone().unwrap();
     // 300 MiB of replies for one who does not listen: far more than the server may hold.
     let send = std::thread::spawn(move || {
         for cookie in 0..asks {
-            sender.write_all(&request(Command::Read, cookie, 0, 1 << 20)).unwrap();
+            sender.write_all(&request(Command::Read, cookie, at, 1 << 20)).unwrap();
         }
     });
     for _ in 0..5 {

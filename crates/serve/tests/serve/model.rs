@@ -62,9 +62,10 @@ fn live(server: &ServerHandle, me: u64, seed: u64, steps: u32) -> BTreeMap<u64, 
         let clash = in_flight.values().any(|&(s, l, _)| start < s + l && s < start + len);
         if clash || in_flight.len() >= 8 {
             let ended = client.next_end().unwrap();
-            let (_, _, expected) = in_flight.remove(&ended.cookie).unwrap();
+            let (s, l, expected) = in_flight.remove(&ended.cookie).unwrap();
             assert_eq!(ended.result, Ok(()), "seed {seed} step {step}");
             if let Some(expected) = expected {
+                let (start, len) = (s, l);
                 assert!(ended.data == expected, "seed {seed} step {step}: sectors {start}+{len}");
             }
             continue;
@@ -128,8 +129,9 @@ fn hold_against_the_model(builder: Builder, seed: u64, steps: u32) {
                 scope.spawn(move || live(server, me, seed + 1 + me, steps))
             })
             .collect();
-        let models = clients.into_iter().map(|c| c.join().unwrap()).collect();
+        let ends: Vec<_> = clients.into_iter().map(|c| c.join()).collect();
         over.store(true, Ordering::Relaxed);
+        let models = ends.into_iter().map(Result::unwrap).collect();
         assert!(installer.join().unwrap() > 1, "layouts changed meanwhile");
         models
     });
