@@ -14,9 +14,11 @@ use crate::{Event, Format, Malformed, OpenOptions, Place, Record, TraceError};
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
 /// A trace with more streams than Linux has pids is damaged or hostile: later ones become stream 0.
 const STREAMS_MAX: usize = 1 << 22;
-/// Names and devices beyond this are refused.
+/// Commands kept of processes that have asked for nothing yet; few have, as a rule, so many are hostile.
+const NAMES_MAX: usize = 1 << 16;
+/// Devices beyond this are refused.
 const DEVICES_MAX: usize = 1 << 16;
-/// Longest name kept, of a process or a device.
+/// Longest name of a device kept.
 const NAME_MAX: usize = 256;
 /// Longest command kept; Linux has 15 letters.
 const COMMAND_MAX: usize = 64;
@@ -264,8 +266,8 @@ impl Context {
         if let Some(&id) = self.stream_of_pid.get(&pid)
             && let Some(stream) = self.streams.get_mut(id as usize)
         {
-            stream.name = text(name);
-        } else if self.names.len() < STREAMS_MAX || self.names.contains_key(&pid) {
+            stream.name = text(&name[..name.len().min(COMMAND_MAX)]);
+        } else if self.names.len() < NAMES_MAX || self.names.contains_key(&pid) {
             self.names.insert(pid, name[..name.len().min(COMMAND_MAX)].into());
         }
     }
@@ -276,7 +278,7 @@ impl Context {
             && s.name.is_empty()
             && !name.is_empty()
         {
-            s.name = text(name);
+            s.name = text(&name[..name.len().min(COMMAND_MAX)]);
         }
     }
 
@@ -300,7 +302,7 @@ impl Context {
     }
 
     fn stream_by_name(&mut self, name: &[u8]) -> u32 {
-        let name = &name[..name.len().min(NAME_MAX)];
+        let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(&id) = self.stream_of_name.get(name) {
             return id;
         }
@@ -316,8 +318,8 @@ impl Context {
             return None;
         }
         let name = match self.names.remove(&process.pid) {
-            Some(name) if process.pid != 0 => text(&name),
-            _ => text(process.name),
+            Some(name) => text(&name),
+            None => text(&process.name[..process.name.len().min(COMMAND_MAX)]),
         };
         self.streams.push(Stream { pid: process.pid, name });
         Some((self.streams.len() - 1) as u32)

@@ -34,11 +34,9 @@ fn cut_at_every_byte_nothing_panics() {
 fn with_any_byte_wrong_nothing_panics() {
     for (_, format, bytes) in all() {
         for n in 0..bytes.len() {
-            for flip in [0x01, 0x80, 0xFF] {
-                let mut damaged = bytes.clone();
-                damaged[n] ^= flip;
-                fuzzing::read(Some(format), &damaged);
-            }
+            let mut damaged = bytes.clone();
+            damaged[n] ^= [0x01, 0x80, 0xFF][n % 3];
+            fuzzing::read(Some(format), &damaged);
         }
     }
 }
