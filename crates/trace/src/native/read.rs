@@ -14,7 +14,6 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, Length};
 use parquet::file::serialized_reader::SerializedFileReader;
-use parquet::file::statistics::Statistics;
 use rustc_hash::FxHashMap;
 use seekless_block::{Flags, Op};
 
@@ -140,7 +139,8 @@ impl StoreReader {
             Some(value) => value == "true",
             None => index[col as usize].is_some_and(|i| {
                 file.metadata().row_groups().iter().any(|group| {
-                    let nulls = group.column(i).statistics().and_then(Statistics::null_count_opt);
+                    let column = group.columns().get(i);
+                    let nulls = column.and_then(|c| c.statistics()?.null_count_opt());
                     nulls.is_none_or(|n| i64::try_from(n) != Ok(group.num_rows()))
                 })
             }),
