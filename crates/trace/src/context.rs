@@ -28,7 +28,7 @@ const COMMAND_MAX: usize = 64;
 pub struct Stream {
     /// Process number, where known; 0 otherwise.
     pub pid: u32,
-    /// Command, where known; empty otherwise.
+    /// Command, where known, the last one seen; empty otherwise.
     pub name: String,
 }
 
@@ -263,22 +263,21 @@ impl Context {
         if pid == 0 {
             return;
         }
-        if let Some(&id) = self.stream_of_pid.get(&pid)
-            && let Some(stream) = self.streams.get_mut(id as usize)
-        {
-            stream.name = text(&name[..name.len().min(COMMAND_MAX)]);
+        if let Some(&id) = self.stream_of_pid.get(&pid) {
+            self.name_stream(id, name);
         } else if self.names.len() < NAMES_MAX || self.names.contains_key(&pid) {
             self.names.insert(pid, name[..name.len().min(COMMAND_MAX)].into());
         }
     }
 
-    /// Gives a stream its command, where it has none yet.
+    /// Gives a stream its command. A process that runs another program takes its name: the last one stays.
     pub(crate) fn name_stream(&mut self, stream: u32, name: &[u8]) {
+        let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(s) = self.streams.get_mut(stream as usize)
-            && s.name.is_empty()
             && !name.is_empty()
+            && s.name.as_bytes() != name
         {
-            s.name = text(&name[..name.len().min(COMMAND_MAX)]);
+            s.name = text(name);
         }
     }
 
@@ -286,18 +285,17 @@ impl Context {
         if process.pid == 0 {
             return if process.name.is_empty() { 0 } else { self.stream_by_name(process.name) };
         }
-        if process.pid == self.last_pid.0 {
-            return self.last_pid.1;
-        }
-        let id = match self.stream_of_pid.get(&process.pid) {
-            Some(&id) => id,
-            None => {
-                let Some(id) = self.add_stream(process) else { return 0 };
-                self.stream_of_pid.insert(process.pid, id);
-                id
-            }
+        let id = if process.pid == self.last_pid.0 {
+            self.last_pid.1
+        } else if let Some(&id) = self.stream_of_pid.get(&process.pid) {
+            id
+        } else {
+            let Some(id) = self.add_stream(process) else { return 0 };
+            self.stream_of_pid.insert(process.pid, id);
+            id
         };
         self.last_pid = (process.pid, id);
+        self.name_stream(id, process.name);
         id
     }
 

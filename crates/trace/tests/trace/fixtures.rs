@@ -354,3 +354,11 @@ fn a_trace_that_begins_with_other_entries_is_recognized() {
     assert_eq!(reader.info().format, Format::Blkparse);
     assert_eq!(reader.count(), 1);
 }
+
+#[test]
+fn a_process_that_runs_another_program_takes_its_name() {
+    let text = b"  8,0 3 1 0.5 1021  Q   R 8 + 8 [bash]\n  8,0 3 1 0.6 1021  Q   R 64 + 8 [git]\n";
+    let mut reader = open(text, &OpenOptions::default()).unwrap();
+    assert_eq!(reader.by_ref().count(), 2);
+    assert_eq!(names(&reader), [(0, ""), (1021, "git")]);
+}
