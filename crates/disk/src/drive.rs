@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Op, SimTime};
+use seekless_block::{Extent, Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError, Target};
 use crate::scheduler::{Memory, Scheduler, Waiting};
@@ -58,6 +58,7 @@ pub struct Drive {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     command: Command,
+    flags: Flags,
     submitted: SimTime,
     order: u64,
     target: Target,
@@ -110,15 +111,28 @@ impl Drive {
         self.running.is_none() && self.done.is_empty() && self.waiting() == 0
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. Discard and flush end at
-    /// once: there is no volatile cache here, so a completed write is already on the platter.
+    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
+    /// flush, unless the disk writes back: then it is served like a command that needs no movement.
     ///
     /// # Errors
     /// Where the extent passes the end of the disk; the drive is as before.
     pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
+        self.submit_with(now, command, Flags::NONE)
+    }
+
+    /// As [`Self::submit`]; a write with [`Flags::FUA`] ends on the platter.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the disk; the drive is as before.
+    pub fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        flags: Flags,
+    ) -> Result<(), DiskError> {
         let target = self.disk.target(command.op, command.extent)?;
         self.advance(now);
-        if !target.moves {
+        if !target.moves && !(command.op == Op::Flush && self.disk.writes_back()) {
             self.done.push_back(Completion {
                 tag: command.tag,
                 submitted: now,
@@ -130,7 +144,7 @@ impl Drive {
             });
             return Ok(());
         }
-        let entry = Entry { command, submitted: now, order: self.order, target };
+        let entry = Entry { command, flags, submitted: now, order: self.order, target };
         self.order += 1;
         let queue = if command.background { &mut self.background } else { &mut self.foreground };
         match self.scheduler {
@@ -181,8 +195,10 @@ impl Drive {
         let Command { tag, op, extent, .. } = entry.command;
         let from = self.disk.next_sequential();
         // The extent was checked when the command came in.
-        let Ok(access) = self.disk.access(at, op, extent) else { return };
-        if extent.start != self.memory.start {
+        let Ok(access) = self.disk.access_with(at, op, extent, entry.flags) else { return };
+        if !entry.target.moves {
+            // A flush: the policy's place stays.
+        } else if extent.start != self.memory.start {
             self.memory.upward = extent.start > self.memory.start;
         }
         self.memory.start = extent.start;

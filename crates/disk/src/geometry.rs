@@ -303,6 +303,13 @@ impl Geometry {
         }
     }
 
+    /// The first address on the track of `lbn`, which lies on the disk.
+    pub(crate) fn track_start(&self, lbn: u64) -> u64 {
+        let z = &self.zones[self.zone_of(lbn)];
+        let physical = z.physical(lbn - z.first_lbn);
+        z.first_lbn + z.data_before(physical / z.spt * z.spt)
+    }
+
     /// A run that starts on, or would cross, a remapped sector: alone where it starts on one, else cut
     /// short before the next one.
     fn remapped(&self, z: &Zone, l: u64, first: u64, len: u64) -> (u64, u64) {

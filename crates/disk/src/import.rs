@@ -5,8 +5,8 @@
 
 use crate::disksim::{Block, SyntaxError, Value, parse};
 use crate::spec::{
-    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
-    SourceKind, SpareRule, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZoneSpec,
 };
 
 /// A description that cannot be imported.
@@ -213,7 +213,7 @@ pub fn import_disksim(
             return Err(layout.error(layout.block.line, what));
         }
     };
-    let _ = controller;
+    let controller = controller.map(|page| controller_of(page)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
         name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
@@ -230,15 +230,16 @@ pub fn import_disksim(
             spin_up_w: None,
             spin_up_s: None,
         },
-        sources: sources(file),
+        sources: sources(file, controller.as_ref()),
+        controller,
     };
     spec.validate().map_err(|fault| ImportError::Range { file: model_file, fault })?;
     Ok(spec)
 }
 
-fn sources(file: &str) -> Vec<Source> {
+fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
     let fields = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
-    vec![
+    let mut sources = vec![
         Source {
             fields: fields(&["mechanics", "seek", "geometry", "capacity_sectors"]),
             kind: SourceKind::Measured,
@@ -249,7 +250,69 @@ fn sources(file: &str) -> Vec<Source> {
             kind: SourceKind::Derived,
             from: "DiskSim's files carry no power; zero stands for not known".to_owned(),
         },
-    ]
+    ];
+    if controller.is_some() {
+        sources[0].fields.push("controller".to_owned());
+    }
+    sources
+}
+
+/// Overheads, interface and buffer of a `disksim_disk`.
+fn controller_of(disk: &Page<'_>) -> Result<ControllerSpec, ImportError> {
+    let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
+    let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
+    let ms =
+        |key: &str| -> Result<f64, ImportError> { Ok((disk.number(key)?.unwrap_or(0.0)) * scale) };
+    let pair = |what: &str| -> Result<[f64; 2], ImportError> {
+        let of = |after: &str| ms(&format!("{what} over. after {after}"));
+        Ok([of("read")? + always * scale, of("write")? + always * scale])
+    };
+    let flag =
+        |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
+    let buffered = flag("Enable caching in buffer")?;
+    let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
+    let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    let read_ahead = match disk.whole("Buffer continuous read")?.unwrap_or(0u32) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Track,
+        2 => ReadAhead::Cylinder,
+        3 => ReadAhead::Segment,
+        4 => ReadAhead::TrackOrNext,
+        n => {
+            let key = "Buffer continuous read";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 4")));
+        }
+    };
+    let write_back = match disk.whole("Fast write level")?.unwrap_or(0u32) {
+        0 => WriteBack::None,
+        1 => WriteBack::OneStream,
+        2 => WriteBack::All,
+        n => {
+            let key = "Fast write level";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 2")));
+        }
+    };
+    Ok(ControllerSpec {
+        bus_sector_ms: disk.number("Bulk sector transfer time")?.unwrap_or(0.0),
+        read_hit_ms: pair("Read hit")?,
+        read_miss_ms: pair("Read miss")?,
+        write_hit_ms: pair("Write hit")?,
+        write_miss_ms: pair("Write miss")?,
+        read_end_ms: ms("Read completion overhead")?,
+        write_end_ms: ms("Write completion overhead")?,
+        read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
+        segments: if buffered { segments } else { 0 },
+        segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),
+        own_write_segment: flag("Use separate write segment")?,
+        read_ahead,
+        read_ahead_sectors: disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0),
+        read_ahead_over_requested: flag("Read-ahead over requested")?,
+        read_ahead_on_hit: flag("Read-ahead on idle hit")?,
+        read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,
+        write_back,
+        write_segments: disk.whole("Maximum number of write segments")?.unwrap_or(1).max(1),
+        reads_hit_writes: flag("Allow read hits on write data")?,
+    })
 }
 
 /// The seek curve.

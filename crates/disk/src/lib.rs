@@ -5,6 +5,7 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod buffer;
 pub mod catalogue;
 mod disk;
 mod disksim;
@@ -12,6 +13,7 @@ mod drive;
 mod energy;
 mod geometry;
 mod import;
+mod mechanism;
 mod parse;
 mod scheduler;
 mod seek;
@@ -28,7 +30,7 @@ pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
-    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
-    SourceKind, SpareRule, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZoneSpec,
 };
 pub use turn::Turn;

@@ -23,6 +23,9 @@ pub struct DiskSpec {
     pub geometry: GeometrySpec,
     /// Power in each state.
     pub power: PowerSpec,
+    /// Overheads, interface and buffer; absent where only the mechanism counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerSpec>,
     /// Where each value comes from.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
@@ -176,6 +179,101 @@ pub struct ZoneSpec {
     pub remaps: Vec<(u64, u64)>,
 }
 
+/// Overheads, interface and buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerSpec {
+    /// Time to move one sector over the interface.
+    pub bus_sector_ms: f64,
+    /// Before a read whose sectors the buffer holds: after a read, and after a write.
+    pub read_hit_ms: [f64; 2],
+    /// Before the arm starts for any other read: after a read, and after a write.
+    pub read_miss_ms: [f64; 2],
+    /// Before a write that is answered from the buffer: after a read, and after a write.
+    pub write_hit_ms: [f64; 2],
+    /// Before the arm starts for a write that is answered from the platter: after a read, and after a write.
+    pub write_miss_ms: [f64; 2],
+    /// After the last sector of a read has left.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_end_ms: f64,
+    /// After a write has ended on the platter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_end_ms: f64,
+    /// Share of a read's sectors that must be in the buffer before the interface starts; 0 is one sector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_watermark: f64,
+    /// Segments of the buffer; each holds one run of addresses. 0 buffers nothing.
+    pub segments: u32,
+    /// Sectors a segment holds.
+    pub segment_sectors: u32,
+    /// One segment serves writes alone.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_write_segment: bool,
+    /// What is read on after a read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead: ReadAhead,
+    /// Most sectors read on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_sectors: u32,
+    /// Reading on may push the request's own sectors out of the segment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_over_requested: bool,
+    /// A read found whole in the buffer starts reading on again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_on_hit: bool,
+    /// Reading on stops at once for a new command, not at the end of the sector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_stops_in_sector: bool,
+    /// Which writes end in the buffer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_back: WriteBack,
+    /// Writes waiting in the buffer at once.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub write_segments: u32,
+    /// Reads may be answered from what was written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reads_hit_writes: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// What is read on after a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadAhead {
+    /// Nothing.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// As much as the segment takes.
+    Segment,
+    /// To the end of the track, and of the next where the segment began on an earlier one.
+    TrackOrNext,
+}
+
+/// Which writes end in the buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteBack {
+    /// None: each ends on the platter.
+    #[default]
+    None,
+    /// Those that find nothing waiting, or go on where the waiting one ends.
+    OneStream,
+    /// All, as long as there is a segment.
+    All,
+}
+
 /// Power in each state, watts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -273,6 +371,7 @@ impl DiskSpec {
         between("mechanics.write_settle_ms", m.write_settle_ms, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
         self.validate_seek()?;
         self.validate_power()?;
+        self.validate_controller()?;
         self.validate_geometry()
     }
 
@@ -284,6 +383,34 @@ impl DiskSpec {
         between("power.standby_w", p.standby_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
         between("power.spin_up_w", p.spin_up_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
         between("power.spin_up_s", p.spin_up_s.unwrap_or(0.0), 0.0, 600.0, "s")
+    }
+
+    fn validate_controller(&self) -> Result<(), RangeError> {
+        let Some(c) = &self.controller else { return Ok(()) };
+        between("controller.bus_sector_ms", c.bus_sector_ms, 0.0, 100.0, "ms")?;
+        for (field, pair) in [
+            ("read_hit_ms", c.read_hit_ms),
+            ("read_miss_ms", c.read_miss_ms),
+            ("write_hit_ms", c.write_hit_ms),
+            ("write_miss_ms", c.write_miss_ms),
+        ] {
+            for (i, ms) in pair.into_iter().enumerate() {
+                between(&format!("controller.{field}[{i}]"), ms, 0.0, MOVE_MS_MAX, "ms")?;
+            }
+        }
+        between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
+        if c.segments > 4_096 {
+            return fault("controller.segments", c.segments, "0 to 4096");
+        }
+        if c.segments > 0 && c.segment_sectors == 0 {
+            return fault("controller.segment_sectors", 0, "1 to 4294967295");
+        }
+        if c.write_segments == 0 || c.write_segments > 4_096 {
+            return fault("controller.write_segments", c.write_segments, "1 to 4096");
+        }
+        Ok(())
     }
 
     fn validate_seek(&self) -> Result<(), RangeError> {

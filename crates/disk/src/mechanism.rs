@@ -1,0 +1,163 @@
+//! The mechanism: an arm, a spindle, and how long a movement or a sweep takes from a given instant.
+//!
+//! Knows one access at a time, no queue and no buffer.
+
+use seekless_block::{Duration, Extent, Lba, SimTime};
+
+use crate::disk::Target;
+use crate::geometry::{Geometry, Run};
+use crate::seek::SeekCurve;
+use crate::spec::DiskSpec;
+use crate::turn::{REVOLUTION, Turn, wait};
+
+/// Phases of one access on the platters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Phases {
+    pub(crate) seek: Duration,
+    pub(crate) rotation: Duration,
+    pub(crate) transfer: Duration,
+    pub(crate) cylinders: u32,
+}
+
+impl Phases {
+    pub(crate) fn total(&self) -> Duration {
+        self.seek + self.rotation + self.transfer
+    }
+}
+
+/// A disk's moving parts, with the arm somewhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Mechanism {
+    pub(crate) geometry: Geometry,
+    pub(crate) curve: SeekCurve,
+    pub(crate) turn: Turn,
+    head_switch: Duration,
+    write_settle_ns: i64,
+    zero_latency: bool,
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
+    /// The address after the last sector transferred.
+    pub(crate) next: Lba,
+}
+
+impl Mechanism {
+    /// At rest over the first track. The specification has been checked.
+    pub(crate) fn new(spec: &DiskSpec) -> Self {
+        let geometry = Geometry::new(&spec.geometry, spec.capacity_sectors);
+        Self {
+            curve: SeekCurve::new(&spec.seek, geometry.cylinders()),
+            turn: Turn::new(spec.mechanics.rpm),
+            head_switch: Duration::from_millis_f64(spec.mechanics.head_switch_ms),
+            write_settle_ns: (spec.mechanics.write_settle_ms * 1e6).round() as i64,
+            zero_latency: spec.mechanics.zero_latency,
+            cylinder: 0,
+            head: 0,
+            next: Lba(0),
+            geometry,
+        }
+    }
+
+    /// Seek and rotation from a known angle; may stop early with any value of at least `bound` once it is
+    /// certain to reach it.
+    pub(crate) fn positioning(&self, angle: u64, target: &Target, bound: Duration) -> Duration {
+        if !target.moves {
+            return Duration::ZERO;
+        }
+        let seek = self.seek_to(target);
+        if seek >= bound {
+            return seek;
+        }
+        let rotation = wait(self.turn.after(angle, seek), target.angle);
+        seek + Duration(self.turn.nanos(rotation))
+    }
+
+    /// The first movement towards a target.
+    fn seek_to(&self, target: &Target) -> Duration {
+        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
+        let switch = self.head != target.place.head;
+        let sectors = if cylinders == 0 && !switch { 0 } else { self.next.distance(target.lba).0 };
+        self.movement(cylinders, sectors, switch, target.write)
+    }
+
+    /// `max(curve(distance), head switch)`, and the settle of a write where anything moves.
+    fn movement(&self, cylinders: u32, sectors: u64, switch: bool, write: bool) -> Duration {
+        let arm = self.curve.time(cylinders, sectors);
+        let time = if switch { arm.max(self.head_switch) } else { arm };
+        if write && time > Duration::ZERO {
+            Duration(time.0.saturating_add_signed(self.write_settle_ns))
+        } else {
+            time
+        }
+    }
+
+    /// The movement from the arm's track to that of a run that follows in address order.
+    pub(crate) fn step_to(&self, run: &Run, write: bool) -> Duration {
+        let cylinders = self.cylinder.abs_diff(run.place.cylinder);
+        let switch = self.head != run.place.head;
+        self.movement(cylinders, u64::from(cylinders > 0 || switch), switch, write)
+    }
+
+    /// Makes an access that starts at `at`; the arm ends where the access ends. `passed` hears of every run:
+    /// when its first sector begins to pass the head, how long all of them take, and how many there are. The
+    /// end is rounded down, so that the sector that follows can still be caught.
+    pub(crate) fn access(
+        &mut self,
+        at: SimTime,
+        target: &Target,
+        extent: Extent,
+        passed: &mut impl FnMut(SimTime, Duration, u64),
+    ) -> Phases {
+        let turn = self.turn;
+        let seek = self.seek_to(target);
+        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
+        let begin = at + seek;
+        let end = extent.end().0;
+        let mut lbn = extent.start.0;
+        let mut run = self.geometry.run(lbn, extent.len.0);
+        let mut angle = turn.angle_at(begin);
+        let (first_wait, mut pass) = self.approach(angle, &run);
+        let mut ns = 0;
+        let mut ticks = first_wait;
+        angle += first_wait;
+        loop {
+            let from = begin + Duration(ns + turn.nanos(ticks));
+            passed(from, Duration(turn.nanos(pass)), run.len);
+            ticks += pass;
+            lbn += run.len;
+            self.cylinder = run.place.cylinder;
+            self.head = run.place.head;
+            if lbn >= end {
+                break;
+            }
+            angle = (angle + pass) % REVOLUTION;
+            run = self.geometry.run(lbn, end - lbn);
+            let movement = self.step_to(&run, target.write);
+            angle = turn.after(angle, movement);
+            let (wait, next_pass) = self.approach(angle, &run);
+            angle += wait;
+            ns += turn.nanos(ticks) + movement.0;
+            ticks = turn.rest(ticks) + wait;
+            pass = next_pass;
+        }
+        self.next = Lba(end);
+        let rotation = turn.nanos(first_wait);
+        let transfer = Duration(ns + turn.nanos(ticks) - rotation);
+        Phases { seek, rotation: Duration(rotation), transfer, cylinders }
+    }
+
+    /// Ticks until the first useful sector of a run, and from there until all of it has passed.
+    ///
+    /// With zero-latency access and the head inside the run, the rest of the run comes first, then the gap,
+    /// then its beginning: one revolution from the next sector's edge.
+    fn approach(&self, angle: u64, run: &Run) -> (u64, u64) {
+        if self.zero_latency {
+            let inside = wait(run.angle, angle % REVOLUTION);
+            let width = run.sweep.div_ceil(run.len);
+            let edge = inside.div_ceil(width) * width;
+            if inside > 0 && edge < run.sweep {
+                return (edge - inside, REVOLUTION);
+            }
+        }
+        (wait(angle % REVOLUTION, run.angle), run.sweep)
+    }
+}
