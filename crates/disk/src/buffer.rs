@@ -8,7 +8,7 @@ use seekless_block::{Duration, Extent, Lba, SimTime};
 
 use crate::disk::{Access, Target};
 use crate::mechanism::{Mechanism, Phases};
-use crate::spec::{ControllerSpec, ReadAhead, WriteBack};
+use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 use crate::turn::wait;
 
 /// Times for a command after a read, and after a write.
@@ -17,11 +17,13 @@ type Pair = [Duration; 2];
 /// A controller and its buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    bus_sector: Duration,
+    /// Of a read, and of a write.
+    bus_sector: Pair,
     read_hit: Pair,
     read_miss: Pair,
     write_hit: Pair,
     write_miss: Pair,
+    settle: Duration,
     read_end: Duration,
     write_end: Duration,
     read_watermark: f64,
@@ -44,6 +46,16 @@ pub(crate) struct Buffer {
     /// Ends of the write-backs under way, oldest first.
     writing: Vec<SimTime>,
     ahead: Option<Ahead>,
+    whole: Option<Whole>,
+}
+
+/// The track a segment will hold whole once the platter has turned once under the waiting head.
+#[derive(Clone, Copy, Debug)]
+struct Whole {
+    segment: usize,
+    /// First address of the track.
+    start: u64,
+    at: SimTime,
 }
 
 /// A run of addresses in the buffer.
@@ -74,11 +86,12 @@ impl Buffer {
     pub(crate) fn new(spec: &ControllerSpec) -> Self {
         let ms = Duration::from_millis_f64;
         Self {
-            bus_sector: ms(spec.bus_sector_ms),
+            bus_sector: spec.bus_sector_ms.map(ms),
             read_hit: spec.read_hit_ms.map(ms),
             read_miss: spec.read_miss_ms.map(ms),
             write_hit: spec.write_hit_ms.map(ms),
             write_miss: spec.write_miss_ms.map(ms),
+            settle: ms(spec.settle_ms),
             read_end: ms(spec.read_end_ms),
             write_end: ms(spec.write_end_ms),
             read_watermark: spec.read_watermark,
@@ -98,6 +111,7 @@ impl Buffer {
             free_at: SimTime(0),
             writing: Vec::new(),
             ahead: None,
+            whole: None,
         }
     }
 
@@ -137,6 +151,7 @@ impl Buffer {
     ) -> Access {
         let mut access = Access::default();
         self.read_on(mechanism, at, &mut access);
+        self.take_whole(at);
         let after = usize::from(std::mem::take(&mut self.after_write));
         let (start, end) = (extent.start.0, extent.end().0);
         let found = (0..self.segments.len())
@@ -145,14 +160,14 @@ impl Buffer {
         let held = found.map_or(0, |i| self.segments[i].end.min(end) - start);
         let mut out = Outflow {
             done: SimTime(0),
-            bus: self.bus_sector,
+            bus: self.bus_sector[0],
             total: extent.len.0 - held,
             watermark: 1,
             seen: 0,
         };
         if held > 0 {
             // What the buffer holds goes out while the arm moves.
-            out.done = at + self.read_hit[after] + Duration(self.bus_sector.0 * extent.len.0);
+            out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
         } else if self.read_watermark > 0.0 {
             let most = extent.len.0.min(self.segment_sectors.max(1));
             out.watermark = ((most as f64 * self.read_watermark) as u64).max(1);
@@ -169,6 +184,7 @@ impl Buffer {
             let rest = Extent::span(start + held, end);
             let run = mechanism.geometry.run(rest.start.0, 1);
             let target = Target { lba: rest.start, place: run.place, angle: run.angle, ..*target };
+            let begin = self.settled(mechanism, at, begin, &target);
             let Phases { seek, rotation, transfer, cylinders } =
                 mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
                     out.passed(from, sweep, n);
@@ -183,6 +199,13 @@ impl Buffer {
                 self.extend(i, end);
                 self.touch(i);
                 self.go_on(mechanism, i, media_end, extent);
+                if mechanism.zero_latency != ZeroLatency::None {
+                    self.whole = Some(Whole {
+                        segment: i,
+                        start: mechanism.geometry.track_start(end - 1),
+                        at: media_end.max(begin + seek + mechanism.turn.revolution()),
+                    });
+                }
             }
         }
         if let Some(i) = found {
@@ -195,6 +218,19 @@ impl Buffer {
         access.overhead =
             Duration((out.done + self.read_end).since(at).0.saturating_sub(mechanical.0));
         access
+    }
+
+    /// When a movement that could begin at `begin` has to begin, for the arm not to be on its track sooner
+    /// than `settle` after the command came.
+    fn settled(
+        &self,
+        mechanism: &Mechanism,
+        at: SimTime,
+        begin: SimTime,
+        target: &Target,
+    ) -> SimTime {
+        let there = begin + mechanism.seek_to(target);
+        begin + (at + self.settle).since(there)
     }
 
     /// The segment a new run of addresses goes to: an empty one, else the one longest unused.
@@ -309,6 +345,15 @@ impl Buffer {
         a.at
     }
 
+    /// Adds the beginning of the track, where the platter has brought it round by `now`.
+    fn take_whole(&mut self, now: SimTime) {
+        if let Some(w) = self.whole.take_if(|w| w.at <= now) {
+            let s = &mut self.segments[w.segment];
+            let room = s.end.saturating_sub(self.segment_sectors);
+            s.start = s.start.min(w.start.max(room));
+        }
+    }
+
     /// Ends reading on for a command that wants the arm at `begin`; returns when it gets it.
     fn stop_ahead(
         &mut self,
@@ -317,7 +362,8 @@ impl Buffer {
         access: &mut Access,
     ) -> SimTime {
         let free = self.read_on(mechanism, begin, access);
-        self.ahead = None;
+        self.take_whole(begin);
+        (self.ahead, self.whole) = (None, None);
         free.max(begin)
     }
 
@@ -345,8 +391,9 @@ impl Buffer {
         if back && self.writing.len() >= self.write_segments && !appends {
             accepted = accepted.max(self.writing.remove(0));
         }
-        let bus_end = accepted + Duration(self.bus_sector.0 * extent.len.0);
+        let bus_end = accepted + Duration(self.bus_sector[1].0 * extent.len.0);
         let begin = self.stop_ahead(mechanism, accepted.max(self.free_at), &mut access);
+        let begin = if back { begin } else { self.settled(mechanism, at, begin, target) };
         let phases = mechanism.access(begin, target, extent, &mut |_, _, _| {});
         let media_end = begin + phases.total();
         self.free_at = media_end.max(bus_end);

@@ -31,6 +31,6 @@ pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
     ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
-    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZoneSpec,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZeroLatency, ZoneSpec,
 };
 pub use turn::Turn;

@@ -7,7 +7,7 @@ use seekless_block::{Duration, Extent, Lba, SimTime};
 use crate::disk::Target;
 use crate::geometry::{Geometry, Run};
 use crate::seek::SeekCurve;
-use crate::spec::DiskSpec;
+use crate::spec::{DiskSpec, ZeroLatency};
 use crate::turn::{REVOLUTION, Turn, wait};
 
 /// Phases of one access on the platters.
@@ -33,7 +33,7 @@ pub(crate) struct Mechanism {
     pub(crate) turn: Turn,
     head_switch: Duration,
     write_settle_ns: i64,
-    zero_latency: bool,
+    pub(crate) zero_latency: ZeroLatency,
     pub(crate) cylinder: u32,
     pub(crate) head: u32,
     /// The address after the last sector transferred.
@@ -72,7 +72,7 @@ impl Mechanism {
     }
 
     /// The first movement towards a target.
-    fn seek_to(&self, target: &Target) -> Duration {
+    pub(crate) fn seek_to(&self, target: &Target) -> Duration {
         let cylinders = self.cylinder.abs_diff(target.place.cylinder);
         let switch = self.head != target.place.head;
         let sectors = if cylinders == 0 && !switch { 0 } else { self.next.distance(target.lba).0 };
@@ -115,7 +115,7 @@ impl Mechanism {
         let mut lbn = extent.start.0;
         let mut run = self.geometry.run(lbn, extent.len.0);
         let mut angle = turn.angle_at(begin);
-        let (first_wait, mut pass) = self.approach(angle, &run);
+        let (first_wait, mut pass) = self.approach(angle, &run, target.write);
         let mut ns = 0;
         let mut ticks = first_wait;
         angle += first_wait;
@@ -133,7 +133,7 @@ impl Mechanism {
             run = self.geometry.run(lbn, end - lbn);
             let movement = self.step_to(&run, target.write);
             angle = turn.after(angle, movement);
-            let (wait, next_pass) = self.approach(angle, &run);
+            let (wait, next_pass) = self.approach(angle, &run, target.write);
             angle += wait;
             ns += turn.nanos(ticks) + movement.0;
             ticks = turn.rest(ticks) + wait;
@@ -149,8 +149,13 @@ impl Mechanism {
     ///
     /// With zero-latency access and the head inside the run, the rest of the run comes first, then the gap,
     /// then its beginning: one revolution from the next sector's edge.
-    fn approach(&self, angle: u64, run: &Run) -> (u64, u64) {
-        if self.zero_latency {
+    fn approach(&self, angle: u64, run: &Run, write: bool) -> (u64, u64) {
+        let on_arrival = match self.zero_latency {
+            ZeroLatency::None => false,
+            ZeroLatency::Reads => !write,
+            ZeroLatency::All => true,
+        };
+        if on_arrival {
             let inside = wait(run.angle, angle % REVOLUTION);
             let width = run.sweep.div_ceil(run.len);
             let edge = inside.div_ceil(width) * width;

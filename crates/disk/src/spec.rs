@@ -42,9 +42,22 @@ pub struct MechanicsSpec {
     /// Added to every positioning of a write that moves the arm or changes the head; may be negative.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
-    /// Whether a request is served from the first of its sectors that comes by, not from its first.
+    /// Which requests are served from the first of their sectors that comes by, not from their first.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub zero_latency: bool,
+    pub zero_latency: ZeroLatency,
+}
+
+/// Which requests are served from the first of their sectors that comes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ZeroLatency {
+    /// None: each waits for its first sector.
+    #[default]
+    None,
+    /// Reads. A read that the buffer does not answer buffers its whole track.
+    Reads,
+    /// Reads, as above, and writes.
+    All,
 }
 
 /// A seek curve.
@@ -183,8 +196,8 @@ pub struct ZoneSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControllerSpec {
-    /// Time to move one sector over the interface.
-    pub bus_sector_ms: f64,
+    /// Time to move one sector over the interface: of a read, and of a write.
+    pub bus_sector_ms: [f64; 2],
     /// Before a read whose sectors the buffer holds: after a read, and after a write.
     pub read_hit_ms: [f64; 2],
     /// Before the arm starts for any other read: after a read, and after a write.
@@ -193,6 +206,10 @@ pub struct ControllerSpec {
     pub write_hit_ms: [f64; 2],
     /// Before the arm starts for a write that is answered from the platter: after a read, and after a write.
     pub write_miss_ms: [f64; 2],
+    /// Least time from a command's arrival until the arm can be on its track, even on the one it stands on: the
+    /// drive settles anew for each command that the buffer does not answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub settle_ms: f64,
     /// After the last sector of a read has left.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_end_ms: f64,
@@ -387,7 +404,9 @@ impl DiskSpec {
 
     fn validate_controller(&self) -> Result<(), RangeError> {
         let Some(c) = &self.controller else { return Ok(()) };
-        between("controller.bus_sector_ms", c.bus_sector_ms, 0.0, 100.0, "ms")?;
+        for (i, ms) in c.bus_sector_ms.into_iter().enumerate() {
+            between(&format!("controller.bus_sector_ms[{i}]"), ms, 0.0, 100.0, "ms")?;
+        }
         for (field, pair) in [
             ("read_hit_ms", c.read_hit_ms),
             ("read_miss_ms", c.read_miss_ms),
@@ -398,6 +417,7 @@ impl DiskSpec {
                 between(&format!("controller.{field}[{i}]"), ms, 0.0, MOVE_MS_MAX, "ms")?;
             }
         }
+        between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
