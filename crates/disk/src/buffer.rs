@@ -182,8 +182,7 @@ impl Buffer {
             let begin = (at + self.read_miss[after]).max(self.free_at);
             let begin = self.stop_ahead(mechanism, begin, &mut access);
             let rest = Extent::span(start + held, end);
-            let run = mechanism.geometry.run(rest.start.0, 1);
-            let target = Target { lba: rest.start, place: run.place, angle: run.angle, ..*target };
+            let target = mechanism.target(rest.start.0, true, target.write);
             let begin = self.settled(mechanism, at, begin, &target);
             let Phases { seek, rotation, transfer, cylinders } =
                 mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
@@ -394,7 +393,8 @@ impl Buffer {
         let bus_end = accepted + Duration(self.bus_sector[1].0 * extent.len.0);
         let begin = self.stop_ahead(mechanism, accepted.max(self.free_at), &mut access);
         let begin = if back { begin } else { self.settled(mechanism, at, begin, target) };
-        let phases = mechanism.access(begin, target, extent, &mut |_, _, _| {});
+        let inflow = Inflow { begin: accepted, bus: self.bus_sector[1] };
+        let phases = inflow.write(mechanism, begin, target, extent);
         let media_end = begin + phases.total();
         self.free_at = media_end.max(bus_end);
         self.keep(extent);
@@ -469,6 +469,83 @@ impl Step {
     fn passed_by(&self, now: SimTime) -> u64 {
         let sweep = u128::from((self.end.0 - self.begin.0).max(1));
         (u128::from(now.since(self.begin).0) * u128::from(self.len) / sweep) as u64
+    }
+}
+
+/// Sectors on their way over the interface to the platter, from `begin` on: none is written before it has come.
+struct Inflow {
+    begin: SimTime,
+    bus: Duration,
+}
+
+impl Inflow {
+    /// When sector `i` of the request has come.
+    fn came(&self, i: u64) -> SimTime {
+        self.begin + Duration(self.bus.0 * (i + 1))
+    }
+
+    /// Writes `extent`; where the head comes to a sector that has not come, it waits for its next turn.
+    fn write(
+        &self,
+        mechanism: &mut Mechanism,
+        begin: SimTime,
+        target: &Target,
+        extent: Extent,
+    ) -> Phases {
+        let mut whole = Phases::default();
+        let mut done = 0;
+        let mut target = *target;
+        loop {
+            let rest = Extent::span(extent.start.0 + done, extent.end().0);
+            let mut at = begin + whole.total();
+            let there = at + mechanism.seek_to(&target);
+            at = at + self.came(done).since(there);
+            let before = mechanism.arm();
+            let mut seen = done;
+            let mut missing = None;
+            let mut phases = mechanism.access(at, &target, rest, &mut |from, sweep, n| {
+                missing = missing.or_else(|| self.first_missing(seen, from, sweep, n));
+                seen += n;
+            });
+            if let Some(i) = missing.filter(|&i| i > done) {
+                mechanism.put_back(before);
+                let part = Extent::span(rest.start.0, extent.start.0 + i);
+                phases = mechanism.access(at, &target, part, &mut |_, _, _| {});
+                done = i;
+            } else {
+                done = extent.len.0;
+            }
+            let waited = at.since(begin + whole.total());
+            if whole == Phases::default() {
+                whole = Phases { rotation: phases.rotation + waited, ..phases };
+            } else {
+                whole.transfer += waited + phases.total();
+            }
+            if done == extent.len.0 {
+                return whole;
+            }
+            target = mechanism.target(extent.start.0 + done, true, true);
+        }
+    }
+
+    /// The first sector of a run, counted from the request's start, that passes the head before it has come.
+    fn first_missing(&self, seen: u64, from: SimTime, sweep: Duration, n: u64) -> Option<u64> {
+        let passes =
+            |j: u64| from + Duration((u128::from(sweep.0) * u128::from(j) / u128::from(n)) as u64);
+        // Behind once means behind from there on: both are linear.
+        let late = |j: &u64| passes(*j) < self.came(seen + j);
+        if late(&0) {
+            return Some(seen);
+        }
+        if !late(&(n - 1)) {
+            return None;
+        }
+        let (mut in_time, mut behind) = (0, n - 1);
+        while behind - in_time > 1 {
+            let middle = u64::midpoint(in_time, behind);
+            if late(&middle) { behind = middle } else { in_time = middle }
+        }
+        Some(seen + behind)
     }
 }
 

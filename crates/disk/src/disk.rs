@@ -159,14 +159,9 @@ impl Disk {
             return Err(DiskError::PastEnd { extent, capacity });
         }
         let moves = !extent.is_empty() && matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
-        let run = self.mechanism.geometry.run(extent.start.0.min(capacity.0 - 1), 1);
-        Ok(Target {
-            lba: extent.start,
-            place: run.place,
-            angle: run.angle,
-            moves,
-            write: op.is_write_like(),
-        })
+        let lbn = extent.start.0.min(capacity.0 - 1);
+        let target = self.mechanism.target(lbn, moves, op.is_write_like());
+        Ok(Target { lba: extent.start, ..target })
     }
 
     /// Seek and rotation an access would take if it started at `at`: what shortest-positioning-time-first

@@ -57,6 +57,22 @@ impl Mechanism {
         }
     }
 
+    /// The arm's place, to come back to.
+    pub(crate) const fn arm(&self) -> (u32, u32, Lba) {
+        (self.cylinder, self.head, self.next)
+    }
+
+    /// Puts the arm back where it was.
+    pub(crate) const fn put_back(&mut self, (cylinder, head, next): (u32, u32, Lba)) {
+        (self.cylinder, self.head, self.next) = (cylinder, head, next);
+    }
+
+    /// Where an access to `lbn`, which lies on the disk, would start.
+    pub(crate) fn target(&self, lbn: u64, moves: bool, write: bool) -> Target {
+        let run = self.geometry.run(lbn, 1);
+        Target { lba: Lba(lbn), place: run.place, angle: run.angle, moves, write }
+    }
+
     /// Seek and rotation from a known angle; may stop early with any value of at least `bound` once it is
     /// certain to reach it.
     pub(crate) fn positioning(&self, angle: u64, target: &Target, bound: Duration) -> Duration {
