@@ -7,7 +7,8 @@ use crate::disksim::{Block, SyntaxError, Value, parse};
 use crate::seek::SeekCurve;
 use crate::spec::{
     ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
-    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZeroLatency, ZoneSpec,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
+    ZeroLatency, ZoneSpec,
 };
 
 /// A description that cannot be imported.
@@ -212,13 +213,13 @@ pub fn import_disksim(
     let layout = Page { file: &f, block: &b };
     let (geometry, data) = match layout.block.kind.as_str() {
         "dm_layout_g1" => zones(&layout, heads)?,
+        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?)?,
         other => {
-            let what = format!("layout '{other}' is not known; dm_layout_g1 is");
+            let what = format!("layout '{other}' is not known; dm_layout_g1 and dm_layout_g4 are");
             return Err(layout.error(layout.block.line, what));
         }
     };
-    let cylinders = geometry.zones.last().map_or(1, |z| z.first_cylinder + z.cylinders);
-    let settle_ms = SeekCurve::new(&seek, cylinders).time(1, 1).as_millis_f64();
+    let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
     let controller = controller.map(|page| controller_of(page, settle_ms)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
@@ -474,7 +475,82 @@ fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64), ImportErr
         data += physical.saturating_sub(lost);
         zones.push(z);
     }
-    Ok((GeometrySpec { heads, mapping, zones }, data))
+    Ok((GeometrySpec { heads, mapping, zones, tree: None }, data))
+}
+
+/// The words of a list, lists inside it opened.
+fn flat<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
+    match value {
+        Value::Words(w) => out.extend(w.split_whitespace()),
+        Value::List(items) => items.iter().for_each(|v| flat(v, out)),
+        Value::Block(_) => {}
+    }
+}
+
+/// A G4 layout: kinds of tracks, index nodes, slips and remaps.
+fn tree(layout: &Page<'_>, heads: u32, blocks: u64) -> Result<(GeometrySpec, u64), ImportError> {
+    let words = |key: &str| {
+        let mut out = Vec::new();
+        layout.block.get(key).iter().for_each(|e| flat(e.0, &mut out));
+        (out, layout.block.get(key).map_or(layout.block.line, |e| e.1))
+    };
+    let counts = |key: &str, width: usize| -> Result<Vec<u64>, ImportError> {
+        let (words, line) = words(key);
+        let numbers: Option<Vec<u64>> = words.iter().map(|w| w.parse().ok()).collect();
+        numbers.filter(|n| n.len() % width == 0).ok_or_else(|| {
+            layout.error(line, format!("{key}: expected counts in groups of {width}"))
+        })
+    };
+    let Some((Value::List(items), line)) = layout.block.get("IDX") else {
+        return Err(layout.error(layout.block.line, "no list 'IDX' in this block"));
+    };
+    let mut nodes = Vec::new();
+    for item in items {
+        let mut fields = Vec::new();
+        flat(item, &mut fields);
+        let fits = |width: usize| {
+            fields.len() % width == 0
+                && fields.chunks(width).all(|e| matches!(e[8], "TRACK" | "IDX"))
+        };
+        let Some(width) = [11, 10].into_iter().find(|&w| fits(w)) else {
+            let what = "IDX: expected entries of 10 or 11 fields, the 9th TRACK or IDX";
+            return Err(layout.error(line, what));
+        };
+        let node: Option<Vec<TreeEntry>> = fields.chunks(width).map(entry).collect();
+        nodes.push(node.ok_or_else(|| layout.error(line, "IDX: a field is no number"))?);
+    }
+    let groups = |n: Vec<u64>| n.chunks_exact(6).filter_map(|c| c.try_into().ok()).collect();
+    let tree = TreeSpec {
+        tracks: counts("TP", 3)?.chunks_exact(3).filter_map(|c| c.try_into().ok()).collect(),
+        nodes,
+        slips: counts("Slips", 2)?.chunks_exact(2).map(|c| (c[0], c[1])).collect(),
+        remaps: groups(counts("Remaps", 6)?),
+    };
+    let mapping = Mapping::Ascending;
+    Ok((GeometrySpec { heads, mapping, zones: Vec::new(), tree: Some(tree) }, blocks))
+}
+
+/// An entry of an index node: address, cylinder, angle, length, cylinders, angle step, run, run's cylinders,
+/// kind of child, child, head.
+fn entry(f: &[&str]) -> Option<TreeEntry> {
+    let track = f[8] == "TRACK";
+    let child = f[9].parse().ok()?;
+    Some(TreeEntry {
+        address: f[0].parse().ok()?,
+        cylinder: f[1].parse().ok()?,
+        angle: f[2].parse().ok()?,
+        len: f[3].parse().ok()?,
+        cylinders: f[4].parse().ok()?,
+        angle_step: f[5].parse().ok()?,
+        run: f[6].parse().ok()?,
+        run_cylinders: f[7].parse().ok()?,
+        track: track.then_some(child),
+        node: (!track).then_some(child),
+        head: match f.get(10) {
+            Some(head) if track => head.parse().ok()?,
+            _ => 0,
+        },
+    })
 }
 
 fn zone(

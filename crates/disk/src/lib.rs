@@ -5,6 +5,7 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod bands;
 mod buffer;
 pub mod catalogue;
 mod disk;
@@ -31,6 +32,7 @@ pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
     ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
-    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, WriteBack, ZeroLatency, ZoneSpec,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
+    ZeroLatency, ZoneSpec,
 };
 pub use turn::Turn;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bands::Bands;
 use crate::turn::Turn;
 
 /// A disk as its catalogue entry says it is. Times in milliseconds and powers in watts, as data sheets
@@ -151,8 +152,59 @@ pub struct GeometrySpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub mapping: Mapping,
     /// Zones from the outermost on, in address order.
-    #[serde(rename = "zone")]
+    #[serde(rename = "zone", default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneSpec>,
+    /// Instead of zones: a tree of runs of tracks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeSpec>,
+}
+
+/// A layout as a tree of runs of tracks (DiskSim's "G4"): surfaces used in any order, patterns that repeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeSpec {
+    /// Kinds of tracks: first and last sector used, sectors on the track.
+    pub tracks: Vec<[u64; 3]>,
+    /// Nodes; the last is the root.
+    pub nodes: Vec<Vec<TreeEntry>>,
+    /// Slipped sectors: address in the tree, and how many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slips: Vec<(u64, u64)>,
+    /// Addresses that lie elsewhere: first, how many, cylinder, head, sector, sectors on that track.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaps: Vec<[u64; 6]>,
+}
+
+/// A run of equal things, tracks or nodes, within a node; addresses, cylinders and angles count from those of
+/// the node's instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeEntry {
+    /// First address.
+    pub address: u64,
+    /// Cylinder of the first.
+    pub cylinder: i64,
+    /// Angle of the first, in revolutions.
+    pub angle: f64,
+    /// Addresses of each.
+    pub len: u64,
+    /// Cylinders from one to the next.
+    pub cylinders: i64,
+    /// Revolutions from one to the next.
+    pub angle_step: f64,
+    /// Addresses of all together.
+    pub run: u64,
+    /// Cylinders of all together; negative where they go towards cylinder 0.
+    pub run_cylinders: i64,
+    /// Index of the kind of track.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub track: Option<u32>,
+    /// Or index of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Head, for tracks.
+    #[serde(default)]
+    pub head: u32,
 }
 
 /// Cylinders with equally many sectors on each track.
@@ -497,6 +549,12 @@ impl DiskSpec {
         let g = &self.geometry;
         if !(1..=256).contains(&g.heads) {
             return fault("geometry.heads", g.heads, "1 to 256");
+        }
+        if let Some(tree) = &g.tree {
+            if !g.zones.is_empty() || self.capacity_sectors == 0 {
+                return fault("geometry.tree", "given", "with no zones and a capacity");
+            }
+            return Bands::new(tree, g.heads, self.capacity_sectors).map(|_| ());
         }
         if g.zones.is_empty() || g.zones.len() > 4_096 {
             return fault("geometry.zone", g.zones.len(), "1 to 4096 zones");

@@ -1,6 +1,7 @@
 //! The whole crate from outside: known answers, properties, naive twins.
 #![allow(clippy::unwrap_used)] // helpers outside #[test] functions may panic too
 
+mod import;
 mod model;
 mod queue;
 mod reference;
