@@ -24,6 +24,7 @@ pub(crate) struct Buffer {
     write_hit: Pair,
     write_miss: Pair,
     settle: Duration,
+    reconnect: Duration,
     read_end: Duration,
     write_end: Duration,
     read_watermark: f64,
@@ -92,6 +93,7 @@ impl Buffer {
             write_hit: spec.write_hit_ms.map(ms),
             write_miss: spec.write_miss_ms.map(ms),
             settle: ms(spec.settle_ms),
+            reconnect: ms(spec.reconnect_ms),
             read_end: ms(spec.read_end_ms),
             write_end: ms(spec.write_end_ms),
             read_watermark: spec.read_watermark,
@@ -163,10 +165,12 @@ impl Buffer {
             bus: self.bus_sector[0],
             total: extent.len.0 - held,
             watermark: 1,
+            reconnect: self.reconnect,
             seen: 0,
         };
         if held > 0 {
-            // What the buffer holds goes out while the arm moves.
+            // What the buffer holds goes out while the arm moves; the interface stays taken.
+            out.reconnect = Duration::ZERO;
             out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
         } else if self.read_watermark > 0.0 {
             let most = extent.len.0.min(self.segment_sectors.max(1));
@@ -361,6 +365,15 @@ impl Buffer {
         access: &mut Access,
     ) -> SimTime {
         let free = self.read_on(mechanism, begin, access);
+        if free > begin {
+            // The sector under the head is read to its end, a movement under way ends on its track.
+            self.read_on(mechanism, free, access);
+            let step = self.ahead.map(|a| Step::new(mechanism, &a));
+            if let Some(step) = step.filter(|s| s.arrived == free) {
+                mechanism.cylinder = step.cylinder;
+                mechanism.head = step.head;
+            }
+        }
         self.take_whole(begin);
         (self.ahead, self.whole) = (None, None);
         free.max(begin)
@@ -408,7 +421,7 @@ impl Buffer {
             return access;
         }
         let Phases { seek, rotation, transfer, cylinders } = phases;
-        let done = media_end.max(bus_end) + self.write_end;
+        let done = media_end.max(bus_end) + self.reconnect + self.write_end;
         let overhead = Duration(done.since(at).0.saturating_sub(phases.total().0));
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }
@@ -499,7 +512,7 @@ impl Inflow {
             let rest = Extent::span(extent.start.0 + done, extent.end().0);
             let mut at = begin + whole.total();
             let there = at + mechanism.seek_to(&target);
-            at = at + self.came(done).since(there);
+            at += self.came(done).since(there);
             let before = mechanism.arm();
             let mut seen = done;
             let mut missing = None;
@@ -559,6 +572,8 @@ struct Outflow {
     total: u64,
     /// How many of them must be there before the first leaves.
     watermark: u64,
+    /// Before it does.
+    reconnect: Duration,
     seen: u64,
 }
 
@@ -576,7 +591,8 @@ impl Outflow {
         }
         let mark = self.watermark - 1;
         if (self.seen..self.seen + n).contains(&mark) {
-            self.done = self.done.max(came(mark - self.seen) + Duration(self.bus.0 * self.total));
+            let begin = came(mark - self.seen) + self.reconnect;
+            self.done = self.done.max(begin + Duration(self.bus.0 * self.total));
         }
         self.seen += n;
     }

@@ -201,6 +201,8 @@ impl Disk {
         flags: Flags,
     ) -> Result<Access, DiskError> {
         let target = self.target(op, extent)?;
+        // No sum of times can overflow below; 2^63 ns are 292 years.
+        let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
         Ok(match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),

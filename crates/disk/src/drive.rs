@@ -132,7 +132,8 @@ impl Drive {
     ) -> Result<(), DiskError> {
         let target = self.disk.target(command.op, command.extent)?;
         self.advance(now);
-        if !target.moves && !(command.op == Op::Flush && self.disk.writes_back()) {
+        let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
+        if !waits {
             self.done.push_back(Completion {
                 tag: command.tag,
                 submitted: now,

@@ -82,7 +82,7 @@ impl Page<'_> {
     fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
         let Some(v) = self.number(key)? else { return Ok(None) };
         let line = self.block.get(key).map_or(1, |e| e.1);
-        let fits = (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64);
+        let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
         fits.and_then(|v| T::try_from(v).ok())
             .map(Some)
             .ok_or_else(|| self.error(line, format!("{key}: {v} is no count")))
@@ -119,7 +119,7 @@ impl Page<'_> {
         let line = self.block.get(key).map_or(1, |e| e.1);
         self.numbers(key)?
             .into_iter()
-            .map(|v| (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64))
+            .map(|v| ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64))
             .collect::<Option<Vec<u64>>>()
             .ok_or_else(|| self.error(line, format!("{key}: expected a list of counts")))
     }
@@ -334,7 +334,12 @@ fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, Impo
         read_miss_ms: pair("Read miss")?,
         write_hit_ms: pair("Write hit")?,
         write_miss_ms: pair("Write miss")?,
-        settle_ms: settle_ms.max(ms("Minimum seek delay")?),
+        // A stated least seek counts from the end of the overhead.
+        settle_ms: match ms("Minimum seek delay")? {
+            least if least > 0.0 => least + pair("Read miss")?[0],
+            _ => settle_ms,
+        },
+        reconnect_ms: ms("Data preparation overhead")? + ms("First reselect overhead")?,
         read_end_ms: ms("Read completion overhead")?,
         write_end_ms: ms("Write completion overhead")?,
         read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),

@@ -262,6 +262,9 @@ pub struct ControllerSpec {
     /// drive settles anew for each command that the buffer does not answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settle_ms: f64,
+    /// To take the interface again once the platter has delivered, or has taken a write.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reconnect_ms: f64,
     /// After the last sector of a read has left.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_end_ms: f64,
@@ -470,6 +473,7 @@ impl DiskSpec {
             }
         }
         between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
