@@ -27,6 +27,7 @@ fn zstd(path: &Path) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
+#[allow(clippy::disallowed_methods)] // a test reads files; the crate does not
 fn import(folder: &Path, file: &str) -> DiskSpec {
     let mut open =
         |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string());
