@@ -186,7 +186,7 @@ impl Buffer {
             let begin = (at + self.read_miss[after]).max(self.free_at);
             let begin = self.stop_ahead(mechanism, begin, &mut access);
             let rest = Extent::span(start + held, end);
-            let target = mechanism.target(rest.start.0, true, target.write);
+            let target = mechanism.target(rest.start.0, rest.len.0, true, target.write);
             let begin = self.settled(mechanism, at, begin, &target);
             let Phases { seek, rotation, transfer, cylinders } =
                 mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
@@ -232,7 +232,7 @@ impl Buffer {
         begin: SimTime,
         target: &Target,
     ) -> SimTime {
-        let there = begin + mechanism.seek_to(target);
+        let there = begin + mechanism.seek_to(&target.key());
         begin + (at + self.settle).since(there)
     }
 
@@ -511,7 +511,7 @@ impl Inflow {
         loop {
             let rest = Extent::span(extent.start.0 + done, extent.end().0);
             let mut at = begin + whole.total();
-            let there = at + mechanism.seek_to(&target);
+            let there = at + mechanism.seek_to(&target.key());
             at += self.came(done).since(there);
             let before = mechanism.arm();
             let mut seen = done;
@@ -537,7 +537,7 @@ impl Inflow {
             if done == extent.len.0 {
                 return whole;
             }
-            target = mechanism.target(extent.start.0 + done, true, true);
+            target = mechanism.target(extent.start.0 + done, extent.len.0 - done, true, true);
         }
     }
 

@@ -6,7 +6,7 @@ use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime}
 
 use crate::buffer::Buffer;
 use crate::energy::{EnergyByState, PowerStates};
-use crate::geometry::{Geometry, Place};
+use crate::geometry::{Geometry, Place, Run};
 use crate::mechanism::{Mechanism, Phases};
 use crate::seek::SeekCurve;
 use crate::spec::{DiskSpec, RangeError};
@@ -59,9 +59,39 @@ impl Access {
 pub struct Target {
     /// First address.
     pub lba: Lba,
-    /// Where it lies.
-    pub place: Place,
+    /// Its first sectors: as many as lie on one track.
+    pub(crate) run: Run,
+    pub(crate) moves: bool,
+    pub(crate) write: bool,
+}
+
+impl Target {
+    /// Where the first sector lies.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        self.run.place
+    }
+
+    /// What a queue has to know of it.
+    pub(crate) fn key(&self) -> Key {
+        Key {
+            lba: self.lba,
+            angle: self.run.angle,
+            cylinder: self.run.place.cylinder,
+            head: self.run.place.head,
+            moves: self.moves,
+            write: self.write,
+        }
+    }
+}
+
+/// What decides how long a positioning takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) lba: Lba,
     pub(crate) angle: u64,
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
     pub(crate) moves: bool,
     pub(crate) write: bool,
 }
@@ -160,7 +190,7 @@ impl Disk {
         }
         let moves = !extent.is_empty() && matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         let lbn = extent.start.0.min(capacity.0 - 1);
-        let target = self.mechanism.target(lbn, moves, op.is_write_like());
+        let target = self.mechanism.target(lbn, extent.len.0.max(1), moves, op.is_write_like());
         Ok(Target { lba: extent.start, ..target })
     }
 
@@ -172,12 +202,13 @@ impl Disk {
     pub fn positioning(&self, at: SimTime, op: Op, extent: Extent) -> Result<Duration, DiskError> {
         let target = self.target(op, extent)?;
         let angle = self.turn().angle_at(at);
-        Ok(self.mechanism.positioning(angle, &target, Duration(u64::MAX)))
+        let ticks = self.mechanism.positioning(angle, &target.key(), u64::MAX);
+        Ok(Duration(self.turn().nanos(ticks)))
     }
 
-    /// As [`Self::positioning`], from a known angle and within a bound.
-    pub(crate) fn positioning_to(&self, angle: u64, target: &Target, bound: Duration) -> Duration {
-        self.mechanism.positioning(angle, target, bound)
+    /// As [`Self::positioning`], from a known angle, within a bound, in ticks.
+    pub(crate) fn positioning_ticks(&self, angle: u64, key: &Key, bound: u64) -> u64 {
+        self.mechanism.positioning(angle, key, bound)
     }
 
     /// Makes an access that starts at `at`; the arm ends where the access ends. Discard costs no time, a
@@ -201,22 +232,34 @@ impl Disk {
         flags: Flags,
     ) -> Result<Access, DiskError> {
         let target = self.target(op, extent)?;
+        Ok(self.access_target(at, op, extent, flags, &target))
+    }
+
+    /// As [`Self::access_with`], for a target that is known already.
+    pub(crate) fn access_target(
+        &mut self,
+        at: SimTime,
+        op: Op,
+        extent: Extent,
+        flags: Flags,
+        target: &Target,
+    ) -> Access {
         // No sum of times can overflow below; 2^63 ns are 292 years.
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
-        Ok(match (&mut self.buffer, target.moves) {
+        match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),
             (None, true) => {
-                let phases = mechanism.access(at, &target, extent, &mut |_, _, _| {});
+                let phases = mechanism.access(at, target, extent, &mut |_, _, _| {});
                 Access::plain(phases)
             }
             (Some(buffer), false) if op == Op::Flush => buffer.flush(at),
             (Some(_), false) => Access::default(),
             (Some(buffer), true) if target.write => {
-                buffer.write(mechanism, at, &target, extent, flags.contains(Flags::FUA))
+                buffer.write(mechanism, at, target, extent, flags.contains(Flags::FUA))
             }
-            (Some(buffer), true) => buffer.read(mechanism, at, &target, extent),
-        })
+            (Some(buffer), true) => buffer.read(mechanism, at, target, extent),
+        }
     }
 }
 

@@ -60,20 +60,30 @@ struct Entry {
     command: Command,
     flags: Flags,
     submitted: SimTime,
-    order: u64,
     target: Target,
 }
 
-/// In order of arrival for FCFS, in any order for the others.
+/// In order of arrival for FCFS; for the others in any order, with what the policy looks at beside.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     fifo: VecDeque<Entry>,
     bag: Vec<Entry>,
+    waiting: Vec<Waiting>,
 }
 
 impl Queue {
     fn len(&self) -> usize {
         self.fifo.len() + self.bag.len()
+    }
+
+    fn push(&mut self, entry: Entry, waiting: Waiting) {
+        self.bag.push(entry);
+        self.waiting.push(waiting);
+    }
+
+    fn take(&mut self, i: usize) -> Entry {
+        self.waiting.swap_remove(i);
+        self.bag.swap_remove(i)
     }
 }
 
@@ -145,12 +155,13 @@ impl Drive {
             });
             return Ok(());
         }
-        let entry = Entry { command, flags, submitted: now, order: self.order, target };
+        let entry = Entry { command, flags, submitted: now, target };
+        let waiting = Waiting { key: target.key(), order: self.order, submitted: now };
         self.order += 1;
         let queue = if command.background { &mut self.background } else { &mut self.foreground };
         match self.scheduler {
             Scheduler::Fcfs => queue.fifo.push_back(entry),
-            _ => queue.bag.push(entry),
+            _ => queue.push(entry, waiting),
         }
         if self.running.is_none() {
             self.start(now);
@@ -184,19 +195,16 @@ impl Drive {
     fn start(&mut self, at: SimTime) {
         let queue =
             if self.foreground.len() > 0 { &mut self.foreground } else { &mut self.background };
-        let waiting =
-            |e: &Entry| Waiting { order: e.order, submitted: e.submitted, target: e.target };
         let chosen = match self.scheduler {
             Scheduler::Fcfs => queue.fifo.pop_front(),
-            scheduler => scheduler
-                .choose(&queue.bag, waiting, &self.disk, at, self.memory)
-                .map(|i| queue.bag.swap_remove(i)),
+            scheduler => {
+                scheduler.choose(&queue.waiting, &self.disk, at, self.memory).map(|i| queue.take(i))
+            }
         };
         let Some(entry) = chosen else { return };
         let Command { tag, op, extent, .. } = entry.command;
         let from = self.disk.next_sequential();
-        // The extent was checked when the command came in.
-        let Ok(access) = self.disk.access_with(at, op, extent, entry.flags) else { return };
+        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
         if !entry.target.moves {
             // A flush: the policy's place stays.
         } else if extent.start != self.memory.start {

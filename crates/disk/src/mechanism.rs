@@ -4,7 +4,7 @@
 
 use seekless_block::{Duration, Extent, Lba, SimTime};
 
-use crate::disk::Target;
+use crate::disk::{Key, Target};
 use crate::geometry::{Geometry, Run};
 use crate::seek::SeekCurve;
 use crate::spec::{DiskSpec, ZeroLatency};
@@ -67,32 +67,31 @@ impl Mechanism {
         (self.cylinder, self.head, self.next) = (cylinder, head, next);
     }
 
-    /// Where an access to `lbn`, which lies on the disk, would start.
-    pub(crate) fn target(&self, lbn: u64, moves: bool, write: bool) -> Target {
-        let run = self.geometry.run(lbn, 1);
-        Target { lba: Lba(lbn), place: run.place, angle: run.angle, moves, write }
+    /// Where an access to `len` sectors from `lbn`, which lie on the disk, would start.
+    pub(crate) fn target(&self, lbn: u64, len: u64, moves: bool, write: bool) -> Target {
+        Target { lba: Lba(lbn), run: self.geometry.run(lbn, len), moves, write }
     }
 
-    /// Seek and rotation from a known angle; may stop early with any value of at least `bound` once it is
-    /// certain to reach it.
-    pub(crate) fn positioning(&self, angle: u64, target: &Target, bound: Duration) -> Duration {
-        if !target.moves {
-            return Duration::ZERO;
+    /// Seek and rotation from a known angle, in ticks; may stop early with any value of at least `bound` once
+    /// it is certain to reach it.
+    pub(crate) fn positioning(&self, angle: u64, key: &Key, bound: u64) -> u64 {
+        if !key.moves {
+            return 0;
         }
-        let seek = self.seek_to(target);
-        if seek >= bound {
-            return seek;
+        let seek = self.seek_to(key);
+        let ticks = self.turn.ticks(seek);
+        if ticks >= bound {
+            return ticks;
         }
-        let rotation = wait(self.turn.after(angle, seek), target.angle);
-        seek + Duration(self.turn.nanos(rotation))
+        ticks + wait(self.turn.after(angle, seek), key.angle)
     }
 
     /// The first movement towards a target.
-    pub(crate) fn seek_to(&self, target: &Target) -> Duration {
-        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
-        let switch = self.head != target.place.head;
-        let sectors = if cylinders == 0 && !switch { 0 } else { self.next.distance(target.lba).0 };
-        self.movement(cylinders, sectors, switch, target.write)
+    pub(crate) fn seek_to(&self, key: &Key) -> Duration {
+        let cylinders = self.cylinder.abs_diff(key.cylinder);
+        let switch = self.head != key.head;
+        let sectors = if cylinders == 0 && !switch { 0 } else { self.next.distance(key.lba).0 };
+        self.movement(cylinders, sectors, switch, key.write)
     }
 
     /// `max(curve(distance), head switch)`, and the settle of a write where anything moves.
@@ -124,12 +123,12 @@ impl Mechanism {
         passed: &mut impl FnMut(SimTime, Duration, u64),
     ) -> Phases {
         let turn = self.turn;
-        let seek = self.seek_to(target);
-        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
+        let seek = self.seek_to(&target.key());
+        let cylinders = self.cylinder.abs_diff(target.run.place.cylinder);
         let begin = at + seek;
         let end = extent.end().0;
         let mut lbn = extent.start.0;
-        let mut run = self.geometry.run(lbn, extent.len.0);
+        let mut run = target.run;
         let mut angle = turn.angle_at(begin);
         let (first_wait, mut pass) = self.approach(angle, &run, target.write);
         let mut ns = 0;

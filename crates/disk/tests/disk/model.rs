@@ -178,7 +178,9 @@ fn streaming_runs_at_the_zones_rate_including_skew() {
                 next += len;
                 sectors += len;
             }
-            let turns = 1.0 + z.track_skew / f64::from(*spt);
+            let heads = f64::from(spec.geometry.heads);
+            let skew = (z.track_skew * (heads - 1.0) + z.cylinder_skew) / heads;
+            let turns = 1.0 + skew / f64::from(*spt);
             let expected = f64::from(*spt) / (turns * disk.turn().revolution().as_secs_f64());
             let rate = sectors as f64 / at.since(begin).as_secs_f64();
             assert!((rate / expected - 1.0).abs() < 0.01, "{name}: {rate} against {expected}");
