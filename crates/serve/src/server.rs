@@ -216,7 +216,8 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
-        if !over && conn.can_resume() {
+        // Sending may have made room again; the loop ends with the input that has been received.
+        while !over && conn.can_resume() {
             over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.is_over() {
