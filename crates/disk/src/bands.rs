@@ -2,8 +2,9 @@
 //!
 //! A band is a row of equal tracks under one head, one or more cylinders apart. Knows no time.
 
+use crate::check::{CYLINDERS_MAX, RangeError};
 use crate::geometry::{Place, Run, WIDTH_BITS};
-use crate::spec::{RangeError, TreeEntry, TreeSpec};
+use crate::spec::{TreeEntry, TreeSpec};
 use crate::turn::REVOLUTION;
 
 /// Most bands, and instances of nodes, a tree may unroll into.
@@ -314,7 +315,7 @@ fn unroll(
         let angle_step = ticks(e.angle_step);
         let instances = run.div_ceil(e.len);
         let far = start + step * (instances as i64 - 1);
-        if start.min(far) < 0 || start.max(far) >= i64::from(crate::spec::CYLINDERS_MAX) {
+        if start.min(far) < 0 || start.max(far) >= i64::from(CYLINDERS_MAX) {
             return fault(path(i, "cylinder"), start.min(far), "cylinders from 0 to 4194303");
         }
         if let (Some(track), None) = (e.track, e.node) {
@@ -380,10 +381,10 @@ fn check<'a>(
         {
             return fault(path(i, "len"), format!("{} of {}", e.len, e.run), "1 to 2^50");
         }
-        if e.run.div_ceil(e.len) > u64::from(crate::spec::CYLINDERS_MAX) {
+        if e.run.div_ceil(e.len) > u64::from(CYLINDERS_MAX) {
             return fault(path(i, "run"), e.run, "at most 4194304 times len");
         }
-        let near = |c: i64| c.unsigned_abs() <= u64::from(crate::spec::CYLINDERS_MAX);
+        let near = |c: i64| c.unsigned_abs() <= u64::from(CYLINDERS_MAX);
         if !near(e.cylinder) || !near(e.cylinders) || !near(e.run_cylinders) {
             return fault(path(i, "cylinder"), e.cylinder, "within 4194304");
         }
