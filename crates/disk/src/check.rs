@@ -82,6 +82,7 @@ impl DiskSpec {
             }
         }
         between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_data_ms", c.write_data_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;

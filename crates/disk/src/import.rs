@@ -298,6 +298,26 @@ fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, Impo
         let of = |after: &str| ms(&format!("{what} over. after {after}"));
         Ok([of("read")? + always * scale, of("write")? + always * scale])
     };
+    let both = |p: [f64; 2], more: f64| p.map(|ms| ms + more);
+    let preparation = ms("Data preparation overhead")?;
+    let first_reselect = ms("First reselect overhead")?;
+    // The arm starts no sooner than this.
+    let least = ms("Minimum seek delay")?;
+    let started = |p: [f64; 2]| p.map(|ms| ms.max(least));
+    let mut write_miss_ms = started(pair("Write miss")?);
+    let mut write_end_ms = ms("Write completion overhead")? + first_reselect;
+    let mut write_data_ms = 0.0;
+    if disk.number("Extra write disconnect")?.unwrap_or(0.0) != 0.0 {
+        // The drive lets go of the bus before it takes the data, and once more after.
+        let command = ms("Extradisc command overhead")? + always * scale;
+        write_miss_ms = started([command + ms("Extradisc seek delta")?; 2]);
+        write_data_ms = command
+            + ms("Extradisc disconnect overhead")?
+            + ms("Extradisc inter-disconnect delay")?
+            + first_reselect
+            + preparation;
+        write_end_ms = ms("Write completion overhead")? + ms("Other reselect overhead")?;
+    }
     let flag =
         |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
     let buffered = flag("Enable caching in buffer")?;
@@ -331,18 +351,16 @@ fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, Impo
             0.0 => host_bus_ms(&disk.block.name),
             ms => [ms; 2],
         },
-        read_hit_ms: pair("Read hit")?,
-        read_miss_ms: pair("Read miss")?,
-        write_hit_ms: pair("Write hit")?,
-        write_miss_ms: pair("Write miss")?,
-        // A stated least seek counts from the end of the overhead.
-        settle_ms: match ms("Minimum seek delay")? {
-            least if least > 0.0 => least + pair("Read miss")?[0],
-            _ => settle_ms,
-        },
-        reconnect_ms: ms("Data preparation overhead")? + ms("First reselect overhead")?,
+        read_hit_ms: both(pair("Read hit")?, preparation),
+        read_miss_ms: started(pair("Read miss")?),
+        write_hit_ms: both(pair("Write hit")?, preparation),
+        write_miss_ms,
+        // Where the drive's least delay is stated, it is in the overheads.
+        settle_ms: if least > 0.0 { 0.0 } else { settle_ms },
+        write_data_ms,
+        reconnect_ms: preparation + first_reselect,
         read_end_ms: ms("Read completion overhead")?,
-        write_end_ms: ms("Write completion overhead")?,
+        write_end_ms,
         read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
         segments: if buffered { segments } else { 0 },
         segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),

@@ -259,7 +259,11 @@ pub struct ControllerSpec {
     /// drive settles anew for each command that the buffer does not answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settle_ms: f64,
-    /// To take the interface again once the platter has delivered, or has taken a write.
+    /// Until the interface brings the data of a write that is answered from the platter, where that is not at the
+    /// end of its overhead.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_data_ms: f64,
+    /// To take the interface again once the platter has delivered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reconnect_ms: f64,
     /// After the last sector of a read has left.
