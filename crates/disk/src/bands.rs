@@ -10,6 +10,9 @@ use crate::turn::REVOLUTION;
 /// Most bands, and instances of nodes, a tree may unroll into.
 const BANDS_MAX: usize = 1 << 20;
 
+/// Deepest nesting.
+const DEPTH_MAX: usize = 64;
+
 /// A tree, unrolled.
 #[derive(Clone, Debug)]
 pub(crate) struct Bands {
@@ -71,6 +74,8 @@ struct Origin {
     angle: u64,
     /// Addresses it covers.
     room: u64,
+    /// Nodes around it.
+    depth: usize,
 }
 
 impl Bands {
@@ -84,7 +89,7 @@ impl Bands {
                 "1 or more nodes; the last is the root",
             );
         };
-        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX };
+        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX, depth: 0 };
         unroll(tree, heads, root, origin, &mut 0, &mut bands)?;
         bands.sort_by_key(|b: &Band| b.first);
         let mut this = Self { bands, slips: slips(tree)?, remaps: Vec::new(), capacity };
@@ -297,6 +302,10 @@ fn unroll(
     bands: &mut Vec<Band>,
 ) -> Result<(), RangeError> {
     let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
+    if origin.depth == DEPTH_MAX {
+        let field = format!("geometry.tree.nodes[{node}]");
+        return fault(field, "nested too deep", "at most 64 nodes inside each other");
+    }
     *steps += 1;
     if *steps > BANDS_MAX {
         return fault("geometry.tree".to_owned(), *steps, "at most 1048576 instances of nodes");
@@ -358,6 +367,7 @@ fn unroll(
                     cylinder: start + step * k as i64,
                     angle: (angle + turned as u64) % REVOLUTION,
                     room: e.len.min(run - k * e.len),
+                    depth: origin.depth + 1,
                 };
                 unroll(tree, heads, child, origin, steps, bands)?;
             }

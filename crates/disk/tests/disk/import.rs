@@ -250,3 +250,20 @@ fn a_drive_that_lets_go_of_the_bus_before_it_takes_a_writes_data() {
     near(c.reconnect_ms, 0.02 + 0.01);
     near(c.settle_ms, 0.0);
 }
+
+#[test]
+fn a_tree_nested_without_end_is_refused() {
+    let track = "[ 0, 0, 0.0, 5, 1, 0.0, 5, 1, TRACK, 0, 0 ]";
+    let inner = |n: usize| format!(", [ 0, 0, 0.0, 5, 1, 0.0, 5, 1, IDX, {n}, 0 ]");
+    let tree = |depth: usize| {
+        let nodes: String = (0..depth).map(inner).collect();
+        let (i, j) = (TREE.find("IDX = [").unwrap(), TREE.find("Slips").unwrap());
+        let text = format!("{}IDX = [ {track}{nodes} ],\n{}", &TREE[..i], &TREE[j..]);
+        text.replace("Slips = [ 3, 2, 41, 1 ],", "")
+            .replace("Remaps = [ 20, 1, 7, 0, 5, 6 ]", "")
+            .replace("= 74", "= 5")
+    };
+    assert_eq!(import_disksim("t", &tree(40), &mut |n| open(n)).unwrap().capacity_sectors, 5);
+    let e = import_disksim("t", &tree(100_000), &mut |n| open(n)).unwrap_err().to_string();
+    assert!(e.contains("64"), "{e}");
+}
