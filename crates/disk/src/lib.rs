@@ -8,20 +8,24 @@
 mod bands;
 mod buffer;
 pub mod catalogue;
+mod check;
 mod disk;
 mod disksim;
 mod drive;
 mod energy;
 mod geometry;
 mod import;
+mod import_layout;
 mod mechanism;
 mod parse;
+mod queue;
 mod scheduler;
 mod seek;
 mod spec;
 mod turn;
 pub mod validate;
 
+pub use check::RangeError;
 pub use disk::{Access, Disk, DiskError, Target};
 pub use drive::{Command, Completion, Drive};
 pub use energy::{EnergyByState, PowerStates};
@@ -31,8 +35,7 @@ pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
-    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
-    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
-    ZeroLatency, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec,
+    Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack, ZeroLatency, ZoneSpec,
 };
 pub use turn::Turn;
