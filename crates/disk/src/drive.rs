@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use seekless_block::{Extent, Flags, Op, SimTime};
 
-use crate::disk::{Access, Disk, DiskError, Target};
-use crate::scheduler::{Memory, Scheduler, Waiting};
+use crate::disk::{Access, Disk, DiskError};
+use crate::queue::{Entry, Queue};
+use crate::scheduler::Scheduler;
 
 /// What a drive is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,65 +45,45 @@ pub struct Completion {
     pub sequential: bool,
 }
 
-/// A disk, its queue and its policy.
+/// A disk, its queue and its policy; above it, if wanted, a host's queue.
 #[derive(Clone, Debug)]
 pub struct Drive {
     disk: Disk,
-    scheduler: Scheduler,
-    foreground: Queue,
-    background: Queue,
+    queue: Queue,
+    host: Option<Host>,
     running: Option<Completion>,
     done: VecDeque<Completion>,
     order: u64,
-    memory: Memory,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    command: Command,
-    flags: Flags,
-    submitted: SimTime,
-    target: Target,
-}
-
-/// In order of arrival for FCFS; for the others in any order, with what the policy looks at beside.
-#[derive(Clone, Debug, Default)]
-struct Queue {
-    fifo: VecDeque<Entry>,
-    bag: Vec<Entry>,
-    waiting: Vec<Waiting>,
-}
-
-impl Queue {
-    fn len(&self) -> usize {
-        self.fifo.len() + self.bag.len()
-    }
-
-    fn push(&mut self, entry: Entry, waiting: Waiting) {
-        self.bag.push(entry);
-        self.waiting.push(waiting);
-    }
-
-    fn take(&mut self, i: usize) -> Entry {
-        self.waiting.swap_remove(i);
-        self.bag.swap_remove(i)
-    }
+/// Commands the disk has not been given yet.
+#[derive(Clone, Debug)]
+struct Host {
+    queue: Queue,
+    /// Commands the disk takes at once, the running one included.
+    depth: usize,
 }
 
 impl Drive {
-    /// An idle drive.
+    /// An idle drive that takes every command at once.
     #[must_use]
     pub fn new(disk: Disk, scheduler: Scheduler) -> Self {
         Self {
             disk,
-            scheduler,
-            foreground: Queue::default(),
-            background: Queue::default(),
+            queue: Queue::new(scheduler),
+            host: None,
             running: None,
             done: VecDeque::new(),
             order: 0,
-            memory: Memory::NEW,
         }
+    }
+
+    /// An idle drive that takes `depth` commands at once (at least 1), the running one included; the others wait
+    /// at the host, whose policy `host` picks the next when one has ended. With depth 1 the host alone decides.
+    #[must_use]
+    pub fn with_host(disk: Disk, scheduler: Scheduler, depth: usize, host: Scheduler) -> Self {
+        let host = Host { queue: Queue::new(host), depth: depth.max(1) };
+        Self { host: Some(host), ..Self::new(disk, scheduler) }
     }
 
     /// The disk under the queue.
@@ -114,7 +95,7 @@ impl Drive {
     /// Commands that wait, the running one excluded.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.foreground.len() + self.background.len()
+        self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
     }
 
     /// Whether nothing runs, waits, or is left to poll.
@@ -158,18 +139,27 @@ impl Drive {
             });
             return Ok(());
         }
-        let entry = Entry { command, flags, submitted: now, target };
-        let waiting = Waiting { key: target.key(), order: self.order, submitted: now };
+        let entry = Entry { command, flags, submitted: now, order: self.order, target };
         self.order += 1;
-        let queue = if command.background { &mut self.background } else { &mut self.foreground };
-        match self.scheduler {
-            Scheduler::Fcfs => queue.fifo.push_back(entry),
-            _ => queue.push(entry, waiting),
+        match &mut self.host {
+            Some(host) => host.queue.push(entry),
+            None => self.queue.push(entry),
+        }
+        self.feed(now);
+        Ok(())
+    }
+
+    /// Gives the disk what it can take, and starts it where it stands idle.
+    fn feed(&mut self, at: SimTime) {
+        if let Some(host) = &mut self.host {
+            while self.queue.len() + usize::from(self.running.is_some()) < host.depth {
+                let Some(entry) = host.queue.pop(&self.disk, at) else { break };
+                self.queue.push(entry);
+            }
         }
         if self.running.is_none() {
-            self.start(now);
+            self.start(at);
         }
-        Ok(())
     }
 
     /// When [`Self::poll`] will next have something, if nothing more is submitted.
@@ -190,31 +180,18 @@ impl Drive {
         while let Some(c) = self.running.filter(|c| c.finished <= now) {
             self.running = None;
             self.done.push_back(c);
+            // The disk goes on with what it has before the host hears of the end.
             self.start(c.finished);
+            self.feed(c.finished);
         }
     }
 
     /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
-        let queue =
-            if self.foreground.len() > 0 { &mut self.foreground } else { &mut self.background };
-        let chosen = match self.scheduler {
-            Scheduler::Fcfs => queue.fifo.pop_front(),
-            scheduler => {
-                scheduler.choose(&queue.waiting, &self.disk, at, self.memory).map(|i| queue.take(i))
-            }
-        };
-        let Some(entry) = chosen else { return };
+        let Some(entry) = self.queue.pop(&self.disk, at) else { return };
         let Command { tag, op, extent, .. } = entry.command;
         let from = self.disk.next_sequential();
         let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
-        if !entry.target.moves {
-            // A flush: the policy's place stays.
-        } else if extent.start != self.memory.start {
-            self.memory.upward = extent.start > self.memory.start;
-        }
-        self.memory.start = extent.start;
-        self.memory.end = extent.end();
         self.running = Some(Completion {
             tag,
             extent,

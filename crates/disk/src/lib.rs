@@ -16,6 +16,7 @@ mod geometry;
 mod import;
 mod mechanism;
 mod parse;
+mod queue;
 mod scheduler;
 mod seek;
 mod spec;

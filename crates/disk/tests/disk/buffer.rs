@@ -3,6 +3,7 @@
 //! The toy's sectors pass in 1 ms (outer) and 2 ms (inner zone); here the interface takes 0.5 ms a sector, a hit
 //! costs 0.1 ms (0.2 after a write), a miss 0.3 (0.4), an accepted write 0.6 (0.7), one to the platter 0.8 (0.9).
 
+use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Flags, Op, SimTime};
 use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
 
@@ -239,4 +240,65 @@ fn a_write_makes_older_copies_in_the_buffer_void() {
     d.access(at(20.0), Op::Write, Extent::new(6, 1)).unwrap();
     let a = d.access(at(40.0), Op::Read, Extent::new(4, 1)).unwrap();
     assert!(a.transfer > Duration::ZERO);
+}
+
+/// A toy disk with a buffer of any kind.
+fn any_disk() -> impl Strategy<Value = Disk> {
+    let ahead = ["none", "track", "cylinder", "segment", "track_or_next"];
+    let back = ["none", "one_stream", "all"];
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (0u32..4, 1u32..30, 0usize..5, 0u32..70, 0usize..3, 1u32..4, 0u32..40, 0u32..5, flags).prop_map(
+        move |(segments, size, a, most, b, writes, bus, mark, f)| {
+            let bus = f64::from(bus) / 10.0;
+            let text = format!(
+                "[controller]\nbus_sector_ms = [{bus}, {bus}]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
+                 write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\nsettle_ms = {}\nread_watermark = {}\n\
+                 segments = {segments}\nsegment_sectors = {size}\nread_ahead = \"{}\"\nread_ahead_sectors = {most}\n\
+                 write_back = \"{}\"\nwrite_segments = {writes}\nown_write_segment = {}\nread_ahead_over_requested = {}\n\
+                 read_ahead_on_hit = {}\nread_ahead_stops_in_sector = {}\nreads_hit_writes = {}\n[geometry]\n",
+                bus / 2.0, f64::from(mark) / 4.0, ahead[a], back[b], f.0, f.1, f.2, f.3, f.4
+            );
+            let zero = ["none", "reads", "all"][(segments as usize + a) % 3];
+            let text = TOY
+                .replace("[geometry]\n", &text)
+                .replace("\"geometry\"]", "\"geometry\", \"controller\"]")
+                .replace("rpm = 6000", &format!("rpm = 6000\nzero_latency = \"{zero}\""));
+            Disk::new(&DiskSpec::parse("any.toml", &text).unwrap()).unwrap()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_buffer_phases_add_up_and_nothing_comes_before_its_time(
+        mut disk in any_disk(),
+        steps in proptest::collection::vec((0u64..40_000_000, 0u64..60, 1u64..20, 0u8..5), 1..60),
+    ) {
+        let mut now = SimTime(0);
+        let bare = crate::toy::toy();
+        for (think, start, len, kind) in steps {
+            let extent = Extent::new(start, len.min(60 - start));
+            let (op, flags) = match kind {
+                0 | 1 => (Op::Read, Flags::NONE),
+                2 => (Op::Write, Flags::NONE),
+                3 => (Op::Write, Flags::FUA),
+                _ => (Op::Flush, Flags::NONE),
+            };
+            let again = disk.clone().access_with(now, op, extent, flags).unwrap();
+            let a = disk.access_with(now, op, extent, flags).unwrap();
+            prop_assert_eq!(a, again);
+            prop_assert_eq!(a.total(), a.overhead + a.seek + a.rotation + a.transfer);
+            // Nothing takes longer than arm, settling, and a turn for each sector and track of everything outstanding.
+            prop_assert!(a.total() < Duration::from_millis(3_000), "{a:?}");
+            if op == Op::Write && flags == Flags::FUA {
+                // All its sectors have passed the head.
+                prop_assert!(a.transfer >= bare.clone().access(SimTime(0), Op::Read, Extent::new(start, 1)).unwrap().transfer);
+            }
+            now = now + a.total() + Duration(think);
+            // After a flush nothing is left to wait for.
+            if op == Op::Flush {
+                prop_assert_eq!(disk.access(now, Op::Flush, extent).unwrap().total(), Duration::ZERO);
+            }
+        }
+    }
 }

@@ -11,7 +11,10 @@ type Script = Vec<(SimTime, Command)>;
 
 /// Plays a script through the drive as an event loop would.
 fn play(disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<Completion> {
-    let mut drive = Drive::new(disk, scheduler);
+    play_through(Drive::new(disk, scheduler), script)
+}
+
+fn play_through(mut drive: Drive, script: &Script) -> Vec<Completion> {
     let mut out = Vec::new();
     for &(at, command) in script {
         while drive.next_event().is_some_and(|t| t <= at) {
@@ -121,6 +124,40 @@ proptest! {
         }
         prop_assert_eq!(prompt, late);
     }
+}
+
+proptest! {
+    #[test]
+    fn a_disk_that_takes_one_at_a_time_leaves_the_choice_to_the_host(script in scripts(), which in 0usize..6, other in 0usize..6) {
+        let (host, own) = (Scheduler::ALL[which], Scheduler::ALL[other]);
+        let one = Drive::with_host(toy(), own, 1, host);
+        prop_assert_eq!(play_through(one, &script), play(toy(), host, &script));
+        // And one that takes all leaves nothing to it.
+        let all = Drive::with_host(toy(), own, 1_000, host);
+        prop_assert_eq!(play_through(all, &script), play(toy(), own, &script));
+    }
+}
+
+#[test]
+fn the_disk_chooses_among_its_own_and_the_host_refills() {
+    // Two at the disk under C-LOOK, first come first at the host. 10 starts at once, 59 goes along; 20, 30, 40 wait.
+    let mut drive = Drive::with_host(toy(), Scheduler::CLook, 2, Scheduler::Fcfs);
+    for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
+        let extent = Extent::new(start, 1);
+        drive.submit(SimTime(0), Command { tag, op: Op::Read, extent, background: false }).unwrap();
+    }
+    assert_eq!(drive.waiting(), 4);
+    // When 10 ends the disk has only 59 and starts it; then 20 comes. After 59 the disk has 20 alone, then 30, 40.
+    let tags: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).map(|c| c.tag).collect();
+    assert_eq!(tags, [0, 1, 2, 3, 4]);
+    // With three there: 10, 59, 20. After 10 the disk picks 20 and takes 30; then 30, 40, and 59 last.
+    let mut drive = Drive::with_host(toy(), Scheduler::CLook, 3, Scheduler::Fcfs);
+    for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
+        let extent = Extent::new(start, 1);
+        drive.submit(SimTime(0), Command { tag, op: Op::Read, extent, background: false }).unwrap();
+    }
+    let tags: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).map(|c| c.tag).collect();
+    assert_eq!(tags, [0, 2, 3, 4, 1]);
 }
 
 #[test]
