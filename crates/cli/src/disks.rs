@@ -1,8 +1,13 @@
-//! `seekless disk`: the catalogue, and disks named on a command line.
+//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
+//! file of its own.
+
+mod import;
+mod text;
+mod validate;
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Subcommand;
 use seekless_block::Sectors;
 use seekless_disk::{DiskSpec, catalogue};
@@ -26,6 +31,8 @@ pub(crate) enum Args {
         #[arg(long)]
         json: bool,
     },
+    Import(import::Args),
+    Validate(validate::Args),
 }
 
 /// The disk of this name in the catalogue, or in a TOML file of this path.
@@ -34,8 +41,7 @@ pub(crate) fn named(name: &str) -> anyhow::Result<DiskSpec> {
         return Ok(catalogue::get(name)?);
     }
     if name.ends_with(".toml") || name.contains('/') {
-        let text = std::fs::read_to_string(Path::new(name))
-            .with_context(|| format!("cannot read disk file {name}"))?;
+        let text = text::read(Path::new(name))?;
         return Ok(DiskSpec::parse(name, &text)?);
     }
     let names: Vec<&str> = catalogue::names().collect();
@@ -74,6 +80,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
             output::print(&table.terminal(output::width(), output::colour()))
         }
+        Args::Import(args) => import::run(args),
+        Args::Validate(args) => validate::run(args),
         Args::Show { name, json: true } => {
             output::print(&serde_json::to_string_pretty(&named(name)?)?)
         }
