@@ -1,6 +1,7 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod convert;
 mod disks;
 mod output;
 mod simulate;
@@ -23,6 +24,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Args),
+    Convert(convert::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -31,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Simulate(args) => simulate::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {
