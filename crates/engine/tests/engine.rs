@@ -382,6 +382,33 @@ fn read_ahead_and_clusters_fill_the_same_ram() {
 }
 
 #[test]
+fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 4));
+    world.issue(Op::Read, Extent::new(12, 8));
+    world.issue(Op::Read, Extent::new(20, 8));
+    let extents: Vec<Extent> = world.waiting.iter().map(|io| io.extent).collect();
+    assert_eq!(extents, vec![Extent::new(8, 16)]);
+    world.execute(0);
+    assert_eq!(world.completed, 2, "20..28 ends past it");
+    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "only what is missing");
+    world.settle();
+    // A write overtakes: what waited reads for itself, and what failed is read by each.
+    world.issue(Op::Read, Extent::new(100, 8));
+    world.issue(Op::Read, Extent::new(108, 4));
+    world.issue(Op::Write, Extent::new(108, 4));
+    let read = world.waiting.remove(0);
+    world.waiting.push(read);
+    world.settle();
+    world.issue(Op::Read, Extent::new(200, 4));
+    world.issue(Op::Read, Extent::new(204, 4));
+    let io = world.waiting.remove(0);
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert_eq!(world.waiting.len(), 2);
+    world.settle();
+}
+
+#[test]
 fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
     // Neighbours in the area: 100..104 at 0 and 180..184 at 4.
     let mut world = World::new(config(64));
