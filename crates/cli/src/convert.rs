@@ -65,7 +65,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn told(args: &Args, done: &Converted) -> Vec<String> {
     let count = |n: u64| Unit::Count.format(n as f64, 3);
     let size = args.to.metadata().map_or(String::new(), |m| {
-        if m.is_file() { format!(", {}", Unit::Bytes.format(m.len() as f64, 3)) } else { String::new() }
+        if m.is_file() {
+            format!(", {}", Unit::Bytes.format(m.len() as f64, 3))
+        } else {
+            String::new()
+        }
     });
     let format = done.info.format;
     let mut lines = vec![format!(
@@ -76,7 +80,9 @@ fn told(args: &Args, done: &Converted) -> Vec<String> {
     )];
     let s = &done.skipped;
     let first = |example: &Option<seekless_trace::Example>| {
-        example.as_ref().map_or(String::new(), |e| format!("; the first at {}: {}", e.place, e.what))
+        example
+            .as_ref()
+            .map_or(String::new(), |e| format!("; the first at {}: {}", e.place, e.what))
     };
     if s.malformed > 0 {
         lines.push(format!(

@@ -13,7 +13,7 @@ use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{ReadArgs, share, size};
+use crate::trace_args::{ReadArgs, ram, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "vanilla,borg,oracle")]
     policy: Vec<Policy>,
     /// RAM for cached pages, the same for every policy
-    #[arg(long, value_parser = size, default_value = "16MiB")]
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
     cache: Bytes,
     /// A read that misses RAM and goes home reads on to at least this length
     #[arg(long, value_parser = size, default_value = "64KiB")]

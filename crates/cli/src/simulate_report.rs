@@ -54,6 +54,9 @@ fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
     outcome.runs.iter().find(|r| r.policy == policy)
 }
 
+/// Smaller gains are none: moving half the disk's data a little does as much.
+const NOTHING: f64 = 0.005;
+
 fn all_busy(run: &Run) -> f64 {
     run.busy_s + run.background_busy_s
 }
@@ -80,9 +83,12 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
         percent(net),
         word(net),
     );
+    if gain < NOTHING {
+        text += " It found nothing to gain here.";
+    }
     if let Some(oracle) = named(outcome, "oracle") {
         let there = 1.0 - oracle.busy_s / vanilla.busy_s;
-        if there > 0.005 {
+        if there > NOTHING {
             let share = Unit::Share.format(gain / there, 2);
             text += &format!(
                 " Perfect foresight would have saved {}: {share} of that was found.",
