@@ -2,7 +2,9 @@
 //! else.
 
 mod convert;
+mod demo;
 mod disks;
+mod learner;
 mod output;
 mod simulate;
 mod simulate_report;
@@ -23,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
     /// The catalogue of disks
@@ -32,6 +35,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Disk(args) => disks::run(&args),
