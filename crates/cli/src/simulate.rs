@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write the head's path under each policy as an SVG picture
+    #[arg(long, value_name = "FILE.svg")]
+    picture: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,6 +126,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let report = simulate_report::report(&outcome, &spec, &command);
         output::write(path, &report.html())?;
+    }
+    if let Some(path) = &args.picture {
+        output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
     }
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&outcome).context("cannot write JSON")?;

@@ -184,15 +184,15 @@ pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Repor
                     ),
                 ),
         )
-        .section(
-            Section::new("Where the head goes")
-                .figure(
-                    Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
-                        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
-                    ),
-                ),
-        )
+        .section(Section::new("Where the head goes").figure(head_figure(outcome, spec)))
         .provenance(provenance(outcome, spec, command))
+}
+
+/// The head's path under each policy.
+pub(crate) fn head_figure(outcome: &Outcome, spec: &DiskSpec) -> Figure {
+    Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
+        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
+    )
 }
 
 fn cdf(m: &Measured) -> Vec<(f64, f64)> {
