@@ -4,10 +4,14 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
-use rustix::time::Timespec;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use seekless_block::{Extent, Flags, Op};
 use seekless_engine::{Progress, Stats};
 use seekless_layout::Plan;
@@ -26,7 +30,11 @@ use crate::volume::{Finished, Volume};
 const CLIENTS_MAX: usize = 128;
 /// Events taken at once.
 const EVENTS: usize = 64;
+/// How long to look for the next request before going to sleep, where one is likely: about what it
+/// costs to be woken.
+const SPIN: Duration = Duration::from_micros(50);
 const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
 
 /// What a volume has done, and stands at.
@@ -84,6 +92,7 @@ struct Injected {
 /// See the module.
 pub(crate) struct Server {
     epoll: OwnedFd,
+    timer: OwnedFd,
     volume: Volume<Owner>,
     conns: Slab<Conn>,
     /// Counts clients; the upper half of their tokens.
@@ -98,6 +107,7 @@ pub(crate) struct Server {
     injected: Slab<Injected>,
     learner: Option<LearnerLink>,
     stopping: bool,
+    eagerness: Eagerness,
 }
 
 impl Server {
@@ -111,6 +121,11 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let server = Self {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )
+            .map_err(host("make a timer"))?,
             volume,
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
@@ -123,7 +138,10 @@ impl Server {
             injected: Slab::with_capacity(1024),
             learner,
             stopping: false,
+            eagerness: Eagerness::default(),
         };
+        epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
+            .map_err(host("watch the timer"))?;
         epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
             .map_err(host("watch the event descriptor"))?;
         Ok(server)
@@ -156,20 +174,56 @@ impl Server {
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
-        let timeout = self.volume.idle_for().map(|d| Timespec {
-            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: d.subsec_nanos().into(),
-        });
+        let began = Instant::now();
+        let next = self.volume.idle_for();
+        if next.is_none() && self.eagerness.wants_spin() {
+            while began.elapsed() < SPIN {
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                let spare = rustix::buffer::spare_capacity(events);
+                match epoll::wait(&self.epoll, spare, Some(&now)) {
+                    Ok(0) => {}
+                    Ok(_) => {
+                        self.eagerness.spun(true);
+                        return Ok(());
+                    }
+                    Err(_) => break,
+                }
+                std::hint::spin_loop();
+            }
+            self.eagerness.spun(false);
+        }
+        // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
+        // is expected to be punctual.
+        let mut timeout = None;
+        match next {
+            Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
+            Some(d) => {
+                let it_value = Timespec {
+                    tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: d.subsec_nanos().into(),
+                };
+                let once = Itimerspec { it_interval: Timespec::default(), it_value };
+                timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+                    .map_err(host("set the timer"))?;
+            }
+            None => {}
+        }
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(HostErrno::INTR) => Ok(()),
+            Ok(_) | Err(HostErrno::INTR) => {
+                self.eagerness.slept(began.elapsed());
+                Ok(())
+            }
             Err(e) => Err(host("wait for events")(e)),
         }
     }
 
     fn event(&mut self, event: epoll::Event) {
         let token = event.data.u64();
-        if token == BELL {
+        if token == TIMER {
+            // Reading resets it; the volume looks at the time itself.
+            let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        } else if token == BELL {
             // Reading resets it; that it was readable is all it says.
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             while let Ok(control) = self.control.try_recv() {
@@ -216,7 +270,8 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
-        if !over && conn.can_resume() {
+        // Sending may have made room again; the loop ends with the input that has been received.
+        while !over && conn.can_resume() {
             over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.is_over() {
@@ -377,6 +432,45 @@ impl Server {
                 self.listen();
             }
         }
+    }
+}
+
+/// Whether to look for the next event a little before sleeping. A client that waits for each reply asks
+/// again within microseconds, and waking up takes longer than that; but where it does not, or where it
+/// waits for this very core, looking is a waste.
+#[derive(Debug, Default)]
+struct Eagerness {
+    /// The last sleep was short: the next event is likely near.
+    near: bool,
+    /// Rounds to sleep at once, after looking in vain.
+    rest: u32,
+    /// The next such rest: doubled by every vain look, halved by every good one.
+    rest_next: u32,
+}
+
+impl Eagerness {
+    const REST_MAX: u32 = 4096;
+
+    fn wants_spin(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.near
+    }
+
+    fn spun(&mut self, found: bool) {
+        if found {
+            self.rest_next /= 2;
+        } else {
+            self.near = false;
+            self.rest = self.rest_next;
+            self.rest_next = (self.rest_next * 2 + 1).min(Self::REST_MAX);
+        }
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.near = time < 2 * SPIN;
     }
 }
 

@@ -39,13 +39,13 @@ const PATH: usize = 1 << 18;
 #[command(after_help = "\
 Examples:
   seekless demo
-  seekless demo --disk exos-x20 --speed 20 --report /tmp/demo.html")]
+  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html")]
 pub(crate) struct Args {
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long, default_value = "wd800jb")]
     disk: String,
     /// How many times faster than the real disk
-    #[arg(long, default_value_t = 10.0, value_parser = speed)]
+    #[arg(long, default_value_t = 15.0, value_parser = speed)]
     speed: f64,
     /// Where the report goes
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]

@@ -1,6 +1,6 @@
 //! What the demo found, in a table, in words and as a report.
 
-use seekless_block::{Extent, Sectors};
+use seekless_block::{Extent, Sectors, SimTime};
 use seekless_disk::DiskSpec;
 use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
@@ -96,6 +96,8 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -
             })
             .to_vec(),
     };
+    // Both runs start when day 4 does.
+    let start = |h: &Half| h.path.first().map_or(SimTime::ZERO, |s| s.time);
     let area = Extent::new(VOLUME.0 / 512, AREA.0 / 512);
     let head = HeadPath {
         capacity: Sectors((VOLUME.0 + AREA.0) / 512),
@@ -106,7 +108,7 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -
                     .path
                     .iter()
                     .map(|s| HeadMove {
-                        at: s.time,
+                        at: SimTime(s.time.since(start(h)).0),
                         lba: s.lba,
                         kind: if s.background { HeadKind::Background } else { HeadKind::Read },
                     })
