@@ -139,6 +139,19 @@ fn the_keys_of_the_json_are_those_promised() {
     assert_eq!(json["disk"], "exos-x20");
 }
 
+#[test]
+fn the_document_names_every_key() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let table = document.split("## The JSON").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    for (key, _) in [TOP, TRACE, SPLIT, RUN, RESPONSE, ENERGY].concat() {
+        let named =
+            [format!("`{key}`"), format!(".{key}`"), format!("`{key}[]`"), format!("`{key}.")];
+        assert!(named.iter().any(|n| table.contains(n)), "docs/simulate.md does not name {key}");
+    }
+}
+
 fn near(a: f64, b: f64, what: &str) {
     assert!((a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-3), "{what}: {a} is not {b}");
 }
@@ -547,6 +560,22 @@ fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
     for words in ["Head position over time", "modelled", &args.join(" ")] {
         assert!(html.contains(words), "{words}");
     }
+}
+
+#[test]
+fn a_picture_stands_alone() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--picture", "o.svg"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let svg = std::fs::read_to_string(place.path("o.svg")).unwrap();
+    assert!(svg.contains("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"));
+    for word in
+        ["vanilla", "borg", "oracle", "optimized area", "modelled", "prefers-color-scheme:dark"]
+    {
+        assert!(svg.contains(word), "{word}");
+    }
+    assert!(!svg.contains("<script") && !svg.contains("href="));
 }
 
 #[test]
