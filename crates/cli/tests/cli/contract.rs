@@ -146,8 +146,13 @@ fn the_document_names_every_key() {
     let table = document.split("## The JSON").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();
     for (key, _) in [TOP, TRACE, SPLIT, RUN, RESPONSE, ENERGY].concat() {
-        let named =
-            [format!("`{key}`"), format!(".{key}`"), format!("`{key}[]`"), format!("`{key}.")];
+        let named = [
+            format!("`{key}`"),
+            format!(".{key}`"),
+            format!("`{key}[]`"),
+            format!(".{key}."),
+            format!("`{key}."),
+        ];
         assert!(named.iter().any(|n| table.contains(n)), "docs/simulate.md does not name {key}");
     }
 }
