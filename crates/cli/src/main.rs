@@ -1,6 +1,7 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod convert;
 mod demo;
 mod disks;
 mod learner;
@@ -26,6 +27,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
+    Convert(convert::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Convert(args) => convert::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {

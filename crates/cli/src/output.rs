@@ -29,6 +29,10 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if path.as_os_str() == "-" {
         return print(text);
     }
+    // A pipe or a device is written to, never replaced by a file.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     fs::write(&part, text)

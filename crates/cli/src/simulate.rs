@@ -13,7 +13,7 @@ use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{ReadArgs, share, size};
+use crate::trace_args::{ReadArgs, ram, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "vanilla,borg,oracle")]
     policy: Vec<Policy>,
     /// RAM for cached pages, the same for every policy
-    #[arg(long, value_parser = size, default_value = "16MiB")]
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
     cache: Bytes,
     /// A read that misses RAM and goes home reads on to at least this length
     #[arg(long, value_parser = size, default_value = "64KiB")]
@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write the head's path under each policy as an SVG picture
+    #[arg(long, value_name = "FILE.svg")]
+    picture: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -123,6 +126,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let report = simulate_report::report(&outcome, &spec, &command);
         output::write(path, &report.html())?;
+    }
+    if let Some(path) = &args.picture {
+        output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
     }
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&outcome).context("cannot write JSON")?;

@@ -54,6 +54,9 @@ fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
     outcome.runs.iter().find(|r| r.policy == policy)
 }
 
+/// Smaller gains are none: moving half the disk's data a little does as much.
+const NOTHING: f64 = 0.005;
+
 fn all_busy(run: &Run) -> f64 {
     run.busy_s + run.background_busy_s
 }
@@ -80,9 +83,12 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
         percent(net),
         word(net),
     );
+    if gain < NOTHING {
+        text += " It found nothing to gain here.";
+    }
     if let Some(oracle) = named(outcome, "oracle") {
         let there = 1.0 - oracle.busy_s / vanilla.busy_s;
-        if there > 0.005 {
+        if there > NOTHING {
             let share = Unit::Share.format(gain / there, 2);
             text += &format!(
                 " Perfect foresight would have saved {}: {share} of that was found.",
@@ -178,15 +184,15 @@ pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Repor
                     ),
                 ),
         )
-        .section(
-            Section::new("Where the head goes")
-                .figure(
-                    Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
-                        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
-                    ),
-                ),
-        )
+        .section(Section::new("Where the head goes").figure(head_figure(outcome, spec)))
         .provenance(provenance(outcome, spec, command))
+}
+
+/// The head's path under each policy.
+pub(crate) fn head_figure(outcome: &Outcome, spec: &DiskSpec) -> Figure {
+    Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
+        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
+    )
 }
 
 fn cdf(m: &Measured) -> Vec<(f64, f64)> {

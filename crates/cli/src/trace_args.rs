@@ -41,6 +41,19 @@ pub(crate) fn size(text: &str) -> Result<Bytes, String> {
     parse_size(text).map(Bytes).map_err(|e| e.to_string())
 }
 
+/// Largest modelled RAM. Each of its pages takes some 60 bytes of ours: a gigabyte in all.
+const RAM_MAX: Bytes = Bytes(64 << 30);
+
+/// A size of modelled RAM.
+pub(crate) fn ram(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        bytes if bytes > RAM_MAX => {
+            Err(format!("{text} is more than {RAM_MAX}, the most there is"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
 /// A share: `50%` or `0.5`.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));

@@ -93,12 +93,14 @@ pub(crate) struct Canvas {
     pub(crate) width: f64,
     /// Prefix of every id, unique on the page.
     pub(crate) id: String,
+    /// Whether details are to be drawn that only a closer look shows.
+    pub(crate) zooms: bool,
     pub(crate) out: String,
 }
 
 impl Canvas {
     pub(crate) fn new(width: f64, id: &str) -> Self {
-        Self { width, id: id.to_owned(), out: String::new() }
+        Self { width, id: id.to_owned(), zooms: false, out: String::new() }
     }
 
     pub(crate) fn text(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {

@@ -247,7 +247,7 @@ fn panel(
         let (columns, rows) = ((f.right - f.left) / SPOT, (f.bottom - f.top) / SPOT);
         let kept = thin(&points, f, columns as usize, rows as usize);
         marks(svg, "coarse", &kept, &points, &track.kinds);
-        if svg.width >= 500.0 {
+        if svg.zooms {
             let kept = fewest(&points, f, FINE / panels);
             marks(svg, "fine", &kept, &points, &track.kinds);
         }

@@ -316,8 +316,12 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
     for m in &mut path.runs[0].moves[..20_000] {
         m.lba.0 %= 500_000;
     }
-    let svg = Figure::new("t", Basis::Synthetic, path).svg();
-    let tree = roxmltree::Document::parse(&svg).unwrap();
+    let figure = Figure::new("t", Basis::Synthetic, path);
+    assert!(!figure.svg().contains("class=\"fine\""), "a picture cannot be looked at closer");
+    let html = figure.html("f");
+    let start = html.find("<svg class=\"fig wide\"").unwrap();
+    let svg = &html[start..start + html[start..].find("</svg>").unwrap() + 6];
+    let tree = roxmltree::Document::parse(svg).unwrap();
     let layer = |name| tree.descendants().find(|n| n.attribute("class") == Some(name)).unwrap();
     for name in ["coarse", "fine"] {
         let kinds: BTreeSet<_> =
