@@ -13,6 +13,8 @@ mod disk;
 mod disksim;
 mod drive;
 mod energy;
+#[doc(hidden)]
+pub mod fuzzing;
 mod geometry;
 mod import;
 mod import_layout;

@@ -143,3 +143,16 @@ fn no_changed_byte_panics_neither_in_the_text_nor_in_the_disk_it_makes() {
     }
     assert!(made > 500, "{made}");
 }
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
+fn the_corpus_breaks_nothing() {
+    let replay = |name: &str, target: fn(&[u8])| {
+        let dir = format!("{}/corpus/{name}", env!("CARGO_MANIFEST_DIR"));
+        let files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().path()).collect();
+        assert!(!files.is_empty(), "{name} has no corpus");
+        files.iter().for_each(|f| target(&std::fs::read(f).unwrap()));
+    };
+    replay("toml", seekless_disk::fuzzing::toml);
+    replay("import", seekless_disk::fuzzing::import);
+}
