@@ -11,6 +11,9 @@ use crate::outcome::{Split, TraceFacts};
 /// Devices of a trace start on the simulated disk at multiples of this many sectors (1 MiB).
 const ALIGN: u64 = 2048;
 
+/// More sectors than any disk has. Readers let no sector number past 2^55 through, but any number of devices.
+const CAPACITY_MAX: u64 = 1 << 60;
+
 /// A set of sectors, as disjoint ranges that do not touch.
 #[derive(Clone, Debug, Default)]
 pub struct RangeSet(BTreeMap<u64, u64>);
@@ -96,7 +99,7 @@ impl Scan {
                 Op::Discard | Op::Flush => false,
             };
             if moved {
-                facts.bytes += request.extent.bytes().0;
+                facts.bytes = facts.bytes.saturating_add(request.extent.bytes().0);
                 footprint[at].insert(request.extent);
             }
             ends[at] = ends[at].max(request.extent.end().0);
@@ -118,15 +121,20 @@ impl Scan {
         facts.has_times = info.has_times;
         facts.has_processes = info.has_processes;
         facts.span_s = info.has_times.then(|| last.since(first).as_secs_f64());
-        facts.footprint_bytes = footprint.iter().map(|f| f.len().bytes().0).sum();
+        facts.footprint_bytes =
+            footprint.iter().fold(0, |sum: u64, f| sum.saturating_add(f.len().bytes().0));
         facts.days = if info.has_days { days.len() as u64 } else { 0 };
         facts.skipped = reader.skipped().malformed;
         let mut offsets = Vec::with_capacity(ends.len());
         let mut capacity = 0u64;
         for &end in &ends {
-            offsets.push((end > 0).then_some(capacity));
+            let start = capacity.next_multiple_of(ALIGN);
+            offsets.push((end > 0).then_some(start));
             facts.devices += u64::from(end > 0);
-            capacity += end.next_multiple_of(ALIGN);
+            if end > 0 {
+                // What passes this fits no disk, and is refused before anything is placed.
+                capacity = (start + end).min(CAPACITY_MAX);
+            }
         }
         if !info.has_days {
             days.clear();

@@ -101,6 +101,38 @@ fn every_bad_input_is_refused_with_reasons() {
 }
 
 #[test]
+fn numbers_from_the_edge_are_refused_and_never_wrap() {
+    let place = Place::new();
+    let far = (1u64 << 55) - 8;
+    let devices: String = (0..2000).map(|d| format!("{d}.0 {d} {far} 8 1\n")).collect();
+    for (text, word) in [
+        (devices, "larger disk"),
+        (format!("0.0 0 {far} 8 1\n"), "larger disk"),
+        (format!("0.0 0 0 {far} 1\n").repeat(2000), "larger disk"),
+        (format!("0.0 0 {} 8 1\n", u64::MAX - 8), "line 1"),
+        (format!("0.0 0 8 {} 1\n", u64::MAX), "line 1"),
+        ("99999999999999999999999.0 0 8 8 1\n".to_owned(), "line 1"),
+    ] {
+        place.file("a.trace", &text);
+        let ran = place.run(&["simulate", "disksim:a.trace", "--disk", "wd800jb", "--open-loop"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{text:.60}: {}", ran.err);
+        assert!(ran.err.contains(word) && !ran.err.contains("panicked"), "{text:.60}: {}", ran.err);
+    }
+    // Centuries apart is odd, and no fault.
+    place.file("a.trace", "0.0 0 0 8 1\n9223372036854.0 0 800 8 1\n0.0 0 1600 8 1\n");
+    let ran = place.run(&[
+        "simulate",
+        "disksim:a.trace",
+        "--disk",
+        "wd800jb",
+        "--open-loop",
+        "--train",
+        "0",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+}
+
+#[test]
 fn lenient_reading_counts_what_it_skips() {
     let place = place();
     let args = ["simulate", "line", "--disk", "wd800jb", "--lenient", "--json", "-"];

@@ -568,6 +568,18 @@ fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
 }
 
 #[test]
+fn a_trace_of_the_whole_disk_fits_that_disk() {
+    let place = Place::new();
+    let last = 100_000 - 8;
+    place.file("toy.toml", TOY).file("a.trace", disksim(&[(0, 8, true), (last, 8, true)]));
+    let args = ["a.trace", "--disk", "./toy.toml", "--policy", "vanilla", "--train", "0"];
+    assert_eq!(place.json(&args)["runs"][0]["requests"], 2);
+    place.file("a.trace", disksim(&[(0, 8, true), (last + 1, 8, true)]));
+    let ran = place.run(&[&["simulate"], &args[..]].concat());
+    assert_eq!(ran.code, Some(2), "a sector more does not");
+}
+
+#[test]
 fn a_picture_stands_alone() {
     let place = Place::new();
     place.file("a.trace", mixed());
