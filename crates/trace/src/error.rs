@@ -68,7 +68,7 @@ pub enum TraceError {
         source: io::Error,
     },
     /// Reading or decompressing failed part way.
-    #[error("{}: reading stopped at {place}: {source}", path.display())]
+    #[error("{}: reading stopped at {place}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
