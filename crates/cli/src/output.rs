@@ -53,7 +53,8 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
 
 /// Columns of the terminal on standard output, or a sensible width where there is none.
 pub(crate) fn width() -> usize {
-    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120)
+    let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    asked.or_else(|| terminal_size::terminal_size().map(|(w, _)| w.0.into())).unwrap_or(120)
 }
 
 /// Whether standard output takes colour: a terminal, and `NO_COLOR` not set.

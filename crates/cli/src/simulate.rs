@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
-    let table = simulate_report::table(outcome);
+    let table = simulate_report::table(outcome, true);
     output::print(&table.terminal(output::width(), output::colour()))?;
     output::print(&simulate_report::finding(outcome))
 }

@@ -9,10 +9,10 @@ use seekless_report::{
 use seekless_sim::{Kind, Measured};
 use seekless_study::{Outcome, Run};
 
-/// The numbers of every run, side by side.
-pub(crate) fn table(outcome: &Outcome) -> Table {
+/// The numbers of every run, side by side: for a terminal, those that fit.
+pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
-    let columns = vec![
+    let mut columns = vec![
         Column::text("policy"),
         seconds("busy"),
         seconds("seek"),
@@ -25,6 +25,9 @@ pub(crate) fn table(outcome: &Outcome) -> Table {
         Column::number("in RAM", Unit::Share),
         Column::number("from copies", Unit::Share),
     ];
+    if terminal {
+        columns.truncate(8);
+    }
     let baseline = outcome.runs.iter().position(|r| r.policy == "vanilla");
     let mut table =
         Table::new(format!("{} on {}, modelled", outcome.trace.path, outcome.disk), columns);
@@ -173,7 +176,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Repor
     report
         .section(
             Section::new("What it costs")
-                .table(table(outcome))
+                .table(table(outcome, false))
                 .figure(
                     Figure::new("Where the disk's time goes", Basis::Modelled, parts)
                         .caption("Busy time over the measured requests, and of moving data."),
