@@ -461,3 +461,37 @@ impl Eagerness {
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_pays_or_is_given_up() {
+        let mut e = Eagerness::default();
+        assert!(!e.wants_spin(), "an idle server sleeps");
+        e.slept(Duration::from_micros(20));
+        assert!(e.wants_spin(), "somebody asks again at once");
+        // Looks that find nothing, each after a short sleep: ever longer rests, up to a bound.
+        let mut looks = 0;
+        for _ in 0..100_000 {
+            e.slept(Duration::from_micros(20));
+            if e.wants_spin() {
+                looks += 1;
+                e.spun(false);
+            }
+        }
+        assert!((10..60).contains(&looks), "{looks}");
+        // Once it pays again, it is soon done every time.
+        for _ in 0..30_000 {
+            if e.wants_spin() {
+                e.spun(true);
+            } else {
+                e.slept(Duration::from_micros(20));
+            }
+        }
+        assert_eq!((e.rest, e.rest_next), (0, 0));
+        e.slept(Duration::from_millis(1));
+        assert!(!e.wants_spin(), "nothing is near");
+    }
+}
