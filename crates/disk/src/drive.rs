@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Lba, Op, SimTime};
+use seekless_block::{Extent, Flags, Op, SimTime};
 
-use crate::disk::{Access, Disk, DiskError, Target};
-use crate::scheduler::{Scheduler, Waiting};
+use crate::disk::{Access, Disk, DiskError};
+use crate::queue::{Entry, Queue};
+use crate::scheduler::Scheduler;
 
 /// What a drive is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Command {
 pub struct Completion {
     /// The caller's name for it.
     pub tag: u64,
+    /// Which sectors.
+    pub extent: Extent,
     /// When it came.
     pub submitted: SimTime,
     /// When the drive turned to it.
@@ -42,55 +45,45 @@ pub struct Completion {
     pub sequential: bool,
 }
 
-/// A disk, its queue and its policy.
+/// A disk, its queue and its policy; above it, if wanted, a host's queue.
 #[derive(Clone, Debug)]
 pub struct Drive {
     disk: Disk,
-    scheduler: Scheduler,
-    foreground: Queue,
-    background: Queue,
+    queue: Queue,
+    host: Option<Host>,
     running: Option<Completion>,
     done: VecDeque<Completion>,
     order: u64,
-    /// Start of the last command served.
-    last: Lba,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    command: Command,
-    submitted: SimTime,
-    order: u64,
-    target: Target,
-}
-
-/// In order of arrival for FCFS, in any order for the others.
-#[derive(Clone, Debug, Default)]
-struct Queue {
-    fifo: VecDeque<Entry>,
-    bag: Vec<Entry>,
-}
-
-impl Queue {
-    fn len(&self) -> usize {
-        self.fifo.len() + self.bag.len()
-    }
+/// Commands the disk has not been given yet.
+#[derive(Clone, Debug)]
+struct Host {
+    queue: Queue,
+    /// Commands the disk takes at once, the running one included.
+    depth: usize,
 }
 
 impl Drive {
-    /// An idle drive.
+    /// An idle drive that takes every command at once.
     #[must_use]
     pub fn new(disk: Disk, scheduler: Scheduler) -> Self {
         Self {
             disk,
-            scheduler,
-            foreground: Queue::default(),
-            background: Queue::default(),
+            queue: Queue::new(scheduler),
+            host: None,
             running: None,
             done: VecDeque::new(),
             order: 0,
-            last: Lba(0),
         }
+    }
+
+    /// An idle drive that takes `depth` commands at once (at least 1), the running one included; the others wait
+    /// at the host, whose policy `host` picks the next when one has ended. With depth 1 the host alone decides.
+    #[must_use]
+    pub fn with_host(disk: Disk, scheduler: Scheduler, depth: usize, host: Scheduler) -> Self {
+        let host = Host { queue: Queue::new(host), depth: depth.max(1) };
+        Self { host: Some(host), ..Self::new(disk, scheduler) }
     }
 
     /// The disk under the queue.
@@ -102,7 +95,7 @@ impl Drive {
     /// Commands that wait, the running one excluded.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.foreground.len() + self.background.len()
+        self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
     }
 
     /// Whether nothing runs, waits, or is left to poll.
@@ -111,17 +104,32 @@ impl Drive {
         self.running.is_none() && self.done.is_empty() && self.waiting() == 0
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. Discard and flush end at
-    /// once: there is no volatile cache here, so a completed write is already on the platter.
+    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
+    /// flush, unless the disk writes back: then it is served like a command that needs no movement.
     ///
     /// # Errors
     /// Where the extent passes the end of the disk; the drive is as before.
     pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
+        self.submit_with(now, command, Flags::NONE)
+    }
+
+    /// As [`Self::submit`]; a write with [`Flags::FUA`] ends on the platter.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the disk; the drive is as before.
+    pub fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        flags: Flags,
+    ) -> Result<(), DiskError> {
         let target = self.disk.target(command.op, command.extent)?;
         self.advance(now);
-        if !target.moves {
+        let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
+        if !waits {
             self.done.push_back(Completion {
                 tag: command.tag,
+                extent: command.extent,
                 submitted: now,
                 started: now,
                 finished: now,
@@ -131,17 +139,27 @@ impl Drive {
             });
             return Ok(());
         }
-        let entry = Entry { command, submitted: now, order: self.order, target };
+        let entry = Entry { command, flags, submitted: now, order: self.order, target };
         self.order += 1;
-        let queue = if command.background { &mut self.background } else { &mut self.foreground };
-        match self.scheduler {
-            Scheduler::Fcfs => queue.fifo.push_back(entry),
-            Scheduler::CLook | Scheduler::Sptf => queue.bag.push(entry),
+        match &mut self.host {
+            Some(host) => host.queue.push(entry),
+            None => self.queue.push(entry),
+        }
+        self.feed(now);
+        Ok(())
+    }
+
+    /// Gives the disk what it can take, and starts it where it stands idle.
+    fn feed(&mut self, at: SimTime) {
+        if let Some(host) = &mut self.host {
+            while self.queue.len() + usize::from(self.running.is_some()) < host.depth {
+                let Some(entry) = host.queue.pop(&self.disk, at) else { break };
+                self.queue.push(entry);
+            }
         }
         if self.running.is_none() {
-            self.start(now);
+            self.start(at);
         }
-        Ok(())
     }
 
     /// When [`Self::poll`] will next have something, if nothing more is submitted.
@@ -162,30 +180,21 @@ impl Drive {
         while let Some(c) = self.running.filter(|c| c.finished <= now) {
             self.running = None;
             self.done.push_back(c);
+            // The disk goes on with what it has before the host hears of the end.
             self.start(c.finished);
+            self.feed(c.finished);
         }
     }
 
     /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
-        let queue =
-            if self.foreground.len() > 0 { &mut self.foreground } else { &mut self.background };
-        let waiting = |e: &Entry| Waiting { order: e.order, target: e.target };
-        let chosen = match self.scheduler {
-            Scheduler::Fcfs => queue.fifo.pop_front(),
-            Scheduler::CLook | Scheduler::Sptf => self
-                .scheduler
-                .choose(&queue.bag, waiting, &self.disk, at, self.last)
-                .map(|i| queue.bag.swap_remove(i)),
-        };
-        let Some(entry) = chosen else { return };
+        let Some(entry) = self.queue.pop(&self.disk, at) else { return };
         let Command { tag, op, extent, .. } = entry.command;
         let from = self.disk.next_sequential();
-        // The extent was checked when the command came in.
-        let Ok(access) = self.disk.access(at, op, extent) else { return };
-        self.last = extent.start;
+        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
         self.running = Some(Completion {
             tag,
+            extent,
             submitted: entry.submitted,
             started: at,
             finished: SimTime(at.0.saturating_add(access.total().0)),

@@ -5,11 +5,12 @@
 
 use seekless_block::{Lba, Sectors};
 
+use crate::bands::Bands;
 use crate::spec::{GeometrySpec, Mapping, SpareRule, ZoneSpec};
 use crate::turn::REVOLUTION;
 
 /// Bits of fraction in the width of a sector.
-const WIDTH_BITS: u32 = 20;
+pub(crate) const WIDTH_BITS: u32 = 20;
 
 /// A place on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub struct Geometry {
     zones: Vec<Zone>,
+    /// Instead of zones.
+    bands: Option<Bands>,
     heads: u32,
     mapping: Mapping,
     capacity: Sectors,
@@ -63,8 +66,36 @@ struct Zone {
     region: u64,
     region_data: u64,
     regions: u64,
-    slips: Vec<u64>,
+    slips: Vec<Slip>,
     remaps: Vec<(u64, u64)>,
+}
+
+/// Physical sectors that are skipped.
+#[derive(Clone, Copy, Debug)]
+struct Slip {
+    first: u64,
+    count: u64,
+    /// Sectors skipped in the zone before these.
+    before: u64,
+}
+
+/// The skipped sectors of a zone as runs that do not cross a region's end.
+fn slips(z: &ZoneSpec, region: u64) -> Vec<Slip> {
+    let spt = u64::from(z.sectors_per_track);
+    let singles = z.slips.iter().map(|&s| (s, 1));
+    let tracks = z.slipped_tracks.iter().map(|&t| (t * spt, spt));
+    let mut out: Vec<Slip> = Vec::new();
+    let mut before = 0;
+    for (first, count) in singles.chain(tracks) {
+        match out.last_mut() {
+            Some(s) if s.first + s.count == first && s.first / region == first / region => {
+                s.count += count;
+            }
+            _ => out.push(Slip { first, count, before }),
+        }
+        before += count;
+    }
+    out
 }
 
 impl Zone {
@@ -96,7 +127,7 @@ impl Zone {
             region,
             region_data: region - z.spares,
             regions,
-            slips: z.slips.clone(),
+            slips: slips(z, region),
             remaps: z.remaps.clone(),
         }
     }
@@ -123,24 +154,29 @@ impl Zone {
         if self.slips.is_empty() {
             return plain;
         }
-        let from = self.slips.partition_point(|&s| s < base);
+        let from = self.slips.partition_point(|s| s.first < base);
         let slips = &self.slips[from..];
-        // Slip i of the region is passed when slip[i] - i <= plain: rising, so a binary search finds it.
-        let (mut low, mut high) = (0, slips.len());
-        while low < high {
-            let mid = usize::midpoint(low, high);
-            if slips[mid] <= plain + mid as u64 { low = mid + 1 } else { high = mid }
-        }
-        plain + low as u64
+        let Some(origin) = slips.first().map(|s| s.before) else { return plain };
+        // A run is passed when it begins at or before the sector moved on by the runs before it: that
+        // holds for a prefix of them, so a binary search finds how many.
+        let passed = slips.partition_point(|s| s.first <= plain + (s.before - origin));
+        plain + passed.checked_sub(1).map_or(0, |i| slips[i].before + slips[i].count - origin)
+    }
+
+    /// Sectors skipped before physical sector `p`.
+    fn slipped_before(&self, p: u64) -> u64 {
+        let n = self.slips.partition_point(|s| s.first < p);
+        n.checked_sub(1).map_or(0, |i| {
+            let s = self.slips[i];
+            s.before + s.count.min(p - s.first)
+        })
     }
 
     /// Data sectors of the zone before physical sector `p`.
     fn data_before(&self, p: u64) -> u64 {
         let r = (p / self.region).min(self.regions);
         let base = r * self.region;
-        let below =
-            self.slips.partition_point(|&s| s < p) - self.slips.partition_point(|&s| s < base);
-        let inside = p - base - below as u64;
+        let inside = p - base - (self.slipped_before(p) - self.slipped_before(base));
         let inside = if r < self.regions { inside.min(self.region_data) } else { inside };
         (r * self.region_data + inside).saturating_sub(self.unused_front)
     }
@@ -159,7 +195,8 @@ impl Geometry {
                 zones.push(zone);
             }
         }
-        Self { zones, heads: spec.heads, mapping: spec.mapping, capacity: Sectors(capacity) }
+        let bands = spec.tree.as_ref().and_then(|t| Bands::new(t, spec.heads, capacity).ok());
+        Self { zones, bands, heads: spec.heads, mapping: spec.mapping, capacity: Sectors(capacity) }
     }
 
     /// Sectors a client sees.
@@ -177,18 +214,26 @@ impl Geometry {
     /// Cylinders, including those no address lies on.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
+        if let Some(bands) = &self.bands {
+            return bands.cylinders();
+        }
         self.zones.last().map_or(0, |z| z.first_cylinder + z.cylinders)
     }
 
     /// Sectors on the track under `place`.
     #[must_use]
     pub fn sectors_per_track(&self, place: Place) -> u32 {
+        if let Some(bands) = &self.bands {
+            return bands.sectors_per_track(place);
+        }
         self.zones.get(place.zone as usize).map_or(0, |z| z.spt as u32)
     }
 
     /// First and last address of each zone and its sectors a track.
     pub fn zones(&self) -> impl Iterator<Item = (Lba, Lba, u32)> + '_ {
-        self.zones.iter().map(|z| (Lba(z.first_lbn), Lba(z.end_lbn - 1), z.spt as u32))
+        let bands = self.bands.iter().flat_map(Bands::zones);
+        let zones = self.zones.iter().map(|z| (z.first_lbn, z.end_lbn - 1, z.spt as u32));
+        bands.chain(zones).map(|(first, last, spt)| (Lba(first), Lba(last), spt))
     }
 
     fn zone_of(&self, lbn: u64) -> usize {
@@ -204,6 +249,9 @@ impl Geometry {
     /// The address of the sector at a place; `None` where no data lies (spares, slips, bad sectors).
     #[must_use]
     pub fn address(&self, place: Place) -> Option<Lba> {
+        if let Some(bands) = &self.bands {
+            return bands.address(place).map(Lba);
+        }
         let z = self.zones.get(place.zone as usize)?;
         let c = place.cylinder.checked_sub(z.first_cylinder).filter(|&c| c < z.cylinders)?;
         if place.head >= self.heads || u64::from(place.sector) >= z.spt {
@@ -230,6 +278,9 @@ impl Geometry {
 
     /// The longest run from `lbn`, of at most `len` sectors, on one track. `lbn` lies on the disk.
     pub(crate) fn run(&self, lbn: u64, len: u64) -> Run {
+        if let Some(bands) = &self.bands {
+            return bands.run(lbn, len);
+        }
         let index = self.zone_of(lbn);
         let z = &self.zones[index];
         let l = lbn - z.first_lbn;
@@ -268,6 +319,16 @@ impl Geometry {
             sweep: z.edge(sector + (last - first) + 1) - start,
             len,
         }
+    }
+
+    /// The first address on the track of `lbn`, which lies on the disk.
+    pub(crate) fn track_start(&self, lbn: u64) -> u64 {
+        if let Some(bands) = &self.bands {
+            return bands.track_start(lbn);
+        }
+        let z = &self.zones[self.zone_of(lbn)];
+        let physical = z.physical(lbn - z.first_lbn);
+        z.first_lbn + z.data_before(physical / z.spt * z.spt)
     }
 
     /// A run that starts on, or would cross, a remapped sector: alone where it starts on one, else cut

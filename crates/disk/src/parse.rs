@@ -5,7 +5,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::spec::{DiskSpec, RangeError};
+use crate::check::RangeError;
+use crate::spec::DiskSpec;
 
 /// A specification that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +73,7 @@ impl DiskSpec {
             })
         };
         let mut missing = None;
-        walk(table, "", &mut |path, value| {
+        walk(table, "", &mut |path, _, value| {
             let leaf = !matches!(value.get_ref(), DeValue::Table(_))
                 && !path.starts_with("source")
                 && path != "name"
@@ -107,16 +108,17 @@ fn is_table_array(value: &DeValue<'_>) -> bool {
     matches!(value, DeValue::Array(a) if a.iter().any(|v| matches!(v.get_ref(), DeValue::Table(_))))
 }
 
-/// Calls `f` with the dotted path of every value that stands under a key, outermost first.
+/// Calls `f` with the dotted path of every value that stands under a key, and where the key begins,
+/// outermost first.
 fn walk<'a, 't>(
     table: &'a DeTable<'t>,
     prefix: &str,
-    f: &mut impl FnMut(&str, &'a Spanned<DeValue<'t>>),
+    f: &mut impl FnMut(&str, usize, &'a Spanned<DeValue<'t>>),
 ) {
     for (key, value) in table {
-        let key = key.get_ref();
-        let path = if prefix.is_empty() { key.to_string() } else { format!("{prefix}.{key}") };
-        f(&path, value);
+        let name = key.get_ref();
+        let path = if prefix.is_empty() { name.to_string() } else { format!("{prefix}.{name}") };
+        f(&path, key.span().start, value);
         match value.get_ref() {
             DeValue::Table(inner) => walk(inner, &path, f),
             DeValue::Array(items) => {
@@ -135,8 +137,8 @@ fn walk<'a, 't>(
 /// The path of the innermost value around a byte.
 fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
     let mut best: Option<(Range<usize>, String)> = None;
-    walk(table, "", &mut |path, value| {
-        let span = value.span();
+    walk(table, "", &mut |path, start, value| {
+        let span = start..value.span().end;
         let tighter = best.as_ref().is_none_or(|(b, _)| span.len() <= b.len());
         if span.contains(&offset) && tighter {
             best = Some((span, path.to_owned()));
@@ -148,7 +150,7 @@ fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
 /// The byte where a field stands, or the table nearest around it.
 fn nearest(table: &DeTable<'_>, field: &str) -> usize {
     let mut best = (0, 0);
-    walk(table, "", &mut |path, value| {
+    walk(table, "", &mut |path, _, value| {
         let around = field
             .strip_prefix(path)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']));

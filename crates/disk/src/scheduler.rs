@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use seekless_block::{Duration, Lba, SimTime};
 
-use crate::disk::{Disk, Target};
+use crate::disk::{Disk, Key};
 
 /// A queueing policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,30 +13,41 @@ pub enum Scheduler {
     /// In order of arrival.
     #[default]
     Fcfs,
+    /// Nearest address to the end of the last command first.
+    Sstf,
+    /// On in one direction of addresses, back where none is left that way.
+    Look,
     /// The next higher address, from the lowest again after the highest (circular look).
     CLook,
     /// Shortest positioning time (seek and rotation) first.
     Sptf,
+    /// As SPTF, each command's positioning time less 6/1000 of the time it has waited (Worthington, Ganger
+    /// and Patt, SIGMETRICS 1994, found that weight to serve all fairly at little cost).
+    Asptf,
 }
 
 impl Scheduler {
     /// Every policy.
-    pub const ALL: [Self; 3] = [Self::Fcfs, Self::CLook, Self::Sptf];
+    pub const ALL: [Self; 6] =
+        [Self::Fcfs, Self::Sstf, Self::Look, Self::CLook, Self::Sptf, Self::Asptf];
 }
 
 impl fmt::Display for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fcfs => "fcfs",
+            Self::Sstf => "sstf",
+            Self::Look => "look",
             Self::CLook => "clook",
             Self::Sptf => "sptf",
+            Self::Asptf => "asptf",
         })
     }
 }
 
 /// Not the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no scheduler: choose fcfs, clook or sptf")]
+#[error("'{0}' is no scheduler: choose fcfs, sstf, look, clook, sptf or asptf")]
 pub struct ParseSchedulerError(pub String);
 
 impl FromStr for Scheduler {
@@ -52,41 +63,82 @@ impl FromStr for Scheduler {
 /// A command as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
+    pub(crate) key: Key,
     /// Rises with arrival.
     pub(crate) order: u64,
-    pub(crate) target: Target,
+    pub(crate) submitted: SimTime,
+}
+
+/// What a policy remembers of the command served last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Where it started, and the address after its end.
+    pub(crate) start: Lba,
+    pub(crate) end: Lba,
+    /// LOOK's direction.
+    pub(crate) upward: bool,
+}
+
+impl Memory {
+    pub(crate) const NEW: Self = Self { start: Lba(0), end: Lba(0), upward: true };
 }
 
 impl Scheduler {
     /// Index of the command to serve next among `queue`, which may be in any order; `None` where it is
-    /// empty. `last` is where the previous command started, from which C-LOOK goes on.
-    pub(crate) fn choose<T>(
+    /// empty. Ties go to the earliest arrival.
+    pub(crate) fn choose(
         self,
-        queue: &[T],
-        waiting: impl Fn(&T) -> Waiting,
+        queue: &[Waiting],
         disk: &Disk,
         at: SimTime,
-        last: Lba,
+        memory: Memory,
     ) -> Option<usize> {
-        let all = queue.iter().map(waiting).enumerate();
+        let all = queue.iter().enumerate();
+        let Memory { start, end, upward } = memory;
         match self {
             Self::Fcfs => all.min_by_key(|(_, w)| w.order).map(|(i, _)| i),
-            Self::CLook => all
-                .min_by_key(|(_, w)| (w.target.lba < last, w.target.lba, w.order))
+            Self::Sstf => {
+                all.min_by_key(|(_, w)| (w.key.lba.distance(end), w.order)).map(|(i, _)| i)
+            }
+            Self::Look => all
+                .min_by_key(|(_, w)| {
+                    let back = if upward { w.key.lba < start } else { w.key.lba > start };
+                    (back, w.key.lba.distance(start), w.order)
+                })
                 .map(|(i, _)| i),
-            Self::Sptf => {
-                let angle = disk.turn().angle_at(at);
-                let mut best = None;
-                let mut best_key = (Duration(u64::MAX), u64::MAX);
-                for (i, w) in all {
-                    let bound = Duration(best_key.0.0.saturating_add(1));
-                    let key = (disk.positioning_to(angle, &w.target, bound), w.order);
-                    if key < best_key {
-                        (best, best_key) = (Some(i), key);
-                    }
-                }
-                best
+            Self::CLook => {
+                all.min_by_key(|(_, w)| (w.key.lba < start, w.key.lba, w.order)).map(|(i, _)| i)
+            }
+            Self::Sptf => nearest(queue, disk, at, |_| Duration::ZERO),
+            Self::Asptf => {
+                nearest(queue, disk, at, |w| Duration(at.since(w.submitted).0 / 1_000 * 6))
             }
         }
     }
+}
+
+/// Index of the least positioning time less a bonus; commands whose seek alone is too long are passed over
+/// without asking for the platter.
+fn nearest(
+    queue: &[Waiting],
+    disk: &Disk,
+    at: SimTime,
+    bonus: impl Fn(&Waiting) -> Duration,
+) -> Option<usize> {
+    let turn = disk.turn();
+    let angle = turn.angle_at(at);
+    let mut best: Option<usize> = None;
+    let mut best_key = (i64::MAX, u64::MAX);
+    for (i, w) in queue.iter().enumerate() {
+        // Ticks of 5 s times 30,000 rpm lie far below 2^63; a bonus that does not fit is the greatest.
+        let bonus =
+            i64::try_from(bonus(w).0.saturating_mul(turn.ticks(Duration(1)))).unwrap_or(i64::MAX);
+        let bound = best_key.0.saturating_add(bonus).saturating_add(1).max(0) as u64;
+        let time = disk.positioning_ticks(angle, &w.key, bound) as i64;
+        let key = (time.saturating_sub(bonus), w.order);
+        if key < best_key {
+            (best, best_key) = (Some(i), key);
+        }
+    }
+    best
 }

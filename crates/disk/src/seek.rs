@@ -106,7 +106,8 @@ fn three_point(spec: &SeekSpec, cylinders: u32) -> [f64; 3] {
     let SeekSpec::ThreePoint { single_ms, average_ms, full_ms } = spec else {
         return [0.0; 3];
     };
-    let n = f64::from(cylinders.max(4));
+    // The longest seek crosses cylinders - 1, which is d - 1 = cylinders - 2.
+    let n = f64::from(cylinders.max(4) - 2);
     let root = (-10.0 * single_ms + 15.0 * average_ms - 5.0 * full_ms) / (3.0 * n.sqrt());
     let line = (7.0 * single_ms - 15.0 * average_ms + 8.0 * full_ms) / (3.0 * n);
     [*single_ms, root, line]

@@ -9,6 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use seekless_block::{Lba, Sectors};
 
+use crate::graph::ACCESS;
 use crate::{AccessGraph, Copy, Edge, Plan, Vertex};
 
 /// What the planner may use.
@@ -16,8 +17,8 @@ use crate::{AccessGraph, Copy, Edge, Plan, Vertex};
 pub struct BorgConfig {
     /// Size of the optimized area.
     pub area: Sectors,
-    /// A vertex joins a group only over edges that weigh this much together: BORG's threshold. 1 takes
-    /// every vertex that was ever read in a sequence.
+    /// A vertex joins a group only over edges that weigh this many accesses together: BORG's threshold.
+    /// 0 takes every vertex that is not forgotten.
     pub min_weight: u32,
 }
 
@@ -34,7 +35,7 @@ pub fn plan_borg(graph: &AccessGraph, config: &BorgConfig) -> Plan {
 
 fn plan(vertices: &[Vertex], edges: &[Edge], config: &BorgConfig) -> Plan {
     let links = Links::new(vertices.len(), edges);
-    let threshold = config.min_weight.max(1);
+    let threshold = config.min_weight.saturating_mul(ACCESS).max(1);
     let mut seeds: Vec<(std::cmp::Reverse<u64>, u32)> = (0..vertices.len() as u32)
         .map(|v| (std::cmp::Reverse(links.degree(v)), v))
         .filter(|&(degree, _)| degree.0 >= u64::from(threshold))

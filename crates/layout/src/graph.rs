@@ -7,16 +7,20 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use seekless_block::{Extent, Op, Request, Sectors, StreamId};
+use seekless_block::{Extent, Lba, Op, Request, Sectors, StreamId};
+
+/// What one access adds to a weight or a count. Halved once for every [`AccessGraph::age`] since, an access
+/// is forgotten after five.
+pub const ACCESS: u32 = 16;
 
 /// A range of sectors that has been asked for as a whole, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vertex {
     /// Which sectors.
     pub extent: Extent,
-    /// How often they were read.
+    /// How often they were read, in units of [`ACCESS`].
     pub reads: u32,
-    /// How often some of them were written or discarded.
+    /// How often some of them were written or discarded, in units of [`ACCESS`].
     pub writes: u32,
 }
 
@@ -27,7 +31,7 @@ pub struct Edge {
     pub from: u32,
     /// Read next by the same stream.
     pub to: u32,
-    /// How often.
+    /// How often, in units of [`ACCESS`].
     pub weight: u32,
 }
 
@@ -60,8 +64,7 @@ pub struct AccessGraph {
 
 impl AccessGraph {
     /// An empty graph that keeps at most about `max_edges` edges (16 bytes each and as much again in the
-    /// table); beyond, all weights and counts are halved and what falls to zero is forgotten, so that the
-    /// recent and the frequent stay.
+    /// table); beyond, it ages before its time.
     #[must_use]
     pub fn new(max_edges: usize) -> Self {
         Self {
@@ -93,7 +96,7 @@ impl AccessGraph {
             let (enter, leave) = self.path[i];
             if let Some(before) = before {
                 let weight = self.edges.entry((before, enter)).or_insert(0);
-                *weight = weight.saturating_add(1);
+                *weight = weight.saturating_add(ACCESS);
             }
             before = Some(leave);
         }
@@ -101,8 +104,45 @@ impl AccessGraph {
             self.last.insert(request.stream, port);
         }
         if self.edges.len() > self.max_edges {
-            self.forget();
+            self.age();
         }
+    }
+
+    /// Halves every weight and count and forgets what falls to zero: what was asked for recently counts for
+    /// more. Meant to be called once a day; BORG found short training better than long (FAST'09, 6.2).
+    pub fn age(&mut self) {
+        const GONE: u32 = u32::MAX;
+        self.edges.retain(|_, w| {
+            *w /= 2;
+            *w > 0
+        });
+        let mut linked = vec![false; self.ports as usize];
+        for &(leave, enter) in self.edges.keys() {
+            linked[leave as usize] = true;
+            linked[enter as usize] = true;
+        }
+        self.nodes.retain(|_, n| {
+            n.reads /= 2;
+            n.writes /= 2;
+            n.reads > 0 || linked[n.enter as usize] || linked[n.leave as usize]
+        });
+        let mut renumbered = vec![GONE; self.ports as usize];
+        self.ports = 0;
+        for node in self.nodes.values_mut() {
+            for port in [&mut node.enter, &mut node.leave] {
+                renumbered[*port as usize] = self.ports;
+                *port = self.ports;
+                self.ports += 1;
+            }
+        }
+        self.edges = std::mem::take(&mut self.edges)
+            .into_iter()
+            .map(|((l, e), w)| ((renumbered[l as usize], renumbered[e as usize]), w))
+            .collect();
+        self.last.retain(|_, port| {
+            *port = renumbered[*port as usize];
+            *port != GONE
+        });
     }
 
     /// Number of vertices.
@@ -144,6 +184,18 @@ impl AccessGraph {
         (vertices, edges)
     }
 
+    /// The address below which half of all reads lie: where the head spends its time. `None` where nothing
+    /// was read.
+    #[must_use]
+    pub fn median_read(&self) -> Option<Lba> {
+        let total: u64 = self.nodes.values().map(|n| u64::from(n.reads)).sum();
+        let mut below = 0;
+        self.nodes.iter().find_map(|(&start, n)| {
+            below += u64::from(n.reads);
+            (n.reads > 0 && below * 2 >= total).then_some(Lba(start))
+        })
+    }
+
     /// Sectors that belong to a vertex.
     #[must_use]
     pub fn footprint(&self) -> Sectors {
@@ -164,7 +216,9 @@ impl AccessGraph {
         self.ports += 2;
         self.nodes.insert(at, Node { len, reads, writes, enter: right, leave });
         // Every access of the whole went from the left part to the right one.
-        self.edges.insert((left, right), reads);
+        if reads > 0 {
+            self.edges.insert((left, right), reads);
+        }
     }
 
     /// Counts a read of every vertex within the extent, making vertices where there are none, and leaves
@@ -175,7 +229,7 @@ impl AccessGraph {
         while at < end {
             match self.nodes.range_mut(at..end).next() {
                 Some((&start, node)) if start == at => {
-                    node.reads = node.reads.saturating_add(1);
+                    node.reads = node.reads.saturating_add(ACCESS);
                     self.path.push((node.enter, node.leave));
                     at += node.len;
                 }
@@ -184,8 +238,10 @@ impl AccessGraph {
                     let (enter, leave) = (self.ports, self.ports + 1);
                     self.ports += 2;
                     self.path.push((enter, leave));
-                    self.nodes
-                        .insert(at, Node { len: gap_end - at, reads: 1, writes: 0, enter, leave });
+                    self.nodes.insert(
+                        at,
+                        Node { len: gap_end - at, reads: ACCESS, writes: 0, enter, leave },
+                    );
                     at = gap_end;
                 }
             }
@@ -199,44 +255,8 @@ impl AccessGraph {
             _ => extent.start.0,
         };
         for (_, node) in self.nodes.range_mut(first..extent.end().0) {
-            node.writes = node.writes.saturating_add(1);
+            node.writes = node.writes.saturating_add(ACCESS);
         }
-    }
-
-    /// Halves every weight and count, drops what is zero, and renumbers the ports.
-    fn forget(&mut self) {
-        self.edges.retain(|_, w| {
-            *w /= 2;
-            *w > 0
-        });
-        let mut linked = vec![false; self.ports as usize];
-        for &(leave, enter) in self.edges.keys() {
-            linked[leave as usize] = true;
-            linked[enter as usize] = true;
-        }
-        self.nodes.retain(|_, n| {
-            n.reads /= 2;
-            n.writes /= 2;
-            n.reads > 0 || linked[n.enter as usize] || linked[n.leave as usize]
-        });
-        const GONE: u32 = u32::MAX;
-        let mut renumbered = vec![GONE; self.ports as usize];
-        self.ports = 0;
-        for node in self.nodes.values_mut() {
-            for port in [&mut node.enter, &mut node.leave] {
-                renumbered[*port as usize] = self.ports;
-                *port = self.ports;
-                self.ports += 1;
-            }
-        }
-        self.edges = std::mem::take(&mut self.edges)
-            .into_iter()
-            .map(|((l, e), w)| ((renumbered[l as usize], renumbered[e as usize]), w))
-            .collect();
-        self.last.retain(|_, port| {
-            *port = renumbered[*port as usize];
-            *port != GONE
-        });
     }
 }
 

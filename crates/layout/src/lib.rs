@@ -7,5 +7,5 @@ mod graph;
 mod plan;
 
 pub use borg::{BorgConfig, plan_borg};
-pub use graph::{AccessGraph, Edge, Vertex};
+pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use plan::{Copy, Plan, PlanError};

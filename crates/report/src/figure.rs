@@ -23,7 +23,7 @@ use crate::{Scale, Table, Unit};
 const WIDE: f64 = 760.0;
 const NARROW: f64 = 352.0;
 /// A figure's data is embedded in a report up to this many bytes.
-const EMBED: usize = 96 << 10;
+const EMBED: usize = 64 << 10;
 
 /// What an axis measures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Figure {
     /// The figure as an SVG file of its own: title on top, styles inside, light and dark.
     #[must_use]
     pub fn svg(&self) -> String {
-        let (body, height) = self.draw(WIDE, "f");
+        let (body, height) = self.draw(WIDE, "f", false);
         let (w, h, pad) = (px(WIDE + 32.0), px(height + 64.0), 16.0);
         format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
@@ -176,9 +176,10 @@ impl Figure {
              width=\"{w}\" height=\"{h}\" viewBox=\"-{pad} -48 {w} {h}\">\
              <title id=\"f-t\">{title}</title><desc id=\"f-d\">{desc}</desc><style>{css}</style>\
              <rect class=\"bg\" x=\"-{pad}\" y=\"-48\" width=\"{w}\" height=\"{h}\"/>\
-             <text x=\"0\" y=\"-22\" class=\"head\">{title}</text>{body}</svg>\n",
+             <text x=\"0\" y=\"-22\" class=\"head\">{title}, {basis}</text>{body}</svg>\n",
             title = esc(&self.title),
             desc = esc(&self.description()),
+            basis = self.basis.word(),
             css = style::standalone(),
         )
     }
@@ -201,7 +202,7 @@ impl Figure {
         out.push_str("</figcaption>");
         for (class, width) in [("wide", WIDE), ("narrow", NARROW)] {
             let id = format!("{id}-{}", &class[..1]);
-            let (body, height) = self.draw(width, &id);
+            let (body, height) = self.draw(width, &id, width >= WIDE);
             let _ = write!(
                 out,
                 "<svg class=\"fig {class}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" viewBox=\"0 0 {} {}\">\
@@ -213,7 +214,7 @@ impl Figure {
             );
         }
         let (csv, whole) = self.csv_within(EMBED);
-        let said = if whole { "CSV" } else { "CSV (thinned as drawn)" };
+        let said = if whole { "CSV" } else { "CSV, thinned" };
         let _ = write!(
             out,
             "<div class=\"tools\"><a download=\"{name}.csv\" href=\"data:text/csv;charset=utf-8,{}\">{said}</a></div>",
@@ -253,8 +254,9 @@ impl Figure {
         }
     }
 
-    fn draw(&self, width: f64, id: &str) -> (String, f64) {
-        let mut canvas = Canvas::new(width, id);
+    /// `zooms` says whether it will stand where a reader can look closer.
+    fn draw(&self, width: f64, id: &str, zooms: bool) -> (String, f64) {
+        let mut canvas = Canvas { zooms, ..Canvas::new(width, id) };
         let height = match &self.plot {
             Plot::HeadPath(p) => p.draw(&mut canvas),
             Plot::StackedBars(p) => p.draw(&mut canvas),

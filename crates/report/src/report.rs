@@ -143,7 +143,7 @@ impl Report {
             body,
             "<header><h1>{}</h1><p class=\"lead\">{}</p></header>",
             esc(&self.title),
-            esc(&self.lead)
+            prose(&self.lead)
         );
         self.tiles_html(&mut body);
         let mut figures = 0;
@@ -152,7 +152,7 @@ impl Report {
             for block in &section.blocks {
                 match block {
                     Block::Text(text) => {
-                        let _ = write!(body, "<p>{}</p>", esc(text));
+                        let _ = write!(body, "<p>{}</p>", prose(text));
                     }
                     Block::Table(table) => body.push_str(&table.html()),
                     Block::Figure(figure) => {
@@ -237,6 +237,11 @@ impl Report {
         }
         out.push_str("</section>");
     }
+}
+
+/// A paragraph whose numbers stay together with their per cent sign.
+fn prose(text: &str) -> String {
+    esc(text).replace(" %", "\u{a0}%")
 }
 
 #[cfg(test)]

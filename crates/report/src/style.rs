@@ -22,7 +22,7 @@ const COLOURS: [(&str, &str, &str); 22] = [
     ("good", "#00694b", "#4fd1a5"),
     ("bad", "#a83c00", "#ff9a66"),
     ("focus", "#0072b2", "#56b4e9"),
-    ("area", "#f3dfa6", "#4b431f"),
+    ("area", "#f3dfa6", "#5c5226"),
     ("track", "#8b95a1", "#727d8a"),
     ("heat", "#0072b2", "#56b4e9"),
     ("c0", "#0072b2", "#56b4e9"),
@@ -49,3 +49,6 @@ pub(crate) fn standalone() -> String {
     };
     format!("{}@media (prefers-color-scheme:dark){{{}}}", written(false), written(true))
 }
+
+#[cfg(test)]
+mod tests;

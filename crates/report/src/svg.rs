@@ -25,6 +25,12 @@ pub(crate) const GLYPHS: [&str; STYLES] = [
     "m-3 0h6",
 ];
 
+/// Which dash, symbol or pattern a series has. Colours repeat after [`STYLES`] series; shapes are then one
+/// further, so that no two of the first 49 series look the same.
+pub(crate) fn shape(series: usize) -> usize {
+    (series + series / STYLES) % STYLES
+}
+
 /// A pixel as short text; never anything but a plain decimal number.
 pub(crate) fn px(v: f64) -> String {
     if !v.is_finite() {
@@ -41,7 +47,7 @@ pub(crate) fn px(v: f64) -> String {
 
 /// About how wide a text is in the reader's sans-serif font.
 pub(crate) fn text_px(text: &str) -> f64 {
-    text.width() as f64 * TEXT * 0.56 + 2.0
+    text.width() as f64 * TEXT * 0.6 + 2.0
 }
 
 /// The text cut with `…` to about `room` pixels.
@@ -87,12 +93,14 @@ pub(crate) struct Canvas {
     pub(crate) width: f64,
     /// Prefix of every id, unique on the page.
     pub(crate) id: String,
+    /// Whether details are to be drawn that only a closer look shows.
+    pub(crate) zooms: bool,
     pub(crate) out: String,
 }
 
 impl Canvas {
     pub(crate) fn new(width: f64, id: &str) -> Self {
-        Self { width, id: id.to_owned(), out: String::new() }
+        Self { width, id: id.to_owned(), zooms: false, out: String::new() }
     }
 
     pub(crate) fn text(&mut self, x: f64, y: f64, class: &str, anchor: &str, text: &str) {
@@ -107,7 +115,7 @@ impl Canvas {
 
     /// A text centred at `x` but never past the edges of the figure.
     fn centred(&mut self, x: f64, y: f64, text: &str) {
-        let half = text_px(text) / 2.0;
+        let half = text_px(text) / 2.0 + 1.0;
         let x = x.min(self.width - half).max(half);
         self.text(x, y, "tick", "middle", text);
     }
@@ -162,10 +170,10 @@ impl Canvas {
             );
             match key {
                 Key::Line => {
-                    self.line(&format!("ln d{s}"), (x + 2.0, mid), (x + 20.0, mid));
-                    self.glyph(s, x + 11.0, mid);
+                    self.line(&format!("ln d{}", shape(style)), (x + 2.0, mid), (x + 20.0, mid));
+                    self.bead(style, x + 11.0, mid);
                 }
-                Key::Patch => self.patch(s, None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
+                Key::Patch => self.patch(style, None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
                 Key::Glyph(g) => self.glyph(g, x + 11.0, mid),
                 Key::Area => self.rect("area", None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
             }
@@ -176,7 +184,19 @@ impl Canvas {
         if keys.is_empty() { y } else { y + 24.0 }
     }
 
-    pub(crate) fn glyph(&mut self, glyph: usize, x: f64, y: f64) {
+    /// A curve's symbol: a filled shape that shows on a line.
+    pub(crate) fn bead(&mut self, style: usize, x: f64, y: f64) {
+        let g = [0, 4, 3, 5, 2, 1, 6][shape(style)];
+        let _ = write!(
+            self.out,
+            "<path class=\"mk at g{g}\" d=\"M{} {}{}\"/>",
+            px(x),
+            px(y),
+            GLYPHS[g]
+        );
+    }
+
+    fn glyph(&mut self, glyph: usize, x: f64, y: f64) {
         let g = glyph % STYLES;
         let _ =
             write!(self.out, "<path class=\"mk g{g}\" d=\"M{} {}{}\"/>", px(x), px(y), GLYPHS[g]);
@@ -186,11 +206,12 @@ impl Canvas {
     pub(crate) fn patch(&mut self, style: usize, series: Option<usize>, f: Frame, tip: &str) {
         let s = style % STYLES;
         self.rect(&format!("fl s{s}"), series, f, tip);
-        if s > 0 {
+        let p = shape(style);
+        if p > 0 {
             let series = series.map_or(String::new(), |s| format!(" data-s=\"{s}\""));
             let _ = write!(
                 self.out,
-                "<rect class=\"ov\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-p{s})\"/>",
+                "<rect class=\"ov\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-p{p})\"/>",
                 px(f.left),
                 px(f.top),
                 px((f.right - f.left).max(0.0)),
@@ -226,7 +247,7 @@ impl Canvas {
     /// read without turning the head.
     pub(crate) fn axes(&mut self, f: Frame, x: (&Mapped, &Axis), y: (&Mapped, &Axis)) {
         self.y_axis(f, y.0, &y.1.heading(&y.0.unit));
-        self.x_axis(f, x.0, &x.1.heading(&x.0.unit), false);
+        self.x_axis(f, x.0, &x.1.heading(&x.0.unit), x.0.scale == Scale::Log);
     }
 
     pub(crate) fn y_axis(&mut self, f: Frame, y: &Mapped, label: &str) {
@@ -235,13 +256,16 @@ impl Canvas {
             self.line("grid", (f.left, at), (f.right, at));
             self.text(f.left - 6.0, at + 4.0, "tick", "end", text);
         }
-        let label = fit(label, self.width);
-        self.text(0.0, f.top - 10.0, "lab", "start", &label);
+        if !label.is_empty() {
+            self.text(0.0, f.top - 14.0, "lab", "start", &fit(label, self.width));
+        }
     }
 
     pub(crate) fn x_axis(&mut self, f: Frame, x: &Mapped, label: &str, grid: bool) {
         self.line("axis", (f.left, f.bottom), (f.right, f.bottom));
-        let _ = write!(self.out, "<g class=\"xticks\" data-y=\"{}\">", px(f.bottom));
+        let unit = esc(&x.unit);
+        let y = px(f.bottom);
+        let _ = write!(self.out, "<g class=\"xticks\" data-y=\"{y}\" data-unit=\"{unit}\">");
         let mut free = f64::NEG_INFINITY;
         for (value, text) in &x.ticks {
             let Some(at) = x.place(*value) else { continue };
@@ -256,8 +280,10 @@ impl Canvas {
             }
         }
         self.out.push_str("</g>");
-        let label = fit(label, self.width - f.left);
-        self.text(f.right, f.bottom + 34.0, "lab", "end", &label);
+        if !label.is_empty() {
+            let label = fit(label, self.width - f.left);
+            self.text(f.right, f.bottom + 34.0, "lab", "end", &label);
+        }
     }
 
     /// Opens a group that scripts can read values from: its frame and what its axes mean.

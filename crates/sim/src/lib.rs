@@ -1,1 +1,13 @@
-//! Room under construction.
+//! Simulated time: the same engine that serves live, over a modelled drive, driven by a list of requests.
+//!
+//! It holds no policy and reads no file: requests are offered one by one, so that a trace of any length
+//! streams through in constant memory.
+#![forbid(unsafe_code)]
+
+mod measure;
+mod path;
+mod simulation;
+
+pub use measure::{Measured, Phases, Response};
+pub use path::{HeadPath, Kind, Point};
+pub use simulation::{Replay, SimConfig, SimError, Simulation};

@@ -14,17 +14,21 @@ use crate::{Event, Format, Malformed, OpenOptions, Place, Record, TraceError};
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
 /// A trace with more streams than Linux has pids is damaged or hostile: later ones become stream 0.
 const STREAMS_MAX: usize = 1 << 22;
-/// Names and devices beyond this are refused.
+/// Commands kept of processes that have asked for nothing yet; few have, as a rule, so many are hostile.
+const NAMES_MAX: usize = 1 << 16;
+/// Devices beyond this are refused.
 const DEVICES_MAX: usize = 1 << 16;
-/// Longest name kept, of a process or a device.
+/// Longest name of a device kept.
 const NAME_MAX: usize = 256;
+/// Longest command kept; Linux has 15 letters.
+const COMMAND_MAX: usize = 64;
 
 /// A stream of requests: a process, where the trace names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
     /// Process number, where known; 0 otherwise.
     pub pid: u32,
-    /// Command, where known; empty otherwise.
+    /// Command, where known, the last one seen; empty otherwise.
     pub name: String,
 }
 
@@ -59,6 +63,8 @@ pub struct Skipped {
     pub zero_length_first: Option<Example>,
     /// Requests seen as another event than the one asked for (blktrace family): Q, D and C.
     pub other_events: [u64; 3],
+    /// Events the recorder itself says it lost (tracefs).
+    pub lost_events: u64,
     /// Requests whose stream was dropped because the table of streams was full.
     pub streams_lost: u64,
 }
@@ -127,6 +133,8 @@ pub(crate) struct Context {
     pub(crate) days: bool,
     pub(crate) records: u64,
     base: Option<u64>,
+    /// Commands of processes that asked for nothing yet.
+    names: FxHashMap<u32, Box<[u8]>>,
     stream_of_pid: FxHashMap<u32, u32>,
     stream_of_name: FxHashMap<Box<[u8]>, u32>,
     device_of_number: FxHashMap<u64, u32>,
@@ -148,6 +156,7 @@ impl Context {
             days: false,
             records: 0,
             base: None,
+            names: FxHashMap::default(),
             stream_of_pid: FxHashMap::default(),
             stream_of_name: FxHashMap::default(),
             device_of_number: FxHashMap::default(),
@@ -160,6 +169,18 @@ impl Context {
 
     /// Checks a request and puts numbers for names. `None` where it is passed over.
     pub(crate) fn finish(&mut self, raw: &Raw<'_>, place: Place) -> Result<Option<Record>, Bad> {
+        let Some(admitted) = self.admit(raw, place)? else { return Ok(None) };
+        let device = self.device(raw.device)?;
+        let stream = self.stream(raw.process);
+        Ok(Some(self.record(raw, admitted, device, stream)))
+    }
+
+    /// Checks a request's address and time. `None` where it is passed over.
+    pub(crate) fn admit(
+        &mut self,
+        raw: &Raw<'_>,
+        place: Place,
+    ) -> Result<Option<(Extent, SimTime)>, Bad> {
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
         } else {
@@ -176,15 +197,25 @@ impl Context {
             Some(t) => SimTime(t.saturating_sub(*self.base.get_or_insert(t))),
             None => SimTime(0),
         };
-        let device = self.device(raw.device)?;
-        let stream = StreamId(self.stream(raw.process));
+        Ok(Some((extent, arrival)))
+    }
+
+    /// The record of an admitted request.
+    pub(crate) fn record(
+        &mut self,
+        raw: &Raw<'_>,
+        (extent, arrival): (Extent, SimTime),
+        device: u32,
+        stream: u32,
+    ) -> Record {
         self.records += 1;
-        Ok(Some(Record {
+        let stream = StreamId(stream);
+        Record {
             request: Request { arrival, op: raw.op, extent, flags: raw.flags, stream },
             device,
             day: raw.day,
             service: raw.service.map(Duration),
-        }))
+        }
     }
 
     /// Counts a malformed record where reading is lenient, and is an error where it is not.
@@ -227,13 +258,26 @@ impl Context {
         false
     }
 
-    /// Gives a process its command, learned apart from its requests.
+    /// Gives a process its command, learned apart from its requests and often before them.
     pub(crate) fn name_process(&mut self, pid: u32, name: &[u8]) {
-        if pid != 0
-            && let Some(&id) = self.stream_of_pid.get(&pid)
-            && let Some(stream) = self.streams.get_mut(id as usize)
+        if pid == 0 {
+            return;
+        }
+        if let Some(&id) = self.stream_of_pid.get(&pid) {
+            self.name_stream(id, name);
+        } else if self.names.len() < NAMES_MAX || self.names.contains_key(&pid) {
+            self.names.insert(pid, name[..name.len().min(COMMAND_MAX)].into());
+        }
+    }
+
+    /// Gives a stream its command. A process that runs another program takes its name: the last one stays.
+    pub(crate) fn name_stream(&mut self, stream: u32, name: &[u8]) {
+        let name = &name[..name.len().min(COMMAND_MAX)];
+        if let Some(s) = self.streams.get_mut(stream as usize)
+            && !name.is_empty()
+            && s.name.as_bytes() != name
         {
-            stream.name = text(name);
+            s.name = text(name);
         }
     }
 
@@ -241,23 +285,22 @@ impl Context {
         if process.pid == 0 {
             return if process.name.is_empty() { 0 } else { self.stream_by_name(process.name) };
         }
-        if process.pid == self.last_pid.0 {
-            return self.last_pid.1;
-        }
-        let id = match self.stream_of_pid.get(&process.pid) {
-            Some(&id) => id,
-            None => {
-                let Some(id) = self.add_stream(process) else { return 0 };
-                self.stream_of_pid.insert(process.pid, id);
-                id
-            }
+        let id = if process.pid == self.last_pid.0 {
+            self.last_pid.1
+        } else if let Some(&id) = self.stream_of_pid.get(&process.pid) {
+            id
+        } else {
+            let Some(id) = self.add_stream(process) else { return 0 };
+            self.stream_of_pid.insert(process.pid, id);
+            id
         };
         self.last_pid = (process.pid, id);
+        self.name_stream(id, process.name);
         id
     }
 
     fn stream_by_name(&mut self, name: &[u8]) -> u32 {
-        let name = &name[..name.len().min(NAME_MAX)];
+        let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(&id) = self.stream_of_name.get(name) {
             return id;
         }
@@ -267,12 +310,16 @@ impl Context {
     }
 
     #[cold]
-    fn add_stream(&mut self, process: Process<'_>) -> Option<u32> {
+    pub(crate) fn add_stream(&mut self, process: Process<'_>) -> Option<u32> {
         if self.streams.len() > STREAMS_MAX {
             self.skipped.streams_lost += 1;
             return None;
         }
-        self.streams.push(Stream { pid: process.pid, name: text(process.name) });
+        let name = match self.names.remove(&process.pid) {
+            Some(name) => text(&name),
+            None => text(&process.name[..process.name.len().min(COMMAND_MAX)]),
+        };
+        self.streams.push(Stream { pid: process.pid, name });
         Some((self.streams.len() - 1) as u32)
     }
 
@@ -322,7 +369,7 @@ impl Context {
     }
 
     #[cold]
-    fn add_device(&mut self, name: String) -> Result<u32, Bad> {
+    pub(crate) fn add_device(&mut self, name: String) -> Result<u32, Bad> {
         if self.devices.len() >= DEVICES_MAX {
             return Err(Bad::new("at most 65,536 devices"));
         }
@@ -332,6 +379,6 @@ impl Context {
 }
 
 /// A name from outside as text, cut to a bounded length.
-fn text(name: &[u8]) -> String {
+pub(crate) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned()
 }

@@ -7,16 +7,24 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+const CONCATENATED: u32 = liblzma::stream::CONCATENATED;
+
 /// Size of the window; also the longest line and the farthest look ahead.
 pub(crate) const WINDOW: usize = 256 << 10;
 
 /// A file read from its start by its own cursor, so that one open file serves many readers.
 #[derive(Debug)]
-struct Cursor {
+pub(crate) struct Cursor {
     file: Arc<File>,
     at: u64,
     /// Shared with the reader's progress.
     read: Arc<AtomicU64>,
+}
+
+impl Cursor {
+    pub(crate) const fn new(file: Arc<File>, at: u64, read: Arc<AtomicU64>) -> Self {
+        Self { file, at, read }
+    }
 }
 
 impl Read for Cursor {
@@ -28,22 +36,18 @@ impl Read for Cursor {
     }
 }
 
-/// Opens the bytes of `file`, unpacking gzip, Zstandard, xz and bzip2 by their magic numbers; streams of
+/// The bytes of `raw`, unpacked where its magic number says gzip, Zstandard, xz or bzip2; streams of
 /// several members are read to their end.
-pub(crate) fn unpack(file: Arc<File>, read: Arc<AtomicU64>) -> io::Result<Box<dyn Read + Send>> {
-    let mut magic = [0u8; 6];
-    let mut have = 0;
-    while have < magic.len() {
-        match file.read_at(&mut magic[have..], have as u64)? {
-            0 => break,
-            n => have += n,
+pub(crate) fn unpack(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut magic = Vec::with_capacity(6);
+    raw.by_ref().take(6).read_to_end(&mut magic)?;
+    let kind = magic.clone();
+    let raw = io::Cursor::new(magic).chain(raw);
+    Ok(match kind[..] {
+        [0x1F, 0x8B, ..] => {
+            let raw = io::BufReader::with_capacity(64 << 10, raw);
+            Box::new(flate2::bufread::MultiGzDecoder::new(raw))
         }
-    }
-    let raw = Cursor { file, at: 0, read };
-    Ok(match magic[..have] {
-        [0x1F, 0x8B, ..] => Box::new(flate2::bufread::MultiGzDecoder::new(
-            io::BufReader::with_capacity(64 << 10, raw),
-        )),
         [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
             let mut d = zstd::stream::read::Decoder::new(raw)?;
             // `zstd --long` goes up to here; more is a memory bomb.
@@ -51,7 +55,9 @@ pub(crate) fn unpack(file: Arc<File>, read: Arc<AtomicU64>) -> io::Result<Box<dy
             Box::new(d)
         }
         [0xFD, b'7', b'z', b'X', b'Z', 0] => {
-            Box::new(liblzma::read::XzDecoder::new_multi_decoder(raw))
+            // The largest preset needs 65 MiB; more is a memory bomb.
+            let stream = liblzma::stream::Stream::new_stream_decoder(128 << 20, CONCATENATED)?;
+            Box::new(liblzma::read::XzDecoder::new_stream(raw, stream))
         }
         [b'B', b'Z', b'h', b'1'..=b'9', ..] => Box::new(bzip2::read::MultiBzDecoder::new(raw)),
         _ => Box::new(raw),
@@ -134,20 +140,6 @@ impl Input {
         self.at += n as u64;
     }
 
-    /// Moves over `n` bytes, reading on as needed; says how many there were.
-    pub(crate) fn skip(&mut self, n: u64) -> io::Result<u64> {
-        let mut left = n;
-        while left > 0 {
-            let got = self.peek(left.min(WINDOW as u64) as usize)?.len();
-            if got == 0 {
-                break;
-            }
-            self.consume(got);
-            left -= got as u64;
-        }
-        Ok(n - left)
-    }
-
     /// The next line, without `\n` or `\r\n`.
     pub(crate) fn line(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut searched = 0;
@@ -191,6 +183,16 @@ impl Input {
         }
         self.line += 1;
         Ok(Line::TooLong)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let have = self.peek(buf.len())?;
+        let n = have.len();
+        buf[..n].copy_from_slice(have);
+        self.consume(n);
+        Ok(n)
     }
 }
 

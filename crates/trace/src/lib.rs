@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use seekless_trace::{OpenOptions, Source};
-//! let source = Source::new("week.blkparse.gz")?;
+//! let source = Source::new("week.blkparse.gz");
 //! let mut reader = source.open(&OpenOptions::default())?;
 //! while let Some(record) = reader.next_record()? {
 //!     println!("{:?}", record.request);
@@ -20,7 +20,10 @@ mod context;
 mod detect;
 mod error;
 mod formats;
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
+mod native;
 mod reader;
 mod record;
 mod source;
@@ -28,6 +31,7 @@ mod text;
 
 pub use context::{Device, Example, Skipped, Stream};
 pub use error::{Malformed, Place, TraceError};
+pub use native::{Converted, StoreWriter, convert};
 pub use reader::{Info, Progress, Reader};
 pub use record::{Event, Format, OpenOptions, Record};
 pub use source::Source;

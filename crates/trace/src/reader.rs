@@ -34,7 +34,7 @@ pub struct Info {
 pub struct Progress {
     /// Bytes read.
     pub read: u64,
-    /// Bytes there are.
+    /// Bytes there are; 0 where that is not known.
     pub total: u64,
 }
 
@@ -95,7 +95,11 @@ impl Reader {
     /// How far reading has come.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        Progress { read: self.read.load(Ordering::Relaxed), total: self.total }
+        let read = self.read.load(Ordering::Relaxed);
+        Progress {
+            read: if self.total > 0 { read.min(self.total) } else { read },
+            total: self.total,
+        }
     }
 
     /// What was passed over so far.

@@ -126,11 +126,6 @@ impl Format {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|f| f.name() == name)
     }
-
-    /// Whether a place in it is a line rather than a byte.
-    pub(crate) const fn is_text(self) -> bool {
-        !matches!(self, Self::Native | Self::Blktrace | Self::Vscsi | Self::Srt)
-    }
 }
 
 impl fmt::Display for Format {

@@ -1,15 +1,20 @@
 //! Where a trace comes from: a path, a named format, the standard input, or the files a tracer left per
 //! CPU. Opens it as often as asked; what cannot be read twice is first kept in a temporary file.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::Context;
 use crate::error::quote;
-use crate::input::{Input, unpack};
+use crate::input::{Cursor, Input, unpack};
+use crate::native::StoreReader;
+use crate::reader::Parse;
 use crate::{Format, OpenOptions, Place, Reader, TraceError, detect, formats};
 
 /// A trace named by the user.
@@ -27,18 +32,18 @@ impl Source {
     /// path itself begins with a format's name and a colon, write `./` before it. For blktrace, `PATH` may
     /// also be what was given to `blktrace -o`: with `PATH.blktrace.0` and so on beside it, these are read
     /// together; so are those of a directory.
-    ///
-    /// # Errors
-    /// None today; a wrong path shows at [`Self::open`].
-    pub fn new(text: impl AsRef<str>) -> Result<Self, TraceError> {
-        let text = text.as_ref();
-        let (format, path) = match text.split_once(':') {
-            Some((name, path)) if Format::from_name(name).is_some() => {
-                (Format::from_name(name), path)
-            }
-            _ => (None, text),
+    #[must_use]
+    pub fn new(text: impl AsRef<OsStr>) -> Self {
+        let bytes = text.as_ref().as_bytes();
+        let named = memchr::memchr(b':', bytes).and_then(|colon| {
+            let name = std::str::from_utf8(&bytes[..colon]).ok()?;
+            Some((Format::from_name(name)?, &bytes[colon + 1..]))
+        });
+        let (format, path) = match named {
+            Some((format, path)) => (Some(format), path),
+            None => (None, bytes),
         };
-        Ok(Self { stdin: path == "-", ..Self::from_path(path, format) })
+        Self { stdin: path == b"-", ..Self::from_path(OsStr::from_bytes(path), format) }
     }
 
     /// From a path, and its format where it is not to be found by content.
@@ -53,6 +58,17 @@ impl Source {
         &self.name
     }
 
+    /// From the bytes of a trace file, which messages call `name`.
+    ///
+    /// # Errors
+    /// Where no temporary file can be made to keep them in.
+    pub fn from_bytes(name: impl Into<PathBuf>, mut bytes: &[u8]) -> Result<Self, TraceError> {
+        let source = Self::from_path(name, None);
+        let fail = |e| TraceError::Open { path: source.name.clone(), hint: "", source: e };
+        let file = Arc::new(copy(&mut bytes).map_err(fail)?);
+        Ok(Self { spool: Mutex::new(Some(file)), ..source })
+    }
+
     /// A reader from the start. The standard input and other pipes are copied whole into a temporary file
     /// (in `TMPDIR`) the first time.
     ///
@@ -63,32 +79,14 @@ impl Source {
         let read = Arc::new(AtomicU64::new(0));
         let mut total = 0;
         let mut inputs = Vec::with_capacity(files.len());
-        for (path, file) in files {
-            let fail =
-                |source| TraceError::Read { path: path.clone(), place: Place::Byte(0), source };
+        for (path, file) in &files {
+            let fail = |source| begin_error(path, source);
             total += file.metadata().map_err(fail)?.len();
-            inputs.push((path.clone(), Input::new(unpack(file, Arc::clone(&read)).map_err(fail)?)));
+            let cursor = Cursor::new(Arc::clone(file), 0, Arc::clone(&read));
+            inputs.push((path.clone(), Input::new(unpack(cursor).map_err(fail)?)));
         }
-        let files = inputs.len();
-        let (path, first) = &mut inputs[0];
-        let path = path.clone();
-        let head = first.peek(detect::SAMPLE).map_err(|source| TraceError::Read {
-            path: path.clone(),
-            place: Place::Byte(0),
-            source,
-        })?;
-        if head.is_empty() && files == 1 {
-            return Err(TraceError::Empty { path });
-        }
-        let Some(format) = self.format.or_else(|| detect::detect(head)) else {
-            return Err(TraceError::UnknownFormat { path, found: quote(head) });
-        };
-        let mut cx = Context::new(self.name.clone(), format, *options);
-        let info = formats::info(format);
-        cx.days = info.has_days;
-        let (_, input) = inputs.remove(0);
-        let parse = formats::open(format, input);
-        Ok(Reader { parse, cx, info, read, total, ended: false })
+        let opening = Opening { name: &self.name, format: self.format, options, read, total };
+        opening.reader(inputs, files.first().map(|(_, file)| file))
     }
 
     /// The files of the trace, with their names.
@@ -98,18 +96,173 @@ impl Source {
         if let Some(file) = &*spool {
             return Ok(vec![(self.name.clone(), Arc::clone(file))]);
         }
+        let one = |file| Ok(vec![(self.name.clone(), file)]);
         if self.stdin {
             let file = Arc::new(copy(&mut io::stdin().lock()).map_err(fail)?);
             *spool = Some(Arc::clone(&file));
-            return Ok(vec![(self.name.clone(), file)]);
+            return one(file);
         }
-        let mut file = File::open(&self.name).map_err(fail)?;
-        if !file.metadata().map_err(fail)?.is_file() {
+        let mut file = match File::open(&self.name) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let found = self.beside().unwrap_or_default();
+                return if found.is_empty() { Err(self.not_found(e)) } else { open_all(found) };
+            }
+            Err(e) => return Err(fail(e)),
+        };
+        let kind = file.metadata().map_err(fail)?.file_type();
+        if kind.is_dir() {
+            let found = per_cpu(&self.name, b"").map_err(fail)?;
+            if found.is_empty() {
+                let source = io::Error::from(io::ErrorKind::IsADirectory);
+                let hint = ": a directory without blktrace files (NAME.blktrace.0, ...)";
+                return Err(TraceError::Open { path: self.name.clone(), hint, source });
+            }
+            return open_all(found);
+        }
+        if !kind.is_file() {
             file = copy(&mut file).map_err(fail)?;
+            let file = Arc::new(file);
+            *spool = Some(Arc::clone(&file));
+            return one(file);
         }
-        let file = Arc::new(file);
-        Ok(vec![(self.name.clone(), file)])
+        one(Arc::new(file))
     }
+
+    /// The files `NAME.blktrace.N`, where `NAME` is what the user named with or without `.blktrace`.
+    fn beside(&self) -> Option<Vec<PathBuf>> {
+        let name = self.name.file_name()?.as_bytes();
+        let name = name.strip_suffix(b".blktrace").unwrap_or(name);
+        let parent = self.name.parent().filter(|p| !p.as_os_str().is_empty());
+        per_cpu(parent.unwrap_or(Path::new(".")), name).ok()
+    }
+
+    fn not_found(&self, source: io::Error) -> TraceError {
+        let colon = memchr::memchr(b':', self.name.as_os_str().as_bytes()).is_some();
+        let hint = if self.format.is_none() && colon {
+            " (what stands before the colon is the name of no format)"
+        } else {
+            ""
+        };
+        TraceError::Open { path: self.name.clone(), hint, source }
+    }
+}
+
+impl Reader {
+    /// Reads a trace once, from anything that can be read. Messages call it `name`. A native store is first
+    /// copied to a temporary file.
+    ///
+    /// # Errors
+    /// Where it cannot be read or unpacked, is empty, or is in no known format.
+    pub fn from_read(
+        from: impl io::Read + Send + 'static,
+        name: &Path,
+        format: Option<Format>,
+        options: &OpenOptions,
+    ) -> Result<Self, TraceError> {
+        let bytes = unpack(from).map_err(|e| begin_error(name, e))?;
+        let read = Arc::new(AtomicU64::new(0));
+        let opening = Opening { name, format, options, read, total: 0 };
+        opening.reader(vec![(name.to_owned(), Input::new(bytes))], None)
+    }
+}
+
+/// What a reader is made of, but for its bytes.
+struct Opening<'a> {
+    name: &'a Path,
+    format: Option<Format>,
+    options: &'a OpenOptions,
+    read: Arc<AtomicU64>,
+    total: u64,
+}
+
+impl Opening<'_> {
+    fn reader(
+        self,
+        mut inputs: Vec<(PathBuf, Input)>,
+        file: Option<&Arc<File>>,
+    ) -> Result<Reader, TraceError> {
+        let Self { name, options, read, total, .. } = self;
+        let empty = || TraceError::Empty { path: name.to_owned() };
+        let several = inputs.len() > 1;
+        let (path, first) = inputs.first_mut().ok_or_else(empty)?;
+        let fail = |source| begin_error(path, source);
+        let head = first.peek(detect::SAMPLE).map_err(fail)?;
+        // Of several, the first may well be empty: a CPU that did nothing.
+        if head.is_empty() && (!several || total == 0) {
+            return Err(empty());
+        }
+        let format = match self.format {
+            // Only blktrace comes in several files.
+            _ if several => Format::Blktrace,
+            Some(format) => format,
+            None => detect::detect(head).ok_or_else(|| TraceError::UnknownFormat {
+                path: path.clone(),
+                found: quote(head),
+            })?,
+        };
+        let mut cx = Context::new(name.to_owned(), format, *options);
+        let mut info = formats::info(format, head, options);
+        let parse: Box<dyn Parse> = if format == Format::Native {
+            let file = plain(file, first).map_err(fail)?;
+            let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
+            info = told;
+            Box::new(store)
+        } else {
+            formats::open(format, inputs).ok_or_else(empty)?
+        };
+        cx.days = info.has_days;
+        Ok(Reader { parse, cx, info, read, total, ended: false })
+    }
+}
+
+fn begin_error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::Read { path: path.to_owned(), place: Place::Byte(0), source }
+}
+
+/// The files `PREFIX.blktrace.N` of a directory, compressed or not, in order; any prefix where it is empty.
+fn per_cpu(directory: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in directory.read_dir()? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().map(OsStrExt::as_bytes) else { continue };
+        let plain = [b".gz".as_slice(), b".zst", b".xz", b".bz2"]
+            .iter()
+            .find_map(|end| name.strip_suffix(*end))
+            .unwrap_or(name);
+        let Some(at) = memchr::memmem::rfind(plain, b".blktrace.") else { continue };
+        let cpu = std::str::from_utf8(&plain[at + b".blktrace.".len()..]).ok();
+        let cpu = cpu.and_then(|n| n.parse::<u32>().ok());
+        if let Some(cpu) = cpu
+            && (prefix.is_empty() || &plain[..at] == prefix)
+        {
+            found.push((plain[..at].to_owned(), cpu, path));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, _, path)| path).collect())
+}
+
+fn open_all(paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Arc<File>)>, TraceError> {
+    paths
+        .into_iter()
+        .map(|path| match File::open(&path) {
+            Ok(file) => Ok((path, Arc::new(file))),
+            Err(source) => Err(TraceError::Open { path, hint: "", source }),
+        })
+        .collect()
+}
+
+/// The file itself where it is one and not compressed, an unpacked copy where not: Parquet is read from
+/// its end.
+fn plain(file: Option<&Arc<File>>, input: &mut Input) -> io::Result<Arc<File>> {
+    if let Some(file) = file {
+        let mut magic = [0; 4];
+        if file.read_at(&mut magic, 0)? == 4 && &magic == b"PAR1" {
+            return Ok(Arc::clone(file));
+        }
+    }
+    copy(input).map(Arc::new)
 }
 
 fn copy(from: &mut impl io::Read) -> io::Result<File> {

@@ -9,12 +9,23 @@ use crate::{Place, Record, TraceError};
 
 /// What one line is.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "returned by value once a line, never stored")]
 pub(crate) enum Said<'a> {
     /// A request.
     Request(Raw<'a>),
-    /// Something the format has, but no request of the kind asked for.
+    /// An entry of this format and no other, but not a request of the kind asked for.
+    Other,
+    /// Something the format allows: a title, a comment, a line of a summary.
     Nothing,
+}
+
+impl<'a> Said<'a> {
+    /// The same, its request changed.
+    pub(crate) fn map(self, f: impl FnOnce(Raw<'a>) -> Raw<'a>) -> Self {
+        match self {
+            Self::Request(raw) => Self::Request(f(raw)),
+            other => other,
+        }
+    }
 }
 
 /// A format of lines.
@@ -54,7 +65,7 @@ impl<F: LineFormat> Parse for Lines<F> {
                 continue;
             }
             let done = match self.format.line(line, cx) {
-                Ok(Said::Nothing) => continue,
+                Ok(Said::Other | Said::Nothing) => continue,
                 Ok(Said::Request(raw)) => cx.finish(&raw, place),
                 Err(bad) => Err(bad),
             };
@@ -190,7 +201,7 @@ fn exponent(s: &[u8], digits: u32) -> Option<u64> {
     }
     let x: f64 = std::str::from_utf8(s).ok()?.parse().ok()?;
     let y = (x * 10f64.powi(digits as i32)).round();
-    (y >= 0.0 && y < 9e18).then_some(y as u64)
+    (0.0..9e18).contains(&y).then_some(y as u64)
 }
 
 /// Sectors that hold `len` bytes at byte `offset`: start and length, rounded outward.

@@ -9,8 +9,8 @@ fn vertex(i: u64, len: u64) -> Vertex {
     Vertex { extent: Extent::new(i * 100, len), reads: 1, writes: 0 }
 }
 
-fn edge(from: u32, to: u32, weight: u32) -> Edge {
-    Edge { from, to, weight }
+fn edge(from: u32, to: u32, accesses: u32) -> Edge {
+    Edge { from, to, weight: accesses * ACCESS }
 }
 
 fn order(plan: &Plan) -> Vec<u64> {
@@ -63,7 +63,7 @@ fn naive(vertices: &[Vertex], edges: &[Edge], config: &BorgConfig) -> Plan {
         let fits = |v: &u32, room: u64| vertices[*v as usize].extent.len.0 <= room;
         let Some(&seed) = left
             .iter()
-            .filter(|v| fits(v, room) && degree(**v) >= config.min_weight)
+            .filter(|v| fits(v, room) && degree(**v) >= config.min_weight * ACCESS)
             .max_by_key(|&&v| (degree(v), std::cmp::Reverse(v)))
         else {
             return result;
@@ -92,7 +92,7 @@ fn naive(vertices: &[Vertex], edges: &[Edge], config: &BorgConfig) -> Plan {
                 .flat_map(|&v| [(to(v), true, v), (from(v), false, v)])
                 .max_by_key(|&(w, after, v)| (w, after, std::cmp::Reverse(v)));
             let Some((weight, after, v)) = best else { break };
-            if weight < config.min_weight {
+            if weight < config.min_weight * ACCESS {
                 break;
             }
             left.retain(|&x| x != v);

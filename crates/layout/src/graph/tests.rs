@@ -46,8 +46,8 @@ fn flatten(graph: &AccessGraph) -> Flat {
     let (vertices, edges) = graph.snapshot();
     let start = |i: u32| vertices[i as usize].extent.start.0;
     (
-        vertices.iter().map(|v| (v.extent.start.0, v.extent.end().0, v.reads)).collect(),
-        edges.iter().map(|e| ((start(e.from), start(e.to)), e.weight)).collect(),
+        vertices.iter().map(|v| (v.extent.start.0, v.extent.end().0, v.reads / ACCESS)).collect(),
+        edges.iter().map(|e| ((start(e.from), start(e.to)), e.weight / ACCESS)).collect(),
     )
 }
 
@@ -96,6 +96,34 @@ fn figure_4_overlapping_vertices_are_split() {
 }
 
 #[test]
+fn an_access_fades_and_is_forgotten() {
+    let mut graph = AccessGraph::new(100);
+    for r in [read(1, 0, 8), read(1, 100, 8)] {
+        graph.observe(&r);
+    }
+    for left in [8, 4, 2, 1] {
+        graph.age();
+        assert_eq!(graph.snapshot().1[0].weight, left);
+    }
+    graph.observe(&read(1, 200, 8));
+    graph.age();
+    let (vertices, edges) = graph.snapshot();
+    let starts: Vec<u64> = vertices.iter().map(|v| v.extent.start.0).collect();
+    assert_eq!(starts, vec![100, 200], "100 hangs on a young edge, 0 is forgotten");
+    assert_eq!(edges, vec![Edge { from: 0, to: 1, weight: 8 }]);
+}
+
+#[test]
+fn the_median_is_where_the_head_is() {
+    let mut graph = AccessGraph::new(100);
+    assert_eq!(graph.median_read(), None);
+    for at in [0, 500, 500, 500, 900] {
+        graph.observe(&read(1, at, 8));
+    }
+    assert_eq!(graph.median_read(), Some(Lba(500)));
+}
+
+#[test]
 fn writes_make_no_vertex_but_count_against_one() {
     let mut graph = AccessGraph::new(100);
     graph.observe(&read(1, 100, 10));
@@ -105,7 +133,7 @@ fn writes_make_no_vertex_but_count_against_one() {
     graph.observe(&Request::new(SimTime(0), Op::Flush, Extent::default()));
     let (vertices, edges) = graph.snapshot();
     let extent = Extent::new(100, 10);
-    assert_eq!(vertices, vec![Vertex { extent, reads: 1, writes: 2 }]);
+    assert_eq!(vertices, vec![Vertex { extent, reads: ACCESS, writes: 2 * ACCESS }]);
     assert!(edges.is_empty());
     assert_eq!(graph.footprint(), Sectors(10));
 }

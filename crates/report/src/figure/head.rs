@@ -7,14 +7,20 @@ use seekless_block::{Extent, Lba, Sectors, SimTime};
 
 use super::thin::{thin_line, thin_points};
 use crate::svg::{Canvas, Frame, GLYPHS, Key, px};
-use crate::text::{csv_line, esc};
+use crate::text::csv_line;
 use crate::ticks::Mapped;
 use crate::{Scale, Unit};
 
 /// More runs than this are not drawn.
 const RUNS: usize = 4;
-/// Marks drawn in all panels of one figure together, at most about.
-const MARKS: usize = 32_000;
+/// A panel with more points than this is thinned.
+const POINTS: usize = 3_000;
+/// A thinned panel has one mark for a square of so many pixels: as many as can be told apart.
+const SPOT: f64 = 3.2;
+/// Marks of a thinned panel, smaller than elsewhere: read, write, background.
+const SMALL: [&str; 3] = ["h0", "h3", "l2 2m0-2l-2 2"];
+/// Marks kept for zooming into thinned panels, in all panels of a figure together, at most.
+const FINE: usize = 16_000;
 /// Columns of a line that was thinned, at most, over all panels.
 const COLUMNS: usize = 3_200;
 
@@ -76,16 +82,15 @@ pub struct HeadPath {
 /// A run in seconds and bytes, in order of time.
 struct Track {
     line: Vec<(f64, f64)>,
-    kinds: [Vec<(f64, f64)>; 3],
+    kinds: Vec<HeadKind>,
 }
 
 impl Track {
     fn of(run: &HeadRun) -> Self {
-        let mut moves = run.moves.clone();
+        let mut moves: Vec<&HeadMove> = run.moves.iter().collect();
         moves.sort_by_key(|m| m.at);
-        let place = |m: &HeadMove| (m.at.as_secs_f64(), bytes(m.lba.0));
-        let of = |k: HeadKind| moves.iter().filter(|m| m.kind == k).map(place).collect();
-        Self { line: moves.iter().map(place).collect(), kinds: HeadKind::ALL.map(of) }
+        let line = moves.iter().map(|m| (m.at.as_secs_f64(), bytes(m.lba.0))).collect();
+        Self { line, kinds: moves.iter().map(|m| m.kind).collect() }
     }
 }
 
@@ -103,9 +108,7 @@ impl HeadPath {
         let narrow = svg.width < 500.0;
         let times = tracks.iter().flat_map(|t| t.line.iter().map(|p| p.0));
         let want = if narrow { 4 } else { 8 };
-        let Some(x) =
-            Mapped::over(times.chain([0.0]), Scale::Linear, &Unit::Seconds, (false, true), want)
-        else {
+        let Some(x) = Mapped::over(times, Scale::Linear, &Unit::Seconds, (true, true), want) else {
             return svg.no_data();
         };
         let Some(y) = self.y_axis(runs, &tracks) else { return svg.no_data() };
@@ -113,25 +116,25 @@ impl HeadPath {
         let mut keys: Vec<(usize, Key, &str)> = Vec::new();
         for kind in HeadKind::ALL {
             let (name, style, glyph) = kind.look();
-            if tracks.iter().any(|t| !t.kinds[style].is_empty()) {
+            if tracks.iter().any(|t| t.kinds.contains(&kind)) {
                 keys.push((style, Key::Glyph(glyph), name));
             }
         }
         if runs.iter().any(|r| r.area.is_some_and(|a| !a.is_empty())) {
             keys.push((5, Key::Area, "optimized area"));
         }
-        let mut top = svg.legend(0.0, &keys) + 44.0;
+        let mut top = svg.legend(0.0, &keys) + 54.0;
         let high = match (runs.len(), narrow) {
             (1, false) => 320.0,
             (2, false) => 230.0,
-            (_, false) => 170.0,
-            (_, true) => 170.0,
+            (1 | 2, true) => 170.0,
+            _ => 140.0,
         };
         let y_label = format!("Position on disk ({})", y.unit);
         let x_label = format!("Time ({})", x.unit);
         let right = svg.width - 10.0;
         let x = x.at(left, right);
-        svg.text(0.0, top - 30.0, "lab", "start", &y_label);
+        svg.text(0.0, top - 34.0, "lab", "start", &y_label);
         for (i, (run, track)) in runs.iter().zip(&tracks).enumerate() {
             let f = Frame { left, top, right, bottom: top + high };
             let y = y.clone().at(f.bottom, f.top);
@@ -142,7 +145,7 @@ impl HeadPath {
                 "start",
                 &crate::svg::fit(&run.name, right - left),
             );
-            panel(svg, i, f, (run, track), (&x, &y), (MARKS / runs.len(), COLUMNS / runs.len()));
+            panel(svg, i, f, (run, track), (&x, &y), runs.len());
             let last = i + 1 == runs.len();
             svg.x_axis(f, &x, if last { &x_label } else { "" }, false);
             top = f.bottom + if last { 42.0 } else { 54.0 };
@@ -199,7 +202,7 @@ fn panel(
     f: Frame,
     (run, track): (&HeadRun, &Track),
     (x, y): (&Mapped, &Mapped),
-    (marks, columns): (usize, usize),
+    panels: usize,
 ) {
     let _ = write!(
         svg.out,
@@ -227,55 +230,75 @@ fn panel(
     }
     let _ = write!(svg.out, "<g clip-path=\"url(#{}-c{index})\">", svg.id);
     let place = |p: &(f64, f64)| Some((x.place(p.0)?, y.place(p.1)?));
-    let line: Vec<_> = track.line.iter().filter_map(place).collect();
-    let bins = columns.min((f.right - f.left) as usize * 2);
-    let line = thin_line(&line, f.left, f.right, bins);
-    svg.out.push_str("<path class=\"track\" d=\"");
-    for (i, p) in line.iter().enumerate() {
-        let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
-    }
-    svg.out.push_str("\"/>");
-    for kind in HeadKind::ALL {
-        let (name, style, glyph) = kind.look();
-        let points: Vec<_> = track.kinds[style].iter().filter_map(place).collect();
-        if points.is_empty() {
-            continue;
-        }
-        let _ = write!(
-            svg.out,
-            "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{g}\" data-name=\"{name}\" d=\"",
-            g = GLYPHS[glyph],
-            name = esc(name)
-        );
-        for p in fewest(&points, f, marks / 3) {
-            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[glyph]);
+    let points: Vec<_> = track.line.iter().map(|p| place(p).unwrap_or((-1.0, -1.0))).collect();
+    let dense = points.len() > POINTS;
+    let finest = (f.right - f.left) as usize * if svg.width < 500.0 { 1 } else { 2 };
+    let bins = (COLUMNS / panels).min(finest);
+    let line = thin_line(&points, f.left, f.right, bins);
+    if !line.is_empty() {
+        let _ = write!(svg.out, "<path class=\"track{}\" d=\"", if dense { " faint" } else { "" });
+        for (i, p) in line.iter().enumerate() {
+            let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
         }
         svg.out.push_str("\"/>");
+    }
+    if dense {
+        // One mark a spot, whichever kind came first: a kind drawn later does not hide the others.
+        let (columns, rows) = ((f.right - f.left) / SPOT, (f.bottom - f.top) / SPOT);
+        let kept = thin(&points, f, columns as usize, rows as usize);
+        marks(svg, "coarse", &kept, &points, &track.kinds);
+        if svg.zooms {
+            let kept = fewest(&points, f, FINE / panels);
+            marks(svg, "fine", &kept, &points, &track.kinds);
+        }
+    } else {
+        let all: Vec<usize> = (0..points.len()).collect();
+        marks(svg, "exact", &all, &points, &track.kinds);
     }
     svg.close();
     svg.close();
 }
 
-/// All points, or where they are too many one for each spot, with as fine a grid in time as stays within
-/// `most`: what is finer than a pixel is there for zooming in.
-fn fewest(points: &[(f64, f64)], f: Frame, most: usize) -> Vec<(f64, f64)> {
+/// The marks of one layer, a path for each kind.
+fn marks(svg: &mut Canvas, layer: &str, kept: &[usize], points: &[(f64, f64)], kinds: &[HeadKind]) {
+    let _ = write!(svg.out, "<g class=\"{layer}\">");
+    for kind in HeadKind::ALL {
+        let (name, style, glyph) = kind.look();
+        let shape = if layer == "exact" { GLYPHS[glyph] } else { SMALL[style] };
+        let mut of_kind = kept.iter().filter(|i| kinds[**i] == kind).map(|i| points[*i]).peekable();
+        if of_kind.peek().is_none() {
+            continue;
+        }
+        let _ = write!(
+            svg.out,
+            "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{shape}\" data-name=\"{name}\" d=\"",
+        );
+        for p in of_kind {
+            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), shape);
+        }
+        svg.out.push_str("\"/>");
+    }
+    svg.close();
+}
+
+fn thin(points: &[(f64, f64)], f: Frame, columns: usize, rows: usize) -> Vec<usize> {
+    thin_points(points, (f.left, f.right), (f.top, f.bottom), columns, rows)
+}
+
+/// All points, or with as fine a grid in time as stays within `most`: for zooming in.
+fn fewest(points: &[(f64, f64)], f: Frame, most: usize) -> Vec<usize> {
     if points.len() <= most {
-        return points.to_vec();
+        return (0..points.len()).collect();
     }
     let (wide, high) = (f.right - f.left, f.bottom - f.top);
-    let mut columns = (wide * 4.0) as usize;
+    let mut columns = (wide * 16.0) as usize;
     loop {
-        let rows = (high / 2.5) as usize;
-        let thin = thin_points(
-            points.iter().copied(),
-            (f.left, f.right),
-            (f.top, f.bottom),
-            columns,
-            rows,
-        );
-        if thin.len() <= most || columns <= 80 {
-            return thin;
+        // Coarser in position as in time: a column of few marks leaves room for many columns.
+        let rows = (high / SPOT / if columns as f64 > wide { 3.0 } else { 1.0 }) as usize;
+        let kept = thin(points, f, columns, rows);
+        if kept.len() <= most || columns <= 80 {
+            return kept;
         }
-        columns /= 2;
+        columns = columns * 2 / 3;
     }
 }

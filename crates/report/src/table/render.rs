@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::{Align, Cell, Shown, ShownColumn, Table, Verdict};
+use crate::number::MISSING;
 use crate::text::{csv_field, csv_number, esc, markdown, plain};
 
 const GAP: usize = 2;
@@ -63,11 +64,11 @@ impl Table {
         for r in 0..self.rows.len() {
             for (i, column) in columns.iter().enumerate() {
                 let cell = &column.cells[r];
-                let unit = if column.unit.is_empty() || cell.text.is_empty() {
-                    String::new()
-                } else {
-                    format!(" {}", column.unit)
-                };
+                if cell.text.is_empty() && cell.change.is_none() {
+                    continue;
+                }
+                let bare = column.unit.is_empty() || cell.text == MISSING;
+                let unit = if bare { String::new() } else { format!(" {}", column.unit) };
                 let change = cell.change.as_ref().map_or(String::new(), |(text, verdict)| {
                     format!(" {}", ink.verdict(*verdict, text))
                 });
@@ -141,15 +142,18 @@ impl Table {
         let mut out = String::new();
         let heads = self.columns.iter().map(|c| {
             let base = c.unit.base();
-            let name = plain(&c.name);
-            csv_field(&if base.is_empty() { name } else { format!("{name} [{}]", plain(base)) })
+            csv_field(&if base.is_empty() {
+                c.name.clone()
+            } else {
+                format!("{} [{base}]", c.name)
+            })
         });
         out.push_str(&heads.collect::<Vec<_>>().join(","));
         out.push('\n');
         for r in 0..self.rows.len() {
             let cells = (0..self.columns.len()).map(|c| match self.cell(r, c) {
                 Cell::Empty => String::new(),
-                Cell::Text(text) => csv_field(&plain(text)),
+                Cell::Text(text) => csv_field(text),
                 Cell::Number(v) | Cell::Quantity(v, _) => csv_number(*v),
                 Cell::Change { value, base, .. } => csv_number((value - base) / base.abs()),
             });

@@ -22,11 +22,11 @@ fn policies() -> Table {
 fn a_terminal_table_reads_as_written() {
     let want = "\
 Busy time
-policy   busy time (s) ↓        hits ↑  moved (MiB)
-───────  ───────────────  ────────────  ───────────
-vanilla       512         1,000                   0
-borg          338  −34 %  1,530  +53 %          256
-broken          –
+policy   busy time (s) ↓       hits ↑  moved (MiB)
+───────  ───────────────  ───────────  ───────────
+vanilla        512        1,000                  0
+borg           338 −34 %  1,530 +53 %          256
+broken           –
 Changes against vanilla; ↓ lower is better, ↑ higher is better.
 ";
     assert_eq!(policies().terminal(80, false), want);
@@ -48,7 +48,7 @@ fn every_width_is_kept_or_becomes_a_list() {
     use unicode_width::UnicodeWidthStr as _;
     let mut table = policies();
     table.rows[1][0] = "a very long name of a policy that nobody should have chosen, 磁盘".into();
-    for width in 50..120 {
+    for width in 56..120 {
         let text = table.terminal(width, false);
         let rows: Vec<&str> = text.lines().skip(1).take(5).collect();
         assert!(rows.iter().all(|l| l.width() <= width), "{width}\n{text}");
@@ -90,6 +90,17 @@ fn small_numbers_keep_a_digit_beside_large_ones() {
         .row([Cell::from(0.04)]);
     assert_eq!(table.shown()[0].cells[1].text, "0.04");
     assert_eq!(table.shown()[0].cells[0].text, "120.00");
+}
+
+#[test]
+fn a_number_too_small_for_its_column_is_not_called_zero() {
+    let table = Table::new("", vec![Column::number("b", Unit::Bytes)])
+        .row([Cell::from(3e9)])
+        .row([Cell::from(5.0)])
+        .row([Cell::from(-5.0)])
+        .row([Cell::from(0.0)]);
+    let shown: Vec<String> = table.shown()[0].cells.iter().map(|c| c.text.clone()).collect();
+    assert_eq!(shown, ["2.7940", "<0.0001", ">−0.0001", "0.0000"]);
 }
 
 #[test]

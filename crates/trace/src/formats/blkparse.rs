@@ -5,7 +5,7 @@
 
 use seekless_block::Op;
 
-use super::rwbs;
+use super::rwbs::{self, Kind};
 use crate::Event;
 use crate::context::{Context, Dev, Process, Raw};
 use crate::error::Bad;
@@ -44,11 +44,9 @@ fn parse<'a>(mut f: Fields<'a>, device: Dev<'static>, cx: &mut Context) -> Optio
     let time = decimal(seconds, 9)?;
     let pid = number32(f.word())?;
     let action = f.word();
-    let Some(event) = event_of(action)? else { return Some(Said::Nothing) };
-    request(f, event, Process { pid, name: &[] }, cx).map(|said| match said {
-        Said::Request(raw) => Said::Request(Raw { time: Some(time), device, ..raw }),
-        Said::Nothing => Said::Nothing,
-    })
+    let Some(event) = event_of(action)? else { return Some(Said::Other) };
+    let said = request(f, event, Process { pid, name: &[] }, cx)?;
+    Some(said.map(|raw| Raw { time: Some(time), device, ..raw }))
 }
 
 /// `major,minor`.
@@ -76,31 +74,45 @@ pub(super) fn request<'a>(
     cx: &mut Context,
 ) -> Option<Said<'a>> {
     let kind = rwbs::parse(f.word())?;
-    let Some(op) = kind.op else { return Some(Said::Nothing) };
+    request_of(kind, f, event, process, cx)
+}
+
+/// What follows the letters.
+pub(super) fn request_of<'a>(
+    kind: Kind,
+    f: Fields<'a>,
+    event: Event,
+    process: Process<'a>,
+    cx: &mut Context,
+) -> Option<Said<'a>> {
+    let Some(op) = kind.op else { return Some(Said::Other) };
     let mut rest = Fields(f.rest());
-    // A command sent by a driver: `len (hexadecimal bytes)`; not a request of the block layer.
     let (start, len) = if matches!(rest.0, [] | [b'[', ..]) {
         (0, 0)
     } else {
         let start = number(rest.word())?;
         match rest.word() {
             b"+" => (start, number(rest.word())?),
-            [b'(' | b'[', ..] => return Some(Said::Nothing),
+            // A driver's own command: `bytes (hexadecimal command)`.
+            [b'(', ..] => return Some(Said::Other),
             _ => return None,
         }
     };
     let op = if len == 0 && kind.flush_before { Op::Flush } else { op };
     if !cx.wants(event) {
-        return Some(Said::Nothing);
+        return Some(Said::Other);
     }
     let mut raw = Raw::new(op, start, len);
     raw.flags = kind.flags;
-    raw.process = process;
-    if event != Event::Complete
-        && let Some(open) = memchr::memchr(b'[', rest.0)
-        && let [b'[', name @ .., b']'] = trim(&rest.0[open..])
-    {
-        raw.process.name = name;
+    // Whoever ran when a request completed did not ask for it.
+    if event != Event::Complete {
+        raw.process = process;
+        if let Some(open) = memchr::memchr(b'[', rest.0)
+            && let [b'[', name @ .., b']'] = trim(&rest.0[open..])
+            && name != b"(null)"
+        {
+            raw.process.name = name;
+        }
     }
     Some(Said::Request(raw))
 }

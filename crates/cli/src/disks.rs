@@ -1,0 +1,93 @@
+//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
+//! file of its own.
+
+mod import;
+mod text;
+mod validate;
+
+use std::path::Path;
+
+use anyhow::bail;
+use clap::Subcommand;
+use seekless_block::Sectors;
+use seekless_disk::{DiskSpec, catalogue};
+use seekless_report::{Cell, Column, Table, Unit};
+
+use crate::output;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Args {
+    /// List the disks of the catalogue
+    List {
+        /// As JSON (schema seekless.disks/1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a disk's description, with the source of every value
+    Show {
+        /// A name from the list, or the path of a TOML file
+        name: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    Import(import::Args),
+    Validate(validate::Args),
+}
+
+/// The disk of this name in the catalogue, or in a TOML file of this path.
+pub(crate) fn named(name: &str) -> anyhow::Result<DiskSpec> {
+    if catalogue::names().any(|n| n == name) {
+        return Ok(catalogue::get(name)?);
+    }
+    if name.ends_with(".toml") || name.contains('/') {
+        let text = text::read(Path::new(name))?;
+        return Ok(DiskSpec::parse(name, &text)?);
+    }
+    let names: Vec<&str> = catalogue::names().collect();
+    bail!(
+        "no disk '{name}' in the catalogue: {}; or give the path of a .toml file",
+        names.join(", ")
+    )
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args {
+        Args::List { json: true } => {
+            let disks: Result<Vec<DiskSpec>, _> = catalogue::names().map(catalogue::get).collect();
+            let value = serde_json::json!({ "schema": "seekless.disks/1", "disks": disks? });
+            output::print(&serde_json::to_string_pretty(&value)?)
+        }
+        Args::List { json: false } => {
+            let mut table = Table::new(
+                "Disks",
+                vec![
+                    Column::text("name"),
+                    Column::text("disk"),
+                    Column::number("capacity", Unit::Bytes),
+                    Column::number("rpm", Unit::Count),
+                ],
+            );
+            for name in catalogue::names() {
+                let spec = catalogue::get(name)?;
+                let bytes = Sectors(spec.capacity_sectors).bytes().0;
+                table = table.row([
+                    Cell::from(name),
+                    Cell::from(spec.title),
+                    Cell::from(bytes),
+                    Cell::from(spec.mechanics.rpm),
+                ]);
+            }
+            output::print(&table.terminal(output::width(), output::colour()))
+        }
+        Args::Import(args) => import::run(args),
+        Args::Validate(args) => validate::run(args),
+        Args::Show { name, json: true } => {
+            output::print(&serde_json::to_string_pretty(&named(name)?)?)
+        }
+        Args::Show { name, json: false } => match catalogue::text(name) {
+            Some(text) => output::print(text),
+            None => output::print(&named(name)?.to_toml()?),
+        },
+    }
+}

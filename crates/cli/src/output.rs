@@ -1,0 +1,72 @@
+//! Where words go: results to standard output or a file, everything else to standard error; progress bars
+//! only for people.
+
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A line on standard error.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Text on standard output.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Text to a file, whole or not at all; `-` is standard output.
+pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if path.as_os_str() == "-" {
+        return print(text);
+    }
+    // A pipe or a device is written to, never replaced by a file.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    fs::write(&part, text)
+        .and_then(|()| fs::rename(&part, path))
+        .inspect_err(|_| {
+            let _ = fs::remove_file(&part);
+        })
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Whether the error is a reader of ours that went away.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<io::Error>())
+        .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Columns of the terminal on standard output, or a sensible width where there is none.
+pub(crate) fn width() -> usize {
+    std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).unwrap_or(120)
+}
+
+/// Whether standard output takes colour: a terminal, and `NO_COLOR` not set.
+pub(crate) fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// A progress bar on standard error; silent where that is no terminal.
+pub(crate) fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
+    if let Ok(style) = ProgressStyle::with_template("{msg:24} {bar:32} {percent:>3} %  {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,156 @@
+//! `seekless simulate`: policies compared on a trace and a modelled disk.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use seekless_block::Bytes;
+use seekless_disk::Scheduler;
+use seekless_sim::Replay;
+use seekless_study::{AreaAt, Options, Outcome, Policy, Stage};
+use seekless_trace::{Progress, Source};
+
+use crate::output;
+use crate::simulate_report;
+use crate::trace_args::{ReadArgs, ram, share, size};
+
+/// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
+///
+/// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data
+/// at home; `borg` copies what the first part of the trace used together into an optimized area; `oracle`
+/// is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
+/// data is counted as background time and energy. All times and joules are modelled.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless simulate week.blkparse.gz --disk wd800jb
+  seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
+  blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
+    trace: String,
+    /// The disk: a name from `seekless disk list`, or the path of a TOML file
+    #[arg(long)]
+    disk: String,
+    /// Policies to compare, in order
+    #[arg(long, value_delimiter = ',', default_value = "vanilla,borg,oracle")]
+    policy: Vec<Policy>,
+    /// RAM for cached pages, the same for every policy
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
+    cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    cluster: Bytes,
+    /// The drive's scheduler: fcfs, clook or sptf
+    #[arg(long, default_value = "fcfs")]
+    scheduler: Scheduler,
+    /// Closed loop: this many requests in flight, arrival times not used
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    queue_depth: u32,
+    /// Open loop: requests come at their arrival times
+    #[arg(long)]
+    open_loop: bool,
+    /// Share to learn from: of the days, where the trace counts days, else of the requests
+    #[arg(long, value_parser = share, default_value = "50%")]
+    train: f64,
+    /// Size of the optimized area
+    #[arg(long, value_parser = size, default_value = "256MiB")]
+    optimized: Bytes,
+    /// Where the optimized area lies: amid the trace's addresses, at the median of what is learned from,
+    /// or behind them all
+    #[arg(long, value_enum, default_value = "median")]
+    optimized_at: Place,
+    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
+    /// counts half; 0 = ever, and not yet forgotten
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    min_weight: u32,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Write the numbers as JSON (schema seekless.simulate/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write a report as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write the head's path under each policy as an SVG picture
+    #[arg(long, value_name = "FILE.svg")]
+    picture: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Place {
+    Median,
+    End,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let source = Source::new(&args.trace);
+    let spec = crate::disks::named(&args.disk)?;
+    let replay =
+        if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
+    let options = Options {
+        open: args.read.options(),
+        device: args.device.clone(),
+        disk: spec.clone(),
+        policies: args.policy.clone(),
+        cache: args.cache,
+        read_ahead: args.read_ahead,
+        cluster: args.cluster,
+        scheduler: args.scheduler,
+        replay,
+        train: args.train,
+        optimized: args.optimized,
+        area_at: match args.optimized_at {
+            Place::Median => AreaAt::Median,
+            Place::End => AreaAt::End,
+        },
+        min_weight: args.min_weight,
+    };
+    let bar = output::bar();
+    let mut outcome =
+        seekless_study::simulate(&source, &options, &mut |stage, at| show(&bar, stage, at))?;
+    bar.finish_and_clear();
+    outcome.trace.path.clone_from(&args.trace);
+    for note in &outcome.notes {
+        output::say(&format!("note: {note}"));
+    }
+    if let Some(path) = &args.report {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let report = simulate_report::report(&outcome, &spec, &command);
+        output::write(path, &report.html())?;
+    }
+    if let Some(path) = &args.picture {
+        output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
+    }
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(&outcome).context("cannot write JSON")?;
+        output::write(path, &json)?;
+    }
+    let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
+    if to_stdout { Ok(()) } else { print(&outcome) }
+}
+
+fn print(outcome: &Outcome) -> anyhow::Result<()> {
+    let table = simulate_report::table(outcome);
+    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::print(&simulate_report::finding(outcome))
+}
+
+fn show(bar: &ProgressBar, stage: Stage, at: Progress) {
+    let message = match stage {
+        Stage::Scan => "reading".to_owned(),
+        Stage::Learn => "learning".to_owned(),
+        Stage::Run(policy) => format!("simulating {}", policy.name()),
+    };
+    bar.set_message(message);
+    bar.set_length(at.total.max(1));
+    bar.set_position(at.read);
+}

@@ -1,0 +1,282 @@
+//! What a comparison looks like: the table on the terminal, the finding in words, the HTML report.
+
+use seekless_block::{Extent, Sectors};
+use seekless_disk::DiskSpec;
+use seekless_report::{
+    Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Lines,
+    Points, Provenance, Report, Section, StackedBars, Table, Tile, Unit, Values,
+};
+use seekless_sim::{Kind, Measured};
+use seekless_study::{Outcome, Run};
+
+/// The numbers of every run, side by side.
+pub(crate) fn table(outcome: &Outcome) -> Table {
+    let seconds = |name: &str| Column::number(name, Unit::Seconds).better(Better::Lower);
+    let columns = vec![
+        Column::text("policy"),
+        seconds("busy"),
+        seconds("seek"),
+        seconds("rotation"),
+        seconds("transfer"),
+        seconds("background"),
+        Column::number("energy", Unit::Joules).better(Better::Lower),
+        seconds("response, mean"),
+        seconds("p99"),
+        Column::number("in RAM", Unit::Share),
+        Column::number("from copies", Unit::Share),
+    ];
+    let baseline = outcome.runs.iter().position(|r| r.policy == "vanilla");
+    let mut table =
+        Table::new(format!("{} on {}, modelled", outcome.trace.path, outcome.disk), columns);
+    for r in &outcome.runs {
+        let requests = r.requests.max(1) as f64;
+        table = table.row([
+            Cell::from(r.policy.as_str()),
+            Cell::from(r.busy_s),
+            Cell::from(r.seek_s),
+            Cell::from(r.rotation_s),
+            Cell::from(r.transfer_s),
+            Cell::from(r.background_busy_s),
+            Cell::from(r.energy_j.total),
+            Cell::from(r.response_ms.mean / 1e3),
+            Cell::from(r.response_ms.p99 / 1e3),
+            Cell::from(r.cache_hits as f64 / requests),
+            Cell::from(r.copy_hits as f64 / requests),
+        ]);
+    }
+    match baseline {
+        Some(row) if outcome.runs.len() > 1 => table.baseline(row),
+        _ => table,
+    }
+}
+
+fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
+    outcome.runs.iter().find(|r| r.policy == policy)
+}
+
+/// Smaller gains are none: moving half the disk's data a little does as much.
+const NOTHING: f64 = 0.005;
+
+fn all_busy(run: &Run) -> f64 {
+    run.busy_s + run.background_busy_s
+}
+
+/// The finding in one or two sentences, honest about losses and about the cost of moving.
+pub(crate) fn finding(outcome: &Outcome) -> String {
+    let Some(vanilla) = named(outcome, "vanilla") else {
+        return "No vanilla run to compare with.".to_owned();
+    };
+    let Some(borg) = named(outcome, "borg") else {
+        return format!("Vanilla: {} busy.", Unit::Seconds.format(vanilla.busy_s, 3));
+    };
+    let gain = 1.0 - borg.busy_s / vanilla.busy_s;
+    let net = 1.0 - all_busy(borg) / vanilla.busy_s;
+    let percent = |x: f64| Unit::Share.format(x.abs(), 3);
+    let word = |x: f64| if x >= 0.0 { "less" } else { "more" };
+    let mut text = format!(
+        "Over {} measured requests the learned layout keeps the disk busy {} {} than vanilla; with the \
+         moving of {} counted, {} {}.",
+        Unit::Count.format(borg.requests as f64, 3),
+        percent(gain),
+        word(gain),
+        Unit::Bytes.format(borg.moved_bytes as f64, 3),
+        percent(net),
+        word(net),
+    );
+    if gain < NOTHING {
+        text += " It found nothing to gain here.";
+    }
+    if let Some(oracle) = named(outcome, "oracle") {
+        let there = 1.0 - oracle.busy_s / vanilla.busy_s;
+        if there > NOTHING {
+            let share = Unit::Share.format(gain / there, 2);
+            text += &format!(
+                " Perfect foresight would have saved {}: {share} of that was found.",
+                percent(there)
+            );
+        } else {
+            text += " Even perfect foresight would have gained next to nothing: this layout is not what the disk waits for.";
+        }
+    }
+    text
+}
+
+/// The whole report.
+pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Report {
+    let title = format!("{} on {}", outcome.trace.path, spec.title);
+    let mut report = Report::new(title, finding(outcome));
+    if let (Some(v), Some(b)) = (named(outcome, "vanilla"), named(outcome, "borg")) {
+        let change = |new: f64, old: f64| {
+            let x = new / old - 1.0;
+            let sign = if x < 0.0 { "\u{2212}" } else { "+" };
+            format!("{sign}{}", Unit::Share.format(x.abs(), 3))
+        };
+        let per = |j: f64, n: u64| j / n.max(1) as f64;
+        report = report
+            .tile(Tile::new(
+                "Disk busy time",
+                change(b.busy_s, v.busy_s),
+                format!(
+                    "{} \u{2192} {}, moving data not counted",
+                    Unit::Seconds.format(v.busy_s, 3),
+                    Unit::Seconds.format(b.busy_s, 3)
+                ),
+            ))
+            .tile(Tile::new(
+                "With background work",
+                change(all_busy(b), v.busy_s),
+                format!("{} moved", Unit::Bytes.format(b.moved_bytes as f64, 3)),
+            ))
+            .tile(Tile::new(
+                "Energy per request",
+                change(b.energy_j.total, v.energy_j.total),
+                format!(
+                    "{} \u{2192} {}, moving data counted",
+                    Unit::Joules.format(per(v.energy_j.total, v.requests), 3),
+                    Unit::Joules.format(per(b.energy_j.total, b.requests), 3)
+                ),
+            ))
+            .tile(Tile::new(
+                "Mean response time",
+                change(b.response_ms.mean, v.response_ms.mean),
+                format!(
+                    "{} \u{2192} {}",
+                    Unit::Seconds.format(v.response_ms.mean / 1e3, 3),
+                    Unit::Seconds.format(b.response_ms.mean / 1e3, 3)
+                ),
+            ));
+    }
+    let parts = StackedBars {
+        axis: Axis::new("busy time", Unit::Seconds),
+        parts: ["seek", "rotation", "transfer", "background"].map(str::to_owned).to_vec(),
+        bars: outcome
+            .runs
+            .iter()
+            .map(|r| {
+                Values::new(
+                    r.policy.as_str(),
+                    [r.seek_s, r.rotation_s, r.transfer_s, r.background_busy_s],
+                )
+            })
+            .collect(),
+    };
+    let response = Lines {
+        x: Axis::new("response time", Unit::Seconds).log(),
+        y: Axis::new("requests answered", Unit::Share),
+        series: outcome
+            .runs
+            .iter()
+            .zip(&outcome.measured)
+            .map(|(r, m)| Points::new(r.policy.as_str(), cdf(m)))
+            .collect(),
+    };
+    report
+        .section(
+            Section::new("What it costs")
+                .table(table(outcome))
+                .figure(
+                    Figure::new("Where the disk's time goes", Basis::Modelled, parts)
+                        .caption("Busy time over the measured requests, and of moving data."),
+                )
+                .figure(
+                    Figure::new("How long requests take", Basis::Modelled, response).caption(
+                        "Share of requests answered within a time; answers from RAM take none and stand at the left edge.",
+                    ),
+                ),
+        )
+        .section(Section::new("Where the head goes").figure(head_figure(outcome, spec)))
+        .provenance(provenance(outcome, spec, command))
+}
+
+/// The head's path under each policy.
+pub(crate) fn head_figure(outcome: &Outcome, spec: &DiskSpec) -> Figure {
+    Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
+        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
+    )
+}
+
+fn cdf(m: &Measured) -> Vec<(f64, f64)> {
+    // A logarithmic axis has no zero: answers from RAM stand at a microsecond.
+    let all: Vec<(f64, f64)> = m.response.cdf().map(|(ms, q)| ((ms / 1e3).max(1e-6), q)).collect();
+    let step = all.len().div_ceil(600).max(1);
+    let last = all.len().saturating_sub(1);
+    all.into_iter()
+        .enumerate()
+        .filter(|(i, _)| i % step == 0 || *i == last)
+        .map(|(_, p)| p)
+        .collect()
+}
+
+fn head(outcome: &Outcome, spec: &DiskSpec) -> HeadPath {
+    let area =
+        |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
+    let moves = |m: &Measured| -> Vec<HeadMove> {
+        let kind = |k| match k {
+            Kind::Read => HeadKind::Read,
+            Kind::Write => HeadKind::Write,
+            Kind::Background => HeadKind::Background,
+        };
+        m.path
+            .points()
+            .iter()
+            .map(|p| HeadMove { at: p.at, lba: p.lba, kind: kind(p.kind) })
+            .collect()
+    };
+    let runs: Vec<HeadRun> = outcome
+        .runs
+        .iter()
+        .zip(&outcome.measured)
+        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: moves(m), area: area(r) })
+        .collect();
+    // The part of the disk that is used: the rest would only squeeze the picture.
+    let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
+    let used = Sectors(highest.next_multiple_of(2048).min(spec.capacity_sectors));
+    HeadPath { capacity: used, runs }
+}
+
+fn provenance(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Provenance {
+    let t = &outcome.trace;
+    let size = |b: u64| Unit::Bytes.format(b as f64, 3);
+    let count = |n: u64| Unit::Count.format(n as f64, 3);
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let replay = match outcome.queue_depth {
+        Some(depth) => format!("closed loop, {depth} in flight"),
+        None => "open loop, at arrival times".to_owned(),
+    };
+    Provenance {
+        command: command.to_owned(),
+        facts: vec![
+            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
+            fact(
+                "trace",
+                format!(
+                    "{}: {} requests, {} reads, {} writes, {} touched",
+                    t.format,
+                    count(t.requests),
+                    count(t.reads),
+                    count(t.writes),
+                    size(t.footprint_bytes)
+                ),
+            ),
+            fact(
+                "learned from",
+                format!(
+                    "{} requests before those measured (split by {})",
+                    count(outcome.split.train_requests),
+                    outcome.split.by
+                ),
+            ),
+            fact("disk", spec.title.clone()),
+            fact("scheduler", outcome.scheduler.clone()),
+            fact("replay", replay),
+            fact("RAM", size(outcome.cache_bytes)),
+            fact("read-ahead", size(outcome.read_ahead_bytes)),
+            fact("cluster", size(outcome.cluster_bytes)),
+            fact("optimized area", size(outcome.optimized_bytes)),
+        ],
+        measured: vec!["the requests of the trace".to_owned()],
+        modelled: vec![
+            "every time, and every joule: seek, rotation and transfer of the disk named above; RAM starts empty for every policy".to_owned(),
+        ],
+    }
+}

@@ -1,0 +1,79 @@
+//! Arguments shared by every command that reads a trace, and the parsers of sizes and shares.
+
+use clap::{Args, ValueEnum};
+use seekless_block::{Bytes, parse_size};
+use seekless_trace::{Event, OpenOptions};
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum EventArg {
+    #[value(name = "Q", alias = "q")]
+    Queue,
+    #[value(name = "D", alias = "d")]
+    Issue,
+    #[value(name = "C", alias = "c")]
+    Complete,
+}
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ReadArgs {
+    /// Which event of a blktrace counts as a request: Q queued, D issued to the driver, C completed
+    #[arg(long, value_enum, default_value = "Q", help_heading = "Reading the trace")]
+    pub(crate) event: EventArg,
+    /// Pass over malformed records and count them, instead of stopping at the first
+    #[arg(long, help_heading = "Reading the trace")]
+    pub(crate) lenient: bool,
+}
+
+impl ReadArgs {
+    pub(crate) const fn options(self) -> OpenOptions {
+        let event = match self.event {
+            EventArg::Queue => Event::Queue,
+            EventArg::Issue => Event::Issue,
+            EventArg::Complete => Event::Complete,
+        };
+        OpenOptions { event, lenient: self.lenient }
+    }
+}
+
+/// A size with a unit.
+pub(crate) fn size(text: &str) -> Result<Bytes, String> {
+    parse_size(text).map(Bytes).map_err(|e| e.to_string())
+}
+
+/// Largest modelled RAM. Each of its pages takes some 60 bytes of ours: a gigabyte in all.
+const RAM_MAX: Bytes = Bytes(64 << 30);
+
+/// A size of modelled RAM.
+pub(crate) fn ram(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        bytes if bytes > RAM_MAX => {
+            Err(format!("{text} is more than {RAM_MAX}, the most there is"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// A share: `50%` or `0.5`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));
+    match digits.trim().parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
+        _ => Err(format!("'{text}' is not a share: write 50% or 0.5, between 0% and 100%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_as_people_write_them() {
+        assert_eq!(share("50%"), Ok(0.5));
+        assert_eq!(share("0.25"), Ok(0.25));
+        assert_eq!(share("0"), Ok(0.0));
+        for bad in ["", "%", "120%", "-1%", "nan", "half", "2"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,594 @@
+//! What programs rely on: `seekless simulate`, its JSON, and the laws its numbers keep.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, shared, timeless};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Is {
+    Text,
+    Count,
+    Float,
+    MaybeCount,
+    MaybeFloat,
+    Bool,
+    Texts,
+    Within,
+}
+use Is::{Bool, Count, Float, MaybeCount, MaybeFloat, Text, Texts, Within};
+
+const TOP: &[(&str, Is)] = &[
+    ("schema", Text),
+    ("trace", Within),
+    ("disk", Text),
+    ("scheduler", Text),
+    ("replay", Text),
+    ("queue_depth", MaybeCount),
+    ("cache_bytes", Count),
+    ("read_ahead_bytes", Count),
+    ("cluster_bytes", Count),
+    ("optimized_bytes", Count),
+    ("train", Float),
+    ("split", Within),
+    ("notes", Texts),
+    ("runs", Within),
+];
+const TRACE: &[(&str, Is)] = &[
+    ("path", Text),
+    ("format", Text),
+    ("requests", Count),
+    ("reads", Count),
+    ("writes", Count),
+    ("bytes", Count),
+    ("footprint_bytes", Count),
+    ("span_s", MaybeFloat),
+    ("has_times", Bool),
+    ("has_processes", Bool),
+    ("devices", Count),
+    ("days", Count),
+    ("skipped", Count),
+];
+const SPLIT: &[(&str, Is)] = &[
+    ("by", Text),
+    ("days", Count),
+    ("train_days", Count),
+    ("train_requests", Count),
+    ("measured_requests", Count),
+];
+const RUN: &[(&str, Is)] = &[
+    ("policy", Text),
+    ("optimized_start_sector", MaybeCount),
+    ("requests", Count),
+    ("device_ios", Count),
+    ("busy_s", Float),
+    ("seek_s", Float),
+    ("rotation_s", Float),
+    ("transfer_s", Float),
+    ("overhead_s", Float),
+    ("background_busy_s", Float),
+    ("moved_bytes", Count),
+    ("response_ms", Within),
+    ("energy_j", Within),
+    ("nonsequential_share", Float),
+    ("seek_distance_mean_sectors", Float),
+    ("cache_hits", Count),
+    ("copy_hits", Count),
+    ("span_s", Float),
+    ("wall_s", Float),
+    ("requests_per_wall_s", Float),
+];
+const RESPONSE: &[(&str, Is)] =
+    &[("mean", Float), ("p50", Float), ("p95", Float), ("p99", Float), ("max", Float)];
+const ENERGY: &[(&str, Is)] = &[
+    ("total", Float),
+    ("seek", Float),
+    ("rotation_transfer", Float),
+    ("idle", Float),
+    ("background", Float),
+];
+
+fn exactly(object: &Value, keys: &[(&str, Is)]) {
+    let object = object.as_object().unwrap();
+    let mut found: Vec<&str> = object.keys().map(String::as_str).collect();
+    let mut wanted: Vec<&str> = keys.iter().map(|k| k.0).collect();
+    found.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(found, wanted);
+    for (key, is) in keys {
+        let v = &object[*key];
+        let right = match is {
+            Text => v.is_string(),
+            Count => v.is_u64(),
+            Float => v.is_f64(),
+            MaybeCount => v.is_u64() || v.is_null(),
+            MaybeFloat => v.is_f64() || v.is_null(),
+            Bool => v.is_boolean(),
+            Texts => v.as_array().is_some_and(|a| a.iter().all(Value::is_string)),
+            Within => v.is_object() || v.is_array(),
+        };
+        assert!(right, "{key} is {v}, not {is:?}");
+    }
+}
+
+#[test]
+fn the_keys_of_the_json_are_those_promised() {
+    let place = Place::new();
+    place.file("a.trace", mixed()).file("b.lis", "0 8 0 0\n100 8 0 1\n0 8 1 2\n");
+    for args in [&["a.trace", "--disk", "wd800jb"], &["b.lis", "--disk", "wd800jb"]] {
+        let json = place.json(args);
+        exactly(&json, TOP);
+        exactly(&json["trace"], TRACE);
+        exactly(&json["split"], SPLIT);
+        let runs = json["runs"].as_array().unwrap();
+        let names: Vec<&str> = runs.iter().map(|r| r["policy"].as_str().unwrap()).collect();
+        assert_eq!(names, ["vanilla", "borg", "oracle"]);
+        for run in runs {
+            exactly(run, RUN);
+            exactly(&run["response_ms"], RESPONSE);
+            exactly(&run["energy_j"], ENERGY);
+        }
+        assert_eq!(json["schema"], "seekless.simulate/1");
+        assert_eq!(run_of(&json, "vanilla")["optimized_start_sector"], Value::Null);
+    }
+    let json = place.json(&["b.lis", "--disk", "exos-x20", "--policy", "oracle,vanilla"]);
+    assert_eq!(json["trace"]["span_s"], Value::Null);
+    assert_eq!(json["runs"][0]["policy"], "oracle", "in the order asked");
+    assert_eq!(json["disk"], "exos-x20");
+}
+
+#[test]
+fn the_document_names_every_key() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let table = document.split("## The JSON").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    for (key, _) in [TOP, TRACE, SPLIT, RUN, RESPONSE, ENERGY].concat() {
+        let named = [
+            format!("`{key}`"),
+            format!(".{key}`"),
+            format!("`{key}[]`"),
+            format!(".{key}."),
+            format!("`{key}."),
+        ];
+        assert!(named.iter().any(|n| table.contains(n)), "docs/simulate.md does not name {key}");
+    }
+}
+
+fn near(a: f64, b: f64, what: &str) {
+    assert!((a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1e-3), "{what}: {a} is not {b}");
+}
+
+/// Busy time and energy are what their parts add up to; FS2's disk takes 14 W to seek and 8 W for all else.
+fn laws(json: &Value) {
+    for run in json["runs"].as_array().unwrap() {
+        let n = |key: &str| number(&run[key]);
+        let e = |key: &str| number(&run["energy_j"][key]);
+        let rest = n("rotation_s") + n("transfer_s") + n("overhead_s");
+        near(n("busy_s"), n("seek_s") + rest, "busy");
+        near(e("seek"), n("seek_s") * 14.0, "energy of seeking");
+        near(e("rotation_transfer"), rest * 8.0, "energy of turning");
+        near(e("total"), e("seek") + e("rotation_transfer") + e("idle") + e("background"), "total");
+        assert!(n("busy_s") <= n("span_s") + 1e-9, "one arm does one thing at a time");
+        near(e("idle"), (n("span_s") - n("busy_s")) * 8.0, "energy of idling");
+        let background = n("background_busy_s");
+        assert!(e("background") >= background * 8.0 - 1e-9);
+        assert!(e("background") <= background * 14.0 + 1e-9);
+        assert!(n("cache_hits") + n("copy_hits") <= n("requests"));
+        assert!(n("nonsequential_share") <= 1.0);
+        let r = |key: &str| number(&run["response_ms"][key]);
+        assert!(r("p50") <= r("p95") && r("p95") <= r("p99") && r("mean") <= r("max"));
+    }
+}
+
+#[test]
+fn busy_time_and_energy_are_the_sums_of_their_parts() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    for more in [&[][..], &["--open-loop"], &["--queue-depth", "8", "--scheduler", "sptf"]] {
+        laws(&place.json(&[&["a.trace", "--disk", "wd800jb"], more].concat()));
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "256KiB"];
+    let timeless_text = || {
+        let text = place.text(&args);
+        let lines = text.lines().filter(|l| !l.contains("wall_s"));
+        lines.map(|l| format!("{l}\n")).collect::<String>()
+    };
+    let first = timeless_text();
+    assert_eq!(first, timeless_text());
+    assert_eq!(first.lines().count(), place.text(&args).lines().count() - 6);
+}
+
+#[test]
+fn the_same_requests_by_another_way_are_the_same_runs() {
+    let place = Place::new();
+    let text = mixed();
+    let packed = |mut to: Box<dyn std::io::Write>| {
+        to.write_all(text.as_bytes()).unwrap();
+        to.flush().unwrap();
+    };
+    let create = |name: &str| std::fs::File::create(place.path(name)).unwrap();
+    place.file("plain", &text);
+    place.file("zst", zstd::encode_all(text.as_bytes(), 3).unwrap());
+    packed(Box::new(flate2::write::GzEncoder::new(create("gz"), flate2::Compression::fast())));
+    packed(Box::new(bzip2::write::BzEncoder::new(create("bz2"), bzip2::Compression::fast())));
+    packed(Box::new(liblzma::write::XzEncoder::new(create("xz"), 3)));
+    let ran = place.run(&["convert", "plain", "store.parquet"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+
+    let plain = timeless(place.json(&["plain", "--disk", "wd800jb"]));
+    assert_eq!(plain["trace"]["format"], "disksim");
+    for name in ["zst", "gz", "bz2", "xz", "store.parquet"] {
+        let mut other = timeless(place.json(&[name, "--disk", "wd800jb"]));
+        assert_eq!(other["trace"]["path"], name);
+        other["trace"]["path"] = plain["trace"]["path"].clone();
+        if name == "store.parquet" {
+            assert_eq!(other["trace"]["format"], "parquet");
+            other["trace"]["format"] = plain["trace"]["format"].clone();
+        }
+        assert_eq!(other, plain, "{name}");
+    }
+    for name in ["-", "disksim:-"] {
+        let args = ["simulate", name, "--disk", "wd800jb", "--json", "-"];
+        let ran = place.feed(&args, text.as_bytes());
+        let json: Value = serde_json::from_str(&ran.out).expect(&ran.err);
+        assert_eq!(timeless(json)["runs"], plain["runs"], "{name}");
+    }
+}
+
+#[test]
+fn training_takes_a_share_of_requests_or_of_days() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    // Ten requests on day 0, 20 on day 1, 30 on day 4, 40 on day 5.
+    let mut lis = String::new();
+    let mut dice = Dice(5);
+    for (day, n) in [(0, 10), (1, 20), (4, 30), (5, 40)] {
+        for _ in 0..n {
+            lis += &format!("{} 8 {day} {}\n", dice.below(1_000_000) * 8, lis.lines().count());
+        }
+    }
+    place.file("b.lis", lis);
+    let split = |trace: &str, train: &str| {
+        let json = place.json(&[trace, "--disk", "wd800jb", "--train", train]);
+        let s = &json["split"];
+        let n = |key: &str| s[key].as_u64().unwrap();
+        let runs = json["runs"].as_array().unwrap();
+        assert!(runs.iter().all(|r| r["requests"] == s["measured_requests"]));
+        assert_eq!(n("train_requests") + n("measured_requests"), json["trace"]["requests"]);
+        (s["by"].as_str().unwrap().to_owned(), n("train_days"), n("train_requests"))
+    };
+    assert_eq!(split("b.lis", "50%"), ("days".to_owned(), 2, 30));
+    assert_eq!(split("b.lis", "0.75"), ("days".to_owned(), 3, 60));
+    assert_eq!(split("b.lis", "99%"), ("days".to_owned(), 3, 60), "a day is left to measure");
+    assert_eq!(split("b.lis", "0"), ("requests".to_owned(), 0, 0));
+    let all = mixed().lines().count() as u64;
+    assert_eq!(split("a.trace", "50%"), ("requests".to_owned(), 0, all / 2));
+    assert_eq!(split("a.trace", "10%"), ("requests".to_owned(), 0, all / 10));
+
+    let json = place.json(&["a.trace", "--disk", "wd800jb", "--train", "0%"]);
+    assert_eq!(busy(&json, "borg"), busy(&json, "vanilla"), "who learned nothing gains nothing");
+    assert_eq!(run_of(&json, "borg")["moved_bytes"], 0);
+    assert!(busy(&json, "oracle") < busy(&json, "vanilla"));
+}
+
+#[test]
+fn sizes_are_read_with_their_units() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let base = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,borg"];
+    let of = |more: &[&str]| place.json(&[&base, more].concat());
+    let a =
+        of(&["--cache", "1MiB", "--read-ahead", "64KB", "--cluster", "0", "--optimized", "0.5GiB"]);
+    assert_eq!(a["cache_bytes"], 1 << 20);
+    assert_eq!(a["read_ahead_bytes"], 64_000);
+    assert_eq!(a["cluster_bytes"], 0);
+    assert_eq!(a["optimized_bytes"], 1 << 29);
+    let b = of(&[
+        "--cache",
+        "1048576",
+        "--read-ahead",
+        "64000",
+        "--cluster",
+        "0B",
+        "--optimized",
+        "512mib",
+    ]);
+    assert_eq!(timeless(a), timeless(b));
+    let defaults = of(&[]);
+    for (key, bytes) in [
+        ("cache_bytes", 16 << 20),
+        ("read_ahead_bytes", 64 << 10),
+        ("cluster_bytes", 64 << 10),
+        ("optimized_bytes", 256 << 20),
+    ] {
+        assert_eq!(defaults[key], bytes, "{key}");
+    }
+    assert_eq!(defaults["train"], 0.5);
+    assert_eq!((&defaults["scheduler"], &defaults["queue_depth"]), (&"fcfs".into(), &1.into()));
+}
+
+#[test]
+fn vanilla_does_not_depend_on_what_only_the_others_use() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let of = |more: &[&str]| {
+        let args = [&["a.trace", "--disk", "wd800jb", "--cache", "512KiB"], more].concat();
+        run_of(&timeless(place.json(&args)), "vanilla").clone()
+    };
+    let vanilla = of(&[]);
+    for more in [
+        &["--optimized", "64MiB"][..],
+        &["--cluster", "0"],
+        &["--cluster", "1MiB"],
+        &["--optimized-at", "end"],
+        &["--min-weight", "3"],
+        &["--policy", "vanilla"],
+    ] {
+        assert_eq!(of(more), vanilla, "{more:?}");
+    }
+    assert_ne!(of(&["--read-ahead", "0"]), vanilla, "what it does use, it depends on");
+    assert_ne!(of(&["--train", "25%"]), vanilla);
+}
+
+#[test]
+fn a_queue_is_kept_full_in_a_closed_loop() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let base = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla", "--cache", "0"];
+    let of = |more: &[&str]| place.json(&[&base, more].concat());
+    let (one, fcfs) = (of(&[]), of(&["--queue-depth", "8"]));
+    let sptf = of(&["--queue-depth", "8", "--scheduler", "sptf"]);
+    assert_eq!((&fcfs["queue_depth"], &fcfs["replay"]), (&8.into(), &"closed".into()));
+    assert_eq!(sptf["scheduler"], "sptf");
+    assert_eq!(fcfs["runs"][0]["device_ios"], one["runs"][0]["device_ios"]);
+    assert!(busy(&sptf, "vanilla") < 0.9 * busy(&fcfs, "vanilla"), "it had eight to choose from");
+    let mean = |json: &Value| number(&json["runs"][0]["response_ms"]["mean"]);
+    assert!(mean(&fcfs) > 6.0 * mean(&one), "each waits for about seven others");
+}
+
+#[test]
+fn an_open_loop_keeps_the_traces_times_where_it_has_them() {
+    let place = Place::new();
+    place.file("a.trace", mixed()).file("b.lis", "0 8 0 0\n80000 8 0 1\n160 8 1 2\n96 8 1 3\n");
+    let open = place.json(&["a.trace", "--disk", "wd800jb", "--open-loop"]);
+    assert_eq!((&open["replay"], &open["queue_depth"]), (&"open".into(), &Value::Null));
+    let measured = number(&open["split"]["measured_requests"]);
+    let span = number(&open["runs"][0]["span_s"]);
+    assert!((span - (measured - 1.0) * 0.020).abs() < 0.05, "{span} s of {measured} requests");
+    assert!(number(&open["runs"][0]["energy_j"]["idle"]) > 0.0);
+
+    let args = ["simulate", "b.lis", "--disk", "wd800jb", "--json", "-"];
+    let ran = place.run(&[&args[..], &["--open-loop"]].concat());
+    assert!(ran.err.contains("no times") && ran.err.contains("closed loop"), "{}", ran.err);
+    let said: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&said["replay"], &said["queue_depth"]), (&"closed".into(), &1.into()));
+    assert_eq!(said["notes"].as_array().unwrap().len(), 1);
+    let closed: Value = serde_json::from_str(&place.run(&args).out).unwrap();
+    assert_eq!(timeless(said)["runs"], timeless(closed)["runs"]);
+}
+
+/// The toy disk again, from its own TOML and in whole nanoseconds: one request after another, no RAM.
+/// Returns seek, rotation and transfer.
+fn by_hand(toml: &str, requests: &[(u64, u64, bool)]) -> (u64, u64, u64) {
+    let disk: toml::Table = toml.parse().unwrap();
+    let float = |v: &toml::Value| v.as_float().unwrap_or_else(|| v.as_integer().unwrap() as f64);
+    let turn = (60e9 / float(&disk["mechanics"]["rpm"])) as u64;
+    let zone = &disk["geometry"]["zone"][0];
+    let track = zone["sectors_per_track"].as_integer().unwrap() as u64;
+    let sector = turn / track;
+    let points = disk["seek"]["points"].as_array().unwrap();
+    let point = |i: usize| (float(&points[i][0]), float(&points[i][1]) * 1e6);
+    let (near, far) = (point(0), point(1));
+    let seek_time = |from: u64, to: u64| match from.abs_diff(to) {
+        0 => 0,
+        d => {
+            let slope = (far.1 - near.1) / (far.0 - near.0);
+            (near.1 + slope * (d as f64 - near.0)).round() as u64
+        }
+    };
+    let (mut now, mut cylinder) = (0, 0);
+    let (mut seek, mut rotation, mut transfer) = (0, 0, 0);
+    for &(start, len, _) in requests {
+        let arm = seek_time(cylinder, start / track);
+        let wait = (start % track * sector + turn - (now + arm) % turn) % turn;
+        (seek, rotation) = (seek + arm, rotation + wait);
+        now += arm + wait;
+        for s in start..start + len {
+            if s > start && s % track == 0 {
+                // On to the next cylinder: the arm moves, and the track's first sector comes by.
+                let arm = seek_time(0, 1);
+                let wait = (turn - (now + arm) % turn) % turn;
+                transfer += arm + wait;
+                now += arm + wait;
+            }
+            transfer += sector;
+            now += sector;
+        }
+        cylinder = (start + len - 1) / track;
+    }
+    (seek, rotation, transfer)
+}
+
+#[test]
+fn twenty_requests_equal_an_independent_calculation() {
+    let requests: [(u64, u64, bool); 20] = [
+        (0, 8, true),
+        (8, 8, true),
+        (0, 8, false),
+        (10_000, 8, true),
+        (10_020, 10, true),
+        (9_950, 10, false),
+        (50_050, 1, true),
+        (50_051, 1, true),
+        (50_099, 1, true),
+        (50_100, 1, true),
+        (50_000, 250, true), // across two borders of cylinders
+        (89_999, 1, true),
+        (89_990, 12, false), // across one
+        (130, 20, true),
+        (150, 50, true),
+        (200, 4, true),
+        (202, 4, true),
+        (301, 2, false),
+        (399, 1, true),
+        (300, 1, true),
+    ];
+    let place = Place::new();
+    place.file("toy.toml", TOY).file("twenty.trace", disksim(&requests));
+    let ran = place.json(&[
+        "twenty.trace",
+        "--disk",
+        "./toy.toml",
+        "--policy",
+        "vanilla",
+        "--train",
+        "0%",
+        "--cache",
+        "0",
+        "--read-ahead",
+        "0",
+    ]);
+    let run = run_of(&ran, "vanilla");
+    let (seek, rotation, transfer) = by_hand(TOY, &requests);
+    for (key, ns) in [("seek_s", seek), ("rotation_s", rotation), ("transfer_s", transfer)] {
+        let s = ns as f64 / 1e9;
+        assert!((number(&run[key]) - s).abs() < 1e-7, "{key}: {} is not {s}", run[key]);
+    }
+    near(number(&run["energy_j"]["seek"]), seek as f64 / 1e9 * 10.0, "10 W");
+    near(
+        number(&run["energy_j"]["rotation_transfer"]),
+        (rotation + transfer) as f64 / 1e9 * 5.0,
+        "5 W",
+    );
+    assert_eq!((&run["requests"], &run["device_ios"]), (&20.into(), &20.into()));
+    assert_eq!((&run["cache_hits"], &run["copy_hits"]), (&0.into(), &0.into()));
+    // Not by luck: another disk gives another number.
+    place.file("fast.toml", TOY.replace("rpm = 6000", "rpm = 12000"));
+    let fast = place.json(&[
+        "twenty.trace",
+        "--disk",
+        "./fast.toml",
+        "--policy",
+        "vanilla",
+        "--train",
+        "0",
+    ]);
+    assert!(busy(&fast, "vanilla") < busy(&ran, "vanilla"));
+}
+
+#[test]
+fn known_answers_on_real_traces() {
+    let Some(dir) = shared("known_answers_on_real_traces") else { return };
+    let place = Place::new();
+    let p3 = dir.join("P3.lis.zst");
+    let json = place.json(&[p3.to_str().unwrap(), "--disk", "wd800jb"]);
+    let t = &json["trace"];
+    assert_eq!(
+        (&t["format"], &t["requests"], &t["days"]),
+        (&"lis".into(), &238_578.into(), &34.into())
+    );
+    assert_eq!((&t["reads"], &t["writes"]), (&238_578.into(), &0.into()));
+    // The union of all extents, by a sort and a sum in another language: 372 MiB.
+    assert_eq!(t["footprint_bytes"], 390_422_016);
+    assert_eq!((&json["split"]["by"], &json["split"]["train_days"]), (&"days".into(), &17.into()));
+    laws(&json);
+    assert!(busy(&json, "oracle") < busy(&json, "borg"), "foresight is worth something here");
+
+    let ajw = dir.join("ajw.1week.srt.xz");
+    let json = place.json(&[ajw.to_str().unwrap(), "--disk", "wd800jb", "--open-loop"]);
+    let t = &json["trace"];
+    assert_eq!(
+        (&t["format"], &t["requests"], &t["devices"]),
+        (&"srt".into(), &44_519.into(), &2.into())
+    );
+    let share = number(&t["reads"]) / number(&t["requests"]);
+    assert!((share - 0.29).abs() < 0.005, "{share}");
+    let week = number(&t["span_s"]) / 86_400.0;
+    assert!((6.0..8.0).contains(&week), "{week} days");
+    assert_eq!(json["notes"].as_array().unwrap().len(), 1, "two devices on one disk is said");
+    laws(&json);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_fault() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    for args in [
+        &["simulate", "a.trace", "--disk", "wd800jb", "--json", "-"][..],
+        &["simulate", "a.trace", "--disk", "wd800jb"],
+        &["disk", "show", "wd800jb"],
+    ] {
+        let mut child =
+            place.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let args =
+        ["simulate", "a.trace", "--disk", "wd800jb", "--json", "o.json", "--report", "o.html"];
+    let ran = place.run(&args);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    for word in ["vanilla", "borg", "oracle", "modelled", "measured requests"] {
+        assert!(ran.out.contains(word), "{word}: {}", ran.out);
+    }
+    assert!(!ran.out.contains('\u{1b}'), "colour is for terminals");
+    assert_eq!(place.names(), ["a.trace", "o.html", "o.json"]);
+    let json: Value =
+        serde_json::from_slice(&std::fs::read(place.path("o.json")).unwrap()).unwrap();
+    assert_eq!(timeless(json), timeless(place.json(&["a.trace", "--disk", "wd800jb"])));
+
+    let html = std::fs::read_to_string(place.path("o.html")).unwrap();
+    assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));
+    for load in ["src=\"http", "href=\"http", "url(http", "@import", "src=\"//", "<link", "fetch("]
+    {
+        assert!(!html.contains(load), "the report loads something: {load}");
+    }
+    // Names of XML vocabularies are never fetched.
+    let elsewhere = html.replace("http://www.w3.org/2000/svg", "");
+    assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"));
+    for words in ["Head position over time", "modelled", &args.join(" ")] {
+        assert!(html.contains(words), "{words}");
+    }
+}
+
+#[test]
+fn a_picture_stands_alone() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--picture", "o.svg"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let svg = std::fs::read_to_string(place.path("o.svg")).unwrap();
+    assert!(svg.contains("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"));
+    for word in
+        ["vanilla", "borg", "oracle", "optimized area", "modelled", "prefers-color-scheme:dark"]
+    {
+        assert!(svg.contains(word), "{word}");
+    }
+    assert!(!svg.contains("<script") && !svg.contains("href="));
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--json", "/dev/null"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    use std::os::unix::fs::FileTypeExt as _;
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}

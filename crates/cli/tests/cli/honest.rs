@@ -1,0 +1,65 @@
+//! Where there is nothing to learn, nothing may be claimed; where there is much, it must be found.
+
+use crate::support::{Dice, Place, busy, disksim, number, run_of};
+
+/// Reads of 8 sectors, scattered over 20 GB.
+fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
+    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
+}
+
+fn told(place: &Place) -> String {
+    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    ran.out
+}
+
+#[test]
+fn at_random_there_is_nothing_to_learn_and_it_is_said() {
+    let place = Place::new();
+    place.file("a.trace", disksim(&scattered(&mut Dice(11), 8000)));
+    let json = place.json(&["a.trace", "--disk", "wd800jb"]);
+    let ratio = busy(&json, "borg") / busy(&json, "vanilla");
+    assert!((0.99..1.01).contains(&ratio), "borg is {ratio} of vanilla");
+    assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0, "what it moved is counted");
+    let text = told(&place);
+    assert!(text.contains("nothing to gain"), "{text}");
+    assert!(text.contains("% more"), "with the moving counted it is a loss: {text}");
+}
+
+#[test]
+fn a_scattered_sequence_asked_again_and_again_is_found() {
+    let place = Place::new();
+    let once = scattered(&mut Dice(12), 1000);
+    place.file("a.trace", disksim(&once.repeat(8)));
+    // The same RAM for all, and too small for the sequence: who has it side by side must read it again, too.
+    let json = place.json(&["a.trace", "--disk", "wd800jb", "--cache", "1MiB"]);
+    let (vanilla, borg, oracle) =
+        (busy(&json, "vanilla"), busy(&json, "borg"), busy(&json, "oracle"));
+    assert!(borg < 0.1 * vanilla, "{borg} s of {vanilla} s");
+    assert!(oracle < 0.1 * vanilla, "{oracle} s of {vanilla} s");
+    assert!((vanilla - borg) / (vanilla - oracle) > 0.95, "nearly all there was to be had");
+    let all = borg + number(&run_of(&json, "borg")["background_busy_s"]);
+    assert!(all < 0.5 * vanilla, "even with the moving counted: {all} s of {vanilla} s");
+    let energy = |policy| number(&run_of(&json, policy)["energy_j"]["total"]);
+    assert!(energy("borg") < 0.5 * energy("vanilla"));
+    // Asked-for sectors alone, no RAM: the gain is the layout's, not a larger read's.
+    let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
+    let json = place.json(&[&["a.trace", "--disk", "wd800jb"], &bare[..]].concat());
+    assert!(busy(&json, "borg") < 0.1 * busy(&json, "vanilla"));
+    assert_eq!(run_of(&json, "borg")["copy_hits"], 4000);
+}
+
+#[test]
+fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
+    let place = Place::new();
+    let mut dice = Dice(13);
+    let (first, second) = (scattered(&mut dice, 1000), scattered(&mut dice, 1000));
+    place.file("a.trace", disksim(&[first.repeat(4), second.repeat(4)].concat()));
+    let json = place.json(&["a.trace", "--disk", "wd800jb", "--cache", "1MiB"]);
+    let (vanilla, borg, oracle) =
+        (busy(&json, "vanilla"), busy(&json, "borg"), busy(&json, "oracle"));
+    assert!((0.98..1.02).contains(&(borg / vanilla)), "{borg} s of {vanilla} s");
+    assert!(oracle < 0.1 * vanilla, "{oracle} s of {vanilla} s");
+    assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0);
+    assert!(told(&place).contains("of that was found"));
+}

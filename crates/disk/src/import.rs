@@ -1,0 +1,463 @@
+//! DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) to a [`DiskSpec`].
+//!
+//! Gets texts, never files: the caller says how a named file is read. What the parameters mean is put
+//! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
+
+use crate::check::RangeError;
+use crate::disksim::{Block, SyntaxError, Value, parse};
+use crate::import_layout::{tree, zones};
+use crate::seek::SeekCurve;
+use crate::spec::{
+    ControllerSpec, DiskSpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source, SourceKind,
+    WriteBack, ZeroLatency,
+};
+
+/// A description that cannot be imported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImportError {
+    /// Not DiskSim's syntax, or a value that makes no sense.
+    #[error("{file}:{line}: {what}")]
+    Text {
+        /// File.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, what was expected.
+        what: String,
+    },
+    /// A file named by another could not be read.
+    #[error("{file}:{line}: names '{wanted}', which cannot be read: {why}")]
+    Missing {
+        /// The naming file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// The named file.
+        wanted: String,
+        /// Why not.
+        why: String,
+    },
+    /// The description is complete but a value is out of range.
+    #[error("{file}: {fault}")]
+    Range {
+        /// File.
+        file: String,
+        /// Which value.
+        fault: RangeError,
+    },
+}
+
+type Open<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
+
+/// A block and the file it stands in.
+pub(crate) struct Page<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) block: &'a Block,
+}
+
+impl Page<'_> {
+    pub(crate) fn error(&self, line: usize, what: impl Into<String>) -> ImportError {
+        ImportError::Text { file: self.file.to_owned(), line, what: what.into() }
+    }
+
+    /// A number, or `None` where the parameter is absent.
+    pub(crate) fn number(&self, key: &str) -> Result<Option<f64>, ImportError> {
+        match self.block.get(key) {
+            None => Ok(None),
+            Some((Value::Words(w), line)) => w
+                .parse::<f64>()
+                .ok()
+                .filter(|v| v.is_finite())
+                .map(Some)
+                .ok_or_else(|| self.error(line, format!("{key}: '{w}' is no number"))),
+            Some((_, line)) => Err(self.error(line, format!("{key}: expected a number"))),
+        }
+    }
+
+    pub(crate) fn need(&self, key: &str) -> Result<f64, ImportError> {
+        self.number(key)?
+            .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
+    }
+
+    /// A whole number that fits the type asked for.
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
+        let Some(v) = self.number(key)? else { return Ok(None) };
+        let line = self.block.get(key).map_or(1, |e| e.1);
+        let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
+        fits.and_then(|v| T::try_from(v).ok())
+            .map(Some)
+            .ok_or_else(|| self.error(line, format!("{key}: {v} is no count")))
+    }
+
+    pub(crate) fn need_whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ImportError> {
+        self.whole(key)?
+            .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
+    }
+
+    pub(crate) fn words(&self, key: &str) -> Option<(&str, usize)> {
+        match self.block.get(key) {
+            Some((Value::Words(w), line)) => Some((w, line)),
+            _ => None,
+        }
+    }
+
+    fn numbers(&self, key: &str) -> Result<Vec<f64>, ImportError> {
+        let Some((value, line)) = self.block.get(key) else { return Ok(Vec::new()) };
+        let Value::List(items) = value else {
+            return Err(self.error(line, format!("{key}: expected a list")));
+        };
+        items
+            .iter()
+            .map(|item| match item {
+                Value::Words(w) => w.parse().ok().filter(|v: &f64| v.is_finite()),
+                _ => None,
+            })
+            .collect::<Option<Vec<f64>>>()
+            .ok_or_else(|| self.error(line, format!("{key}: expected a list of numbers")))
+    }
+
+    pub(crate) fn counts(&self, key: &str) -> Result<Vec<u64>, ImportError> {
+        let line = self.block.get(key).map_or(1, |e| e.1);
+        self.numbers(key)?
+            .into_iter()
+            .map(|v| ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64))
+            .collect::<Option<Vec<u64>>>()
+            .ok_or_else(|| self.error(line, format!("{key}: expected a list of counts")))
+    }
+}
+
+/// The last part of a path.
+fn base(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+fn blocks(file: &str, text: &str) -> Result<Vec<Value>, ImportError> {
+    parse(text).map_err(|SyntaxError { line, what }| ImportError::Text {
+        file: file.to_owned(),
+        line,
+        what,
+    })
+}
+
+/// The parameter `key` as a block, read from another file where it says `source FILE`.
+fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), ImportError> {
+    match page.block.get(key) {
+        Some((Value::Block(b), _)) => Ok((page.file.to_owned(), b.clone())),
+        Some((Value::Words(w), line)) => {
+            let Some(wanted) = w.strip_prefix("source ") else {
+                return Err(page.error(line, format!("{key}: expected a block or 'source FILE'")));
+            };
+            let text = open(wanted).map_err(|why| ImportError::Missing {
+                file: page.file.to_owned(),
+                line,
+                wanted: wanted.to_owned(),
+                why,
+            })?;
+            let first = blocks(wanted, &text)?.into_iter().find_map(|v| match v {
+                Value::Block(b) => Some(b),
+                _ => None,
+            });
+            let block = first.ok_or_else(|| ImportError::Text {
+                file: wanted.to_owned(),
+                line: 1,
+                what: "holds no block".to_owned(),
+            })?;
+            Ok((wanted.to_owned(), block))
+        }
+        Some((Value::List(_), line)) => Err(page.error(line, format!("{key}: expected a block"))),
+        None => Err(page.error(page.block.line, format!("no '{key}' in this block"))),
+    }
+}
+
+/// Reads the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`) or `dm_disk` (`.model`). `open`
+/// returns the text of a file by the name it is called by, or why it cannot.
+///
+/// # Errors
+/// Where a text is not DiskSim's, a needed parameter is missing, or a value is out of range.
+pub fn import_disksim(
+    file: &str,
+    text: &str,
+    open: &mut dyn FnMut(&str) -> Result<String, String>,
+) -> Result<DiskSpec, ImportError> {
+    let all = blocks(file, text)?;
+    let found = all.iter().find_map(|v| match v {
+        Value::Block(b) if b.kind == "disksim_disk" || b.kind == "dm_disk" => Some(b),
+        _ => None,
+    });
+    let block = found.ok_or_else(|| ImportError::Text {
+        file: file.to_owned(),
+        line: 1,
+        what: "no 'disksim_disk' or 'dm_disk' block".to_owned(),
+    })?;
+    let top = Page { file, block };
+    let (model_file, model_block, controller) = if block.kind == "disksim_disk" {
+        let (f, b) = child(&top, "Model", open)?;
+        (f, b, Some(&top))
+    } else {
+        (file.to_owned(), block.clone(), None)
+    };
+    let model = Page { file: &model_file, block: &model_block };
+    let heads = model.need_whole("Number of data surfaces")?;
+    let (f, b) = child(&model, "Mechanical Model", open)?;
+    let mech = Page { file: &f, block: &b };
+    let seek = seek(&mech, model.need_whole("Number of cylinders")?, open)?;
+    let mechanics = MechanicsSpec {
+        rpm: mech.need("Rotation speed (in rpms)")?,
+        head_switch_ms: mech.need("Head switch time")?,
+        write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
+        zero_latency: match &controller {
+            None => ZeroLatency::None,
+            Some(page) => zero_latency(page)?,
+        },
+    };
+    let (f, b) = child(&model, "Layout Model", open)?;
+    let layout = Page { file: &f, block: &b };
+    let (geometry, data) = match layout.block.kind.as_str() {
+        "dm_layout_g1" => zones(&layout, heads)?,
+        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?)?,
+        other => {
+            let what = format!("layout '{other}' is not known; dm_layout_g1 and dm_layout_g4 are");
+            return Err(layout.error(layout.block.line, what));
+        }
+    };
+    let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
+    let controller = controller.map(|page| controller_of(page, settle_ms)).transpose()?;
+    let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
+    let spec = DiskSpec {
+        name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
+        title: block.name.clone(),
+        capacity_sectors: data,
+        mechanics,
+        seek,
+        geometry,
+        power: PowerSpec {
+            seek_w: 0.0,
+            rotation_transfer_w: 0.0,
+            idle_w: 0.0,
+            standby_w: None,
+            spin_up_w: None,
+            spin_up_s: None,
+        },
+        sources: sources(file, controller.as_ref()),
+        controller,
+    };
+    spec.validate().map_err(|fault| ImportError::Range { file: model_file, fault })?;
+    Ok(spec)
+}
+
+fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
+    let fields = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
+    let mut sources = vec![
+        Source {
+            fields: fields(&["mechanics", "seek", "geometry", "capacity_sectors"]),
+            kind: SourceKind::Measured,
+            from: format!("imported from DiskSim's {}", base(file)),
+        },
+        Source {
+            fields: fields(&["power"]),
+            kind: SourceKind::Derived,
+            from: "DiskSim's files carry no power; zero stands for not known".to_owned(),
+        },
+    ];
+    if controller.is_some() {
+        sources[0].fields.push("controller".to_owned());
+    }
+    sources
+}
+
+/// "Immediate" buffering: the drive reads, or writes, whatever comes by first.
+fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
+    let flag = |key: &str| Ok(disk.number(key)?.unwrap_or(0.0) != 0.0);
+    Ok(match (flag("Immediate buffer read")?, flag("Immediate buffer write")?) {
+        (false, _) => ZeroLatency::None,
+        (true, false) => ZeroLatency::Reads,
+        (true, true) => ZeroLatency::All,
+    })
+}
+
+/// Milliseconds a sector over the bus, of a read and of a write, for drives whose own file gives none: DiskSim's distribution puts it
+/// in the `.parv` file beside it, which describes the host. Others of their time get 5 MB/s, SCSI's
+/// synchronous rate.
+fn host_bus_ms(drive: &str) -> [f64; 2] {
+    match drive {
+        "HP_C3323A_validate" => [0.145_45; 2],
+        "HP_C2490A_validate" => [0.148_41; 2],
+        "HP_C2247A_validate" => [0.170_10, 0.186_86],
+        "DEC_RZ26_validate" => [0.070_69; 2],
+        _ => [0.1024; 2],
+    }
+}
+
+/// Overheads, interface and buffer of a `disksim_disk`.
+fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, ImportError> {
+    let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
+    let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
+    let ms =
+        |key: &str| -> Result<f64, ImportError> { Ok((disk.number(key)?.unwrap_or(0.0)) * scale) };
+    let pair = |what: &str| -> Result<[f64; 2], ImportError> {
+        let of = |after: &str| ms(&format!("{what} over. after {after}"));
+        Ok([of("read")? + always * scale, of("write")? + always * scale])
+    };
+    let both = |p: [f64; 2], more: f64| p.map(|ms| ms + more);
+    let preparation = ms("Data preparation overhead")?;
+    let first_reselect = ms("First reselect overhead")?;
+    // The arm starts no sooner than this.
+    let least = ms("Minimum seek delay")?;
+    let started = |p: [f64; 2]| p.map(|ms| ms.max(least));
+    let mut write_miss_ms = started(pair("Write miss")?);
+    let mut write_end_ms = ms("Write completion overhead")? + first_reselect;
+    let mut write_data_ms = 0.0;
+    if disk.number("Extra write disconnect")?.unwrap_or(0.0) != 0.0 {
+        // The drive lets go of the bus before it takes the data, and once more after.
+        let command = ms("Extradisc command overhead")? + always * scale;
+        write_miss_ms = started([command + ms("Extradisc seek delta")?; 2]);
+        write_data_ms = command
+            + ms("Extradisc disconnect overhead")?
+            + ms("Extradisc inter-disconnect delay")?
+            + first_reselect
+            + preparation;
+        write_end_ms = ms("Write completion overhead")? + ms("Other reselect overhead")?;
+    }
+    let flag =
+        |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
+    let buffered = flag("Enable caching in buffer")?;
+    let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
+    let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    let over_requested = flag("Read-ahead over requested")?;
+    let read_ahead = match disk.whole("Buffer continuous read")?.unwrap_or(0u32) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Track,
+        2 => ReadAhead::Cylinder,
+        3 => ReadAhead::Segment,
+        // A drive seen to push out what was asked for cannot have stopped at the end of a track.
+        4 if over_requested => ReadAhead::Segment,
+        4 => ReadAhead::TrackOrNext,
+        n => {
+            let key = "Buffer continuous read";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 4")));
+        }
+    };
+    let write_back = match disk.whole("Fast write level")?.unwrap_or(0u32) {
+        0 => WriteBack::None,
+        1 => WriteBack::OneStream,
+        2 => WriteBack::All,
+        n => {
+            let key = "Fast write level";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 2")));
+        }
+    };
+    Ok(ControllerSpec {
+        bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
+            0.0 => host_bus_ms(&disk.block.name),
+            ms => [ms; 2],
+        },
+        read_hit_ms: both(pair("Read hit")?, preparation),
+        read_miss_ms: started(pair("Read miss")?),
+        write_hit_ms: both(pair("Write hit")?, preparation),
+        write_miss_ms,
+        // Where the drive's least delay is stated, it is in the overheads.
+        settle_ms: if least > 0.0 { 0.0 } else { settle_ms },
+        write_data_ms,
+        reconnect_ms: preparation + first_reselect,
+        read_end_ms: ms("Read completion overhead")?,
+        write_end_ms,
+        read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
+        segments: if buffered { segments } else { 0 },
+        segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),
+        own_write_segment: flag("Use separate write segment")?,
+        read_ahead,
+        read_ahead_sectors: disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0),
+        read_ahead_over_requested: over_requested,
+        read_ahead_on_hit: flag("Read-ahead on idle hit")?,
+        read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,
+        write_back,
+        write_segments: disk.whole("Maximum number of write segments")?.unwrap_or(1).max(1),
+        reads_hit_writes: flag("Allow read hits on write data")?,
+    })
+}
+
+/// The seek curve.
+fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, ImportError> {
+    let (kind, line) = mech
+        .words("Seek type")
+        .ok_or_else(|| mech.error(mech.block.line, "no 'Seek type' in this block"))?;
+    let single = || mech.need("Single cylinder seek time");
+    Ok(match kind {
+        "extracted" => {
+            let (name, line) = mech
+                .words("Full seek curve")
+                .ok_or_else(|| mech.error(mech.block.line, "no 'Full seek curve' file named"))?;
+            let name = name.strip_prefix("source ").unwrap_or(name);
+            let text = open(name).map_err(|why| ImportError::Missing {
+                file: mech.file.to_owned(),
+                line,
+                wanted: name.to_owned(),
+                why,
+            })?;
+            SeekSpec::Table { points: seek_table(name, &text)? }
+        }
+        "linear" => {
+            let full = mech.need("Full strobe seek time")?;
+            SeekSpec::Table { points: vec![(1, single()?), ((cylinders.max(3)) - 1, full)] }
+        }
+        "constant" => SeekSpec::Table { points: vec![(1, single()?), (2, single()?)] },
+        "curve" => SeekSpec::ThreePoint {
+            single_ms: single()?,
+            average_ms: mech.need("Average seek time")?,
+            full_ms: mech.need("Full strobe seek time")?,
+        },
+        "hpl" | "hplplus10" => {
+            let v = mech.numbers("HPL seek equation values")?;
+            let [threshold, a, b, c, d, one] = v[..] else {
+                return Err(mech.error(line, "HPL seek equation values: expected 6 numbers"));
+            };
+            let mut first_ms = Vec::new();
+            if kind == "hplplus10" {
+                first_ms = mech.numbers("First ten seek times")?;
+            } else if one >= 0.0 {
+                first_ms.push(one);
+            }
+            SeekSpec::RootLinear {
+                first_ms,
+                threshold: threshold.clamp(0.0, f64::from(u32::MAX)) as u32,
+                short_constant_ms: a,
+                short_root_ms: b,
+                long_constant_ms: c,
+                long_linear_ms: d,
+            }
+        }
+        other => {
+            let known = "extracted, hplplus10, hpl, curve, linear, constant";
+            return Err(mech.error(line, format!("Seek type '{other}' is none of {known}")));
+        }
+    })
+}
+
+/// A `.seek` file: a line that says how many, then `distance, milliseconds` a line.
+fn seek_table(file: &str, text: &str) -> Result<Vec<(u32, f64)>, ImportError> {
+    let mut points = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() || line.contains(':') {
+            continue;
+        }
+        let mut parts = line.split([',', ' ', '\t']).filter(|p| !p.is_empty());
+        let point = (|| {
+            let d: u32 = parts.next()?.parse().ok()?;
+            let ms: f64 = parts.next()?.parse().ok()?;
+            Some((d, ms))
+        })();
+        match point {
+            Some((0, _)) => {}
+            Some(p) => points.push(p),
+            None => {
+                return Err(ImportError::Text {
+                    file: file.to_owned(),
+                    line: i + 1,
+                    what: format!("'{line}' is not 'distance, milliseconds'"),
+                });
+            }
+        }
+    }
+    Ok(points)
+}

@@ -1,0 +1,451 @@
+//! The model against references: replaying a workload, and comparing two sets of times.
+//!
+//! Gets texts and returns numbers; files and printing are the caller's. What counts as close is the
+//! caller's too.
+
+use seekless_block::{Extent, Op, SimTime};
+
+use crate::disk::{Disk, DiskError};
+use crate::drive::{Command, Completion, Drive};
+use crate::scheduler::Scheduler;
+
+/// A reference text that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {what}")]
+pub struct TextError {
+    /// As the caller named the text.
+    pub file: String,
+    /// From 1.
+    pub line: usize,
+    /// What is wrong, what was expected.
+    pub what: String,
+}
+
+/// A request of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When it comes (open loop).
+    pub at: SimTime,
+    /// Read or write.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+}
+
+/// How requests reach the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loop {
+    /// At their own times.
+    Open,
+    /// This many at a time, each completion brings the next.
+    Closed(usize),
+}
+
+/// One line of a whitespace- or comma-separated text, by column.
+struct Columns<'a> {
+    file: &'a str,
+    line: usize,
+    fields: Vec<&'a str>,
+}
+
+impl Columns<'_> {
+    fn get<T: std::str::FromStr>(&self, column: usize, name: &str) -> Result<T, TextError> {
+        let field = self.fields.get(column).copied().unwrap_or("");
+        field.parse().map_err(|_| TextError {
+            file: self.file.to_owned(),
+            line: self.line,
+            what: format!("column {} should be {name}, found '{field}'", column + 1),
+        })
+    }
+
+    /// Nanoseconds from a decimal number of `unit` nanoseconds.
+    fn time(&self, column: usize, unit: f64, name: &str) -> Result<u64, TextError> {
+        let v: f64 = self.get(column, name)?;
+        Ok((v * unit).round() as u64)
+    }
+}
+
+fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> {
+    text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')).map(
+        move |(i, l)| Columns {
+            file,
+            line: i + 1,
+            fields: l
+                .split(|c: char| c.is_whitespace() || c == ',')
+                .filter(|f| !f.is_empty())
+                .collect(),
+        },
+    )
+}
+
+/// Reads DiskSim's default trace text: `arrival_ms device sector sectors flags`, bit 0 of flags a read.
+///
+/// # Errors
+/// Where a line does not hold those five.
+pub fn parse_arrivals(file: &str, text: &str) -> Result<Vec<Arrival>, TextError> {
+    lines(file, text)
+        .map(|c| {
+            let flags: u32 = u32::from_str_radix(c.fields.get(4).unwrap_or(&""), 16)
+                .or_else(|_| c.get(4, "flags (hexadecimal)"))?;
+            Ok(Arrival {
+                at: SimTime(c.time(0, 1e6, "the arrival in milliseconds")?),
+                op: if flags & 1 == 1 { Op::Read } else { Op::Write },
+                extent: Extent::new(c.get(2, "a sector")?, c.get(3, "a number of sectors")?),
+            })
+        })
+        .collect()
+}
+
+/// A request measured on a real drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Read or write.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// Nanoseconds the drive took.
+    pub service_ns: u64,
+    /// Nanoseconds from its end to the next request.
+    pub think_ns: u64,
+}
+
+/// Reads a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`.
+///
+/// # Errors
+/// Where a line does not hold those six.
+pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError> {
+    lines(file, text)
+        .map(|c| {
+            let op = match c.fields.first().copied().unwrap_or("") {
+                "R" => Op::Read,
+                "W" => Op::Write,
+                other => {
+                    let what = format!("column 1 should be R or W, found '{other}'");
+                    return Err(TextError { file: file.to_owned(), line: c.line, what });
+                }
+            };
+            Ok(Measured {
+                op,
+                extent: Extent::new(c.get(2, "a sector")?, c.get(3, "a number of sectors")?),
+                service_ns: c.time(4, 1e3, "the service time in microseconds")?,
+                think_ns: c.time(5, 1e3, "the think time in microseconds")?,
+            })
+        })
+        .collect()
+}
+
+/// Plays a workload to its end. Completions come in the order they end; `tag` is the index of the request.
+///
+/// # Errors
+/// Where a request passes the end of the disk.
+pub fn replay(
+    disk: Disk,
+    scheduler: Scheduler,
+    mode: Loop,
+    requests: &[Arrival],
+) -> Result<Vec<Completion>, DiskError> {
+    let mut drive = Drive::new(disk, scheduler);
+    let mut out = Vec::with_capacity(requests.len());
+    let command = |tag: usize| {
+        let Arrival { op, extent, .. } = requests[tag];
+        Command { tag: tag as u64, op, extent, background: false }
+    };
+    let mut next = match mode {
+        Loop::Open => 0,
+        Loop::Closed(depth) => depth.min(requests.len()),
+    };
+    for tag in 0..next {
+        drive.submit(SimTime(0), command(tag))?;
+    }
+    loop {
+        let event = drive.next_event();
+        match (mode, requests.get(next)) {
+            (Loop::Open, Some(r)) if event.is_none_or(|at| r.at < at) => {
+                drive.submit(r.at, command(next))?;
+                next += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some(at) = event else { return Ok(out) };
+        while let Some(c) = drive.poll(at) {
+            out.push(c);
+            if mode != Loop::Open && next < requests.len() {
+                drive.submit(at, command(next))?;
+                next += 1;
+            }
+        }
+    }
+}
+
+/// Plays measured requests one at a time, each `think` after the end of the one before, and returns the
+/// modelled service times in milliseconds.
+///
+/// # Errors
+/// Where a request passes the end of the disk.
+pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
+    let mut drive = Drive::new(disk, Scheduler::Fcfs);
+    let mut now = SimTime(0);
+    let mut out = Vec::with_capacity(requests.len());
+    for (tag, r) in requests.iter().enumerate() {
+        let command = Command { tag: tag as u64, op: r.op, extent: r.extent, background: false };
+        drive.submit(now, command)?;
+        while let Some(at) = drive.next_event() {
+            if let Some(c) = drive.poll(at) {
+                out.push(c.finished.since(c.submitted).as_millis_f64());
+                now = SimTime(c.finished.0.saturating_add(r.think_ns));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// A drive's measured service times beside the model's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    /// Requests compared.
+    pub requests: usize,
+    /// Mean service time on the drive.
+    pub measured_ms_mean: f64,
+    /// Mean service time in the model.
+    pub model_ms_mean: f64,
+    /// Demerit between the two.
+    pub demerit_ms: f64,
+    /// Demerit over the measured mean.
+    pub demerit_share: f64,
+}
+
+/// Replays measured requests and compares.
+///
+/// # Errors
+/// Where a request passes the end of the disk.
+pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement, DiskError> {
+    let model = replay_measured(disk, requests)?;
+    let real: Vec<f64> = requests.iter().map(|r| r.service_ns as f64 / 1e6).collect();
+    let (measured_ms_mean, demerit_ms) = (mean(&real), demerit(&real, &model));
+    Ok(Measurement {
+        requests: requests.len(),
+        measured_ms_mean,
+        model_ms_mean: mean(&model),
+        demerit_ms,
+        demerit_share: demerit_ms / measured_ms_mean,
+    })
+}
+
+/// A run of the reference simulator: mechanics alone, nothing buffered, one request at the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MechanicalRun {
+    /// Its name in the reference's summary.
+    pub name: &'static str,
+    /// The drive's description, in the folder of drives.
+    pub model: &'static str,
+    /// The workload, in the folder of runs.
+    pub trace: &'static str,
+    /// What was recorded, there too.
+    pub results: &'static str,
+    /// The host's policy.
+    pub scheduler: Scheduler,
+    /// How requests came.
+    pub mode: Loop,
+}
+
+macro_rules! runs {
+    ($disk:literal $model:literal $($trace:literal $run:literal $scheduler:ident $mode:expr;)*) => {
+        [$(MechanicalRun {
+            name: concat!($disk, "_mech_", $run),
+            model: $model,
+            trace: concat!($disk, "_", $trace, ".trace.zst"),
+            results: concat!($disk, "_mech_", $run, ".req.csv.zst"),
+            scheduler: Scheduler::$scheduler,
+            mode: $mode,
+        },)*]
+    };
+}
+
+const CHEETAH_RUNS: [MechanicalRun; 8] = runs! {
+    "cheetah9lp" "cheetah9LP.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
+    "atlas10k" "atlas10k.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+/// The reference's mechanical runs.
+pub fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
+    CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
+}
+
+/// A drive measured by the reference's authors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RealDrive {
+    /// The drive's description, in the folder of drives.
+    pub specs: &'static str,
+    /// The measured requests, there too.
+    pub trace: &'static str,
+    /// The reference simulator's published demerit, in milliseconds.
+    pub reference_ms: f64,
+}
+
+/// The drives whose measured requests lie with the reference.
+pub const REAL_DRIVES: [RealDrive; 5] = [
+    RealDrive { specs: "atlas10k.diskspecs", trace: "atlas10k.trace.zst", reference_ms: 0.268 },
+    RealDrive { specs: "cheetah9LP.diskspecs", trace: "cheetah9LP.trace.zst", reference_ms: 0.107 },
+    RealDrive { specs: "barracuda.diskspecs", trace: "barracuda.trace.zst", reference_ms: 0.349 },
+    RealDrive { specs: "ibm18es.diskspecs", trace: "ibm18es.trace.zst", reference_ms: 0.135 },
+    RealDrive {
+        specs: "hp_c3323a_validate.diskspecs",
+        trace: "hp_c3323a.trace.zst",
+        reference_ms: 0.306,
+    },
+];
+
+/// The demerit figure of Ruemmler and Wilkes (IEEE Computer, March 1994): the root mean square of the
+/// horizontal distance between two distributions, in their unit. Samples of different size are
+/// compared at as many evenly spaced quantiles as the larger one has.
+#[must_use]
+pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
+    let sorted = |x: &[f64]| {
+        let mut x = x.to_vec();
+        x.sort_by(f64::total_cmp);
+        x
+    };
+    let (a, b) = (sorted(a), sorted(b));
+    let n = a.len().max(b.len());
+    if a.is_empty() || b.is_empty() {
+        return f64::NAN;
+    }
+    let quantile = |x: &[f64], i: usize| {
+        let at = (i as f64 + 0.5) / n as f64 * x.len() as f64 - 0.5;
+        let low = at.max(0.0).floor() as usize;
+        let high = (low + 1).min(x.len() - 1);
+        x[low] + (x[high] - x[low]) * (at - low as f64).clamp(0.0, 1.0)
+    };
+    let sum: f64 = (0..n).map(|i| (quantile(&a, i) - quantile(&b, i)).powi(2)).sum();
+    (sum / n as f64).sqrt()
+}
+
+/// Mean of a sample; NaN of none.
+#[must_use]
+pub fn mean(x: &[f64]) -> f64 {
+    x.iter().sum::<f64>() / x.len() as f64
+}
+
+/// What a reference run recorded of one request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recorded {
+    /// Milliseconds.
+    pub seek: f64,
+    /// Milliseconds.
+    pub rotation: f64,
+    /// Milliseconds.
+    pub transfer: f64,
+    /// Milliseconds from arrival to completion.
+    pub response: f64,
+}
+
+impl Recorded {
+    /// Seek, rotation and transfer, milliseconds.
+    #[must_use]
+    pub fn service(&self) -> f64 {
+        self.seek + self.rotation + self.transfer
+    }
+
+    fn of(c: &Completion) -> Self {
+        Self {
+            seek: c.access.seek.as_millis_f64(),
+            rotation: c.access.rotation.as_millis_f64(),
+            transfer: c.access.transfer.as_millis_f64(),
+            response: c.finished.since(c.submitted).as_millis_f64(),
+        }
+    }
+}
+
+/// Reads a reference run: comma-separated, a header naming `seek_ms`, `rotlat_ms`, `xfer_ms`,
+/// `complete_ms` and `response_ms`. Requests that never completed (-1) are left out.
+///
+/// # Errors
+/// Where the header lacks one of them or a value is no number.
+pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError> {
+    let mut all = lines(file, text);
+    let names: Vec<&str> = all.next().map(|c| c.fields).unwrap_or_default();
+    let column = |name: &str| {
+        names.iter().position(|n| *n == name).ok_or_else(|| TextError {
+            file: file.to_owned(),
+            line: 1,
+            what: format!("the header names no column '{name}'"),
+        })
+    };
+    let (s, r, x) = (column("seek_ms")?, column("rotlat_ms")?, column("xfer_ms")?);
+    let (done, response) = (column("complete_ms")?, column("response_ms")?);
+    let mut out = Vec::new();
+    for c in all {
+        if c.get::<f64>(done, "milliseconds")? >= 0.0 {
+            out.push(Recorded {
+                seek: c.get(s, "milliseconds")?,
+                rotation: c.get(r, "milliseconds")?,
+                transfer: c.get(x, "milliseconds")?,
+                response: c.get(response, "milliseconds")?,
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// A model beside its reference: means in milliseconds, demerits as shares of the reference's mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// Requests compared.
+    pub requests: usize,
+    /// Means of the reference.
+    pub reference: Recorded,
+    /// Means of the model.
+    pub model: Recorded,
+    /// Demerit of the response times over the reference's mean response.
+    pub response_demerit: f64,
+    /// Demerit of the service times over the reference's mean service time.
+    pub service_demerit: f64,
+}
+
+/// Compares a replay with a reference run of the same workload. The reference ends early by as many
+/// requests as were in flight; the model's last ones are left out too.
+#[must_use]
+pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
+    let ours: Vec<Recorded> = ours.iter().take(reference.len()).map(Recorded::of).collect();
+    let means = |x: &[Recorded]| {
+        let of = |f: fn(&Recorded) -> f64| mean(&x.iter().map(f).collect::<Vec<_>>());
+        Recorded {
+            seek: of(|r| r.seek),
+            rotation: of(|r| r.rotation),
+            transfer: of(|r| r.transfer),
+            response: of(|r| r.response),
+        }
+    };
+    let column = |x: &[Recorded], f: fn(&Recorded) -> f64| x.iter().map(f).collect::<Vec<f64>>();
+    let share = |f: fn(&Recorded) -> f64| {
+        let theirs = column(reference, f);
+        demerit(&column(&ours, f), &theirs) / mean(&theirs)
+    };
+    Comparison {
+        requests: ours.len(),
+        reference: means(reference),
+        model: means(&ours),
+        response_demerit: share(|r| r.response),
+        service_demerit: share(Recorded::service),
+    }
+}

@@ -1,0 +1,10 @@
+//! The whole crate from outside: known answers, properties, naive twins.
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
+
+mod buffer;
+mod import;
+mod model;
+mod queue;
+mod reference;
+mod text;
+mod toy;

@@ -1,0 +1,163 @@
+//! What a run cost: disk busy time by phase, energy by state, response times. Busy time is BORG's primary
+//! metric (FAST'09, 6); its phases and their energy are FS2's (SOSP'05, 4.2).
+
+use hdrhistogram::Histogram;
+use seekless_block::{Duration, Energy};
+use seekless_disk::{Access, Completion, EnergyByState};
+use seekless_engine::Stats;
+
+use crate::path::HeadPath;
+
+/// Busy time by phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Controller time.
+    pub overhead: Duration,
+    /// The arm moves.
+    pub seek: Duration,
+    /// Waiting for the platter.
+    pub rotation: Duration,
+    /// Data passes under the head.
+    pub transfer: Duration,
+}
+
+impl Phases {
+    /// All of it.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.overhead + self.seek + self.rotation + self.transfer
+    }
+
+    fn add(&mut self, access: &Access) {
+        self.overhead += access.overhead;
+        self.seek += access.seek;
+        self.rotation += access.rotation;
+        self.transfer += access.transfer;
+    }
+}
+
+/// Response times of client requests: exact mean and maximum, percentiles to three significant digits.
+#[derive(Clone, Debug)]
+pub struct Response {
+    histogram: Histogram<u64>,
+    sum: u128,
+    max: u64,
+}
+
+impl Response {
+    pub(crate) fn new() -> Self {
+        // 3 significant digits is within what the crate accepts (0 to 5).
+        let histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!());
+        Self { histogram, sum: 0, max: 0 }
+    }
+
+    pub(crate) fn push(&mut self, took: Duration) {
+        // A resizable histogram of 64-bit values takes every value.
+        let _ = self.histogram.record(took.0);
+        self.sum += u128::from(took.0);
+        self.max = self.max.max(took.0);
+    }
+
+    /// Requests answered.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Mean in milliseconds; zero where there is none.
+    #[must_use]
+    pub fn mean_ms(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1e6 }
+    }
+
+    /// The time that a share `q` (0 to 1) of requests did not exceed, in milliseconds.
+    #[must_use]
+    pub fn quantile_ms(&self, q: f64) -> f64 {
+        if self.count() == 0 {
+            return 0.0;
+        }
+        self.histogram.value_at_quantile(q).min(self.max) as f64 / 1e6
+    }
+
+    /// Longest, in milliseconds.
+    #[must_use]
+    pub fn max_ms(&self) -> f64 {
+        self.max as f64 / 1e6
+    }
+
+    /// The distribution: `(milliseconds, share of requests not above)`, ascending.
+    pub fn cdf(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let total = self.count().max(1) as f64;
+        let mut below = 0;
+        self.histogram.iter_recorded().map(move |v| {
+            below += v.count_since_last_iteration();
+            (v.value_iterated_to() as f64 / 1e6, below as f64 / total)
+        })
+    }
+}
+
+/// What a simulation measured.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// Client requests.
+    pub requests: u64,
+    /// Foreground I/Os that moved data at the disk.
+    pub device_ios: u64,
+    /// Of these, how many did not start where the I/O before them ended.
+    pub nonsequential: u64,
+    /// Sectors between the end of one foreground I/O's predecessor and its start, summed.
+    pub seek_distance_sectors: u128,
+    /// Foreground busy time.
+    pub foreground: Phases,
+    /// Reconfiguration's busy time.
+    pub background: Phases,
+    /// Energy of foreground busy time: seek, and rotation with transfer.
+    pub energy: EnergyByState,
+    /// Energy of reconfiguration.
+    pub background_energy: Energy,
+    /// From the first request to the last completion.
+    pub span: Duration,
+    /// The disk's idle energy within the span.
+    pub idle_energy: Energy,
+    /// Response times.
+    pub response: Response,
+    /// The engine's own counts.
+    pub engine: Stats,
+    /// Where the head was.
+    pub path: HeadPath,
+}
+
+impl Measured {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: 0,
+            device_ios: 0,
+            nonsequential: 0,
+            seek_distance_sectors: 0,
+            foreground: Phases::default(),
+            background: Phases::default(),
+            energy: EnergyByState::default(),
+            background_energy: Energy::ZERO,
+            span: Duration::ZERO,
+            idle_energy: Energy::ZERO,
+            response: Response::new(),
+            engine: Stats::default(),
+            path: HeadPath::default(),
+        }
+    }
+
+    pub(crate) fn foreground_io(&mut self, done: &Completion, energy: &EnergyByState) {
+        self.device_ios += 1;
+        self.nonsequential += u64::from(!done.sequential);
+        self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
+        self.foreground.add(&done.access);
+        self.energy.seek += energy.seek;
+        self.energy.rotation_transfer += energy.rotation_transfer;
+        self.energy.idle += energy.idle;
+    }
+
+    pub(crate) fn background_io(&mut self, done: &Completion, energy: &EnergyByState) {
+        self.background.add(&done.access);
+        self.background_energy += energy.total();
+    }
+}

@@ -1,0 +1,287 @@
+//! The loop: engine x drive x requests. Time jumps from event to event.
+
+use std::collections::VecDeque;
+
+use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_disk::{Command, Disk, DiskError, Drive, Scheduler};
+use seekless_engine::{Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Target};
+use seekless_layout::Plan;
+
+use crate::measure::Measured;
+use crate::path::{Kind, Point};
+
+/// When the next request is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// As soon as fewer than this many are in flight; arrival times are not used.
+    Closed {
+        /// At least 1.
+        depth: u32,
+    },
+    /// At its arrival time, whatever is in flight.
+    Open,
+}
+
+/// How a simulation is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct SimConfig {
+    /// The engine's settings.
+    pub engine: Config,
+    /// Where on the disk the optimized area starts. Client addresses from here on lie behind it: the area
+    /// is a partition between two others, as BORG suggests (FAST'09, 3.3).
+    pub area_at: Lba,
+    /// The drive's scheduler.
+    pub scheduler: Scheduler,
+    /// Closed or open loop.
+    pub replay: Replay,
+}
+
+/// Why a simulation cannot start or go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimError {
+    /// Client addresses and optimized area together are larger than the disk.
+    #[error(
+        "{home} of client addresses and an optimized area of {area} do not fit a disk of {disk}: choose a larger disk or a smaller area"
+    )]
+    DoesNotFit {
+        /// Client addresses.
+        home: Sectors,
+        /// Optimized area.
+        area: Sectors,
+        /// The disk.
+        disk: Sectors,
+    },
+    /// The engine refused a request.
+    #[error("request {index} cannot be served")]
+    Request {
+        /// Counted from 0.
+        index: u64,
+        /// Why.
+        #[source]
+        fault: Fault,
+    },
+    /// The drive refused an I/O of the engine.
+    #[error("the disk refused an I/O")]
+    Disk(#[from] DiskError),
+}
+
+/// An I/O of the engine at the drive: two commands where it reaches across the optimized area.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    class: Class,
+    op: Op,
+    commands: u8,
+}
+
+/// A run in progress.
+#[derive(Debug)]
+pub struct Simulation {
+    engine: Engine,
+    drive: Drive,
+    config: SimConfig,
+    now: SimTime,
+    /// Requests in flight: when each was asked, by its number less that of the oldest.
+    asked: VecDeque<Option<SimTime>>,
+    oldest: u64,
+    in_flight: u32,
+    /// The engine's I/Os in flight, by their number.
+    ios: Vec<InFlight>,
+    /// When the first request was asked, and the trace's time then.
+    started: Option<(SimTime, SimTime)>,
+    /// Background busy time before the first request: no part of the span.
+    measured: Measured,
+    background_before: Duration,
+    refused: Option<SimError>,
+}
+
+impl Simulation {
+    /// A disk at rest at time zero, an engine with no copies.
+    ///
+    /// # Errors
+    /// Where the client's addresses and the area do not fit the disk.
+    pub fn new(disk: Disk, config: SimConfig) -> Result<Self, SimError> {
+        let Config { capacity, area, .. } = config.engine;
+        if capacity.0.checked_add(area.0).is_none_or(|all| all > disk.capacity().0) {
+            return Err(SimError::DoesNotFit { home: capacity, area, disk: disk.capacity() });
+        }
+        Ok(Self {
+            engine: Engine::new(config.engine),
+            drive: Drive::new(disk, config.scheduler),
+            config,
+            now: SimTime::ZERO,
+            asked: VecDeque::new(),
+            oldest: 0,
+            in_flight: 0,
+            ios: Vec::new(),
+            started: None,
+            measured: Measured::new(),
+            background_before: Duration::ZERO,
+            refused: None,
+        })
+    }
+
+    /// Installs a plan and carries it out to its end before anything else is asked: the time it takes is
+    /// background time.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
+        self.feed(Input::Install(plan));
+        while self.engine.progress().is_some() && self.refused.is_none() {
+            self.step();
+        }
+        self.background_before = self.measured.background.busy();
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Asks one more request, after letting time pass until it may be asked.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
+        let (started, origin) = *self.started.get_or_insert((self.now, request.arrival));
+        match self.config.replay {
+            Replay::Closed { depth } => {
+                while self.in_flight >= depth.max(1) && self.refused.is_none() {
+                    self.step();
+                }
+            }
+            Replay::Open => {
+                let at = (started + request.arrival.since(origin)).max(self.now);
+                while self.next_event().is_some_and(|t| t <= at) && self.refused.is_none() {
+                    self.step();
+                }
+                self.now = at;
+            }
+        }
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        let id = RequestId(self.oldest + self.asked.len() as u64);
+        self.asked.push_back(Some(self.now));
+        self.in_flight += 1;
+        self.measured.requests += 1;
+        self.feed(Input::Request { id, request: *request });
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Lets everything in flight end, and says what it cost.
+    ///
+    /// # Errors
+    /// Where a request could not be served.
+    pub fn finish(mut self) -> Result<Measured, SimError> {
+        while self.in_flight > 0 && self.refused.is_none() {
+            self.step();
+        }
+        if let Some(error) = self.refused {
+            return Err(error);
+        }
+        let mut m = self.measured;
+        m.span = self.started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
+        let background = m.background.busy() - self.background_before;
+        let idle = Duration(m.span.0.saturating_sub((m.foreground.busy() + background).0));
+        m.idle_energy = m.energy.idle + self.drive.disk().idle_energy(idle);
+        m.engine = self.engine.stats();
+        Ok(m)
+    }
+
+    fn next_event(&self) -> Option<SimTime> {
+        match (self.drive.next_event(), self.engine.wakeup()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Lets time pass to the next event, and handles it.
+    fn step(&mut self) {
+        let Some(at) = self.next_event() else {
+            unreachable!("something is in flight, so something will happen")
+        };
+        self.now = self.now.max(at);
+        let Some(done) = self.drive.poll(self.now) else {
+            self.feed(Input::Tick);
+            return;
+        };
+        let energy = self.drive.disk().energy(&done.access);
+        let InFlight { class, op, ref mut commands } = self.ios[done.tag as usize];
+        *commands -= 1;
+        let ended = *commands == 0;
+        let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
+        match class {
+            Class::Foreground if moved => self.measured.foreground_io(&done, &energy),
+            Class::Foreground => {}
+            Class::Background => self.measured.background_io(&done, &energy),
+        }
+        if moved {
+            let kind = match (class, op) {
+                (Class::Background, _) => Kind::Background,
+                (_, Op::Read) => Kind::Read,
+                _ => Kind::Write,
+            };
+            self.measured.path.push(Point { at: done.finished, lba: done.extent.start, kind });
+        }
+        if ended {
+            let io = IoId(done.tag as u32);
+            self.feed(Input::Done { io, result: Ok(()) });
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.engine.handle(self.now, input);
+        while let Some(output) = self.engine.poll() {
+            match output {
+                Output::Move(_) => {} // there are no bytes here
+                Output::Submit(io) => self.submit(&io),
+                Output::Complete { id, result } => self.complete(id, result),
+            }
+        }
+    }
+
+    fn submit(&mut self, io: &Io) {
+        let (at, area) = (self.config.area_at, self.config.engine.area);
+        let whole = io.extent;
+        let (before, after) = match io.target {
+            Target::Area => (Extent { start: at + Sectors(whole.start.0), ..whole }, None),
+            Target::Home if whole.end() <= at => (whole, None),
+            Target::Home if whole.start >= at => {
+                (Extent { start: whole.start + area, ..whole }, None)
+            }
+            Target::Home => {
+                let rest = Extent::span(at.0 + area.0, whole.end().0 + area.0);
+                (Extent::span(whole.start.0, at.0), Some(rest))
+            }
+        };
+        let index = io.id.0 as usize;
+        let state =
+            InFlight { class: io.class, op: io.op, commands: 1 + u8::from(after.is_some()) };
+        if self.ios.len() <= index {
+            self.ios.resize(index + 1, state);
+        }
+        self.ios[index] = state;
+        for extent in [Some(before), after].into_iter().flatten() {
+            let command = Command {
+                tag: u64::from(io.id.0),
+                op: io.op,
+                extent,
+                background: io.class == Class::Background,
+            };
+            if let Err(error) = self.drive.submit(self.now, command) {
+                self.refused = Some(SimError::Disk(error));
+            }
+        }
+    }
+
+    fn complete(&mut self, id: RequestId, result: Result<(), Fault>) {
+        if let Err(fault) = result {
+            self.refused = Some(SimError::Request { index: id.0, fault });
+        }
+        if let Some(asked) = self.asked[(id.0 - self.oldest) as usize].take() {
+            self.measured.response.push(self.now.since(asked));
+        }
+        self.in_flight -= 1;
+        while self.asked.front() == Some(&None) {
+            self.asked.pop_front();
+            self.oldest += 1;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
+//! keys; numbers are raw.
+
+use seekless_sim::Measured;
+use serde::Serialize;
+
+/// What is in a trace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceFacts {
+    /// As the user named it.
+    pub path: String,
+    /// Name of its format.
+    pub format: String,
+    /// Requests of every kind.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, of zeroes too.
+    pub writes: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Bytes read or written at least once.
+    pub footprint_bytes: u64,
+    /// From the first arrival to the last; none where the trace has no times.
+    pub span_s: Option<f64>,
+    /// Whether it has arrival times.
+    pub has_times: bool,
+    /// Whether it names processes.
+    pub has_processes: bool,
+    /// Devices, laid end to end on the simulated disk.
+    pub devices: u64,
+    /// Days with requests; 0 where the trace does not count days.
+    pub days: u64,
+    /// Malformed records passed over.
+    pub skipped: u64,
+}
+
+/// What was learned from, and what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Split {
+    /// `days` or `requests`.
+    pub by: String,
+    /// Days in the trace; 0 where it has none.
+    pub days: u64,
+    /// Days learned from.
+    pub train_days: u64,
+    /// Requests learned from.
+    pub train_requests: u64,
+    /// Requests measured.
+    pub measured_requests: u64,
+}
+
+/// Response times in milliseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResponseMs {
+    /// Arithmetic mean, exact.
+    pub mean: f64,
+    /// Median; percentiles to three significant digits.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+/// Energy in joules, modelled.
+#[derive(Clone, Debug, Serialize)]
+pub struct EnergyJoules {
+    /// Everything: the other four together.
+    pub total: f64,
+    /// Moving the arm for clients.
+    pub seek: f64,
+    /// Waiting for the platter and transferring, for clients.
+    pub rotation_transfer: f64,
+    /// Nothing to do, from the first request to the last completion.
+    pub idle: f64,
+    /// Reconfiguration.
+    pub background: f64,
+}
+
+/// One policy's run over the measured requests.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// `vanilla`, `borg` or `oracle`.
+    pub policy: String,
+    /// First sector of the optimized area on the disk; none under vanilla.
+    pub optimized_start_sector: Option<u64>,
+    /// Client requests.
+    pub requests: u64,
+    /// Foreground disk I/Os.
+    pub device_ios: u64,
+    /// Foreground busy time: seek, rotation, transfer and controller overhead.
+    pub busy_s: f64,
+    /// Moving the arm.
+    pub seek_s: f64,
+    /// Waiting for the platter.
+    pub rotation_s: f64,
+    /// Transferring, later track switches of the same I/O included.
+    pub transfer_s: f64,
+    /// Controller overhead.
+    pub overhead_s: f64,
+    /// Busy time of reconfiguration.
+    pub background_busy_s: f64,
+    /// Bytes that reconfiguration wrote.
+    pub moved_bytes: u64,
+    /// Response times.
+    pub response_ms: ResponseMs,
+    /// Energy.
+    pub energy_j: EnergyJoules,
+    /// Share of foreground disk I/Os that did not start where the I/O before ended.
+    pub nonsequential_share: f64,
+    /// Mean distance between the end of an I/O and the start of the next foreground one.
+    pub seek_distance_mean_sectors: f64,
+    /// Requests answered from RAM alone.
+    pub cache_hits: u64,
+    /// Reads answered from a copy.
+    pub copy_hits: u64,
+    /// Time from the first request to the last completion, simulated.
+    pub span_s: f64,
+    /// Time this computer took.
+    pub wall_s: f64,
+    /// Requests simulated a second of that.
+    pub requests_per_wall_s: f64,
+}
+
+impl Run {
+    pub(crate) fn new(policy: &str, area: Option<u64>, m: &Measured, wall_s: f64) -> Self {
+        let ios = m.device_ios.max(1) as f64;
+        let joules = |e: seekless_block::Energy| e.as_joules_f64();
+        let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
+        Self {
+            policy: policy.to_owned(),
+            optimized_start_sector: area,
+            requests: m.requests,
+            device_ios: m.device_ios,
+            busy_s: m.foreground.busy().as_secs_f64(),
+            seek_s: m.foreground.seek.as_secs_f64(),
+            rotation_s: m.foreground.rotation.as_secs_f64(),
+            transfer_s: m.foreground.transfer.as_secs_f64(),
+            overhead_s: m.foreground.overhead.as_secs_f64(),
+            background_busy_s: m.background.busy().as_secs_f64(),
+            moved_bytes: m.engine.moved_bytes,
+            response_ms: ResponseMs {
+                mean: m.response.mean_ms(),
+                p50: m.response.quantile_ms(0.50),
+                p95: m.response.quantile_ms(0.95),
+                p99: m.response.quantile_ms(0.99),
+                max: m.response.max_ms(),
+            },
+            energy_j: EnergyJoules {
+                total: joules(all),
+                seek: joules(m.energy.seek),
+                rotation_transfer: joules(m.energy.rotation_transfer),
+                idle: joules(m.idle_energy),
+                background: joules(m.background_energy),
+            },
+            nonsequential_share: m.nonsequential as f64 / ios,
+            seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
+            cache_hits: m.engine.cache_hits,
+            copy_hits: m.engine.copy_reads,
+            span_s: m.span.as_secs_f64(),
+            wall_s,
+            requests_per_wall_s: if wall_s > 0.0 { m.requests as f64 / wall_s } else { 0.0 },
+        }
+    }
+}
+
+/// A comparison, whole. Serializes as `seekless.simulate/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// `seekless.simulate/1`.
+    pub schema: &'static str,
+    /// The trace.
+    pub trace: TraceFacts,
+    /// Name of the disk.
+    pub disk: String,
+    /// Name of the scheduler.
+    pub scheduler: String,
+    /// `closed` or `open`.
+    pub replay: &'static str,
+    /// Requests in flight of a closed loop; none for an open one.
+    pub queue_depth: Option<u32>,
+    /// RAM, the same for every policy.
+    pub cache_bytes: u64,
+    /// Read-ahead, the same for every policy.
+    pub read_ahead_bytes: u64,
+    /// What a read of a copy fetches at least.
+    pub cluster_bytes: u64,
+    /// Size of the optimized area.
+    pub optimized_bytes: u64,
+    /// Share asked to be learned from.
+    pub train: f64,
+    /// What that came to.
+    pub split: Split,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// One a policy, in the order asked.
+    pub runs: Vec<Run>,
+    /// What the figures are drawn from, in the same order; no part of the JSON.
+    #[serde(skip)]
+    pub measured: Vec<Measured>,
+}

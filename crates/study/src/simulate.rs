@@ -1,0 +1,396 @@
+//! The comparison: scan, learn, then run every policy over the same measured requests. The trace is read
+//! once a pass, so that memory does not grow with its length.
+
+use std::str::FromStr;
+use std::time::Instant;
+
+use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_disk::{Disk, DiskSpec, RangeError, Scheduler};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
+
+use crate::outcome::{Outcome, Run};
+use crate::scan::{Boundary, Scan, ScanError};
+
+/// Edges an access graph keeps: about a gigabyte at the most.
+const EDGES: usize = 1 << 24;
+
+/// Who decides where copies stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Nobody: everything stays home.
+    Vanilla,
+    /// BORG's planner, trained on what came before.
+    Borg,
+    /// The same planner, trained on what is measured: what perfect foresight would gain.
+    Oracle,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Vanilla, Self::Borg, Self::Oracle];
+
+    /// As on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vanilla => "vanilla",
+            Self::Borg => "borg",
+            Self::Oracle => "oracle",
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|p| p.name() == text)
+            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg or oracle"))
+    }
+}
+
+/// Where the optimized area lies on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AreaAt {
+    /// Behind all client addresses.
+    End,
+    /// Amid them, at the median of the reads learned from; what lies behind is shifted by its size.
+    Median,
+}
+
+/// How policies are compared.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the trace is read.
+    pub open: OpenOptions,
+    /// Only this device of the trace.
+    pub device: Option<String>,
+    /// The disk.
+    pub disk: DiskSpec,
+    /// Which policies, in which order.
+    pub policies: Vec<Policy>,
+    /// RAM.
+    pub cache: Bytes,
+    /// Read-ahead.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// Scheduler of the drive.
+    pub scheduler: Scheduler,
+    /// Closed or open loop.
+    pub replay: Replay,
+    /// Share of the days, or of the requests, to learn from: 0 to 1.
+    pub train: f64,
+    /// Size of the optimized area.
+    pub optimized: Bytes,
+    /// Where it lies.
+    pub area_at: AreaAt,
+    /// Weight below which an edge is no reason to place two extents together.
+    pub min_weight: u32,
+}
+
+/// What is going on, for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Counting the trace.
+    Scan,
+    /// Building access graphs.
+    Learn,
+    /// Running a policy.
+    Run(Policy),
+}
+
+/// Why a comparison failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is nothing in the trace.
+    #[error("{path} holds no requests")]
+    Empty {
+        /// The trace.
+        path: String,
+    },
+    /// The device asked for is not in the trace.
+    #[error("{path} has no requests of device '{device}'; its devices: {names}")]
+    NoSuchDevice {
+        /// The trace.
+        path: String,
+        /// What was asked.
+        device: String,
+        /// What there is.
+        names: String,
+    },
+    /// Training takes everything.
+    #[error(
+        "training takes all {requests} requests: nothing is left to measure; lower the share to train"
+    )]
+    NothingMeasured {
+        /// Requests in the trace.
+        requests: u64,
+    },
+    /// The disk's description is out of range.
+    #[error(transparent)]
+    Disk(#[from] RangeError),
+    /// The disk is too small for the trace.
+    #[error(
+        "{path} reaches sector {end} with its {devices} device(s) end to end, and with an optimized area of {area} that needs {need}; disk {disk} has {has}. Choose a larger disk, one device of the trace, or a smaller area"
+    )]
+    DiskTooSmall {
+        /// The trace.
+        path: String,
+        /// Its highest sector.
+        end: u64,
+        /// Its devices.
+        devices: u64,
+        /// The area.
+        area: Bytes,
+        /// What both need.
+        need: Bytes,
+        /// The disk's name.
+        disk: String,
+        /// Its size.
+        has: Bytes,
+    },
+    /// The simulation could not go on.
+    #[error("policy {policy}")]
+    Run {
+        /// Under which policy.
+        policy: &'static str,
+        /// Why.
+        #[source]
+        source: SimError,
+    },
+}
+
+/// Compares policies on a trace. `progress` is called now and then.
+///
+/// # Errors
+/// Where the trace cannot be read, is empty, or does not fit the disk.
+pub fn simulate(
+    source: &Source,
+    options: &Options,
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Outcome, StudyError> {
+    let path = source.path().display().to_string();
+    let mut reader = source.open(&options.open)?;
+    let mut scan = Scan::new(&mut reader, options.device.as_deref(), |r| {
+        progress(Stage::Scan, r.progress());
+    })
+    .map_err(|e| explain(e, &path))?;
+    scan.facts.path.clone_from(&path);
+
+    let disk = Disk::new(&options.disk)?;
+    let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
+    let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
+    let need = scan.capacity + area;
+    if need > disk.capacity() {
+        return Err(StudyError::DiskTooSmall {
+            path,
+            end: scan.capacity.0,
+            devices: scan.facts.devices,
+            area: area.bytes(),
+            need: need.bytes(),
+            disk: options.disk.name.clone(),
+            has: disk.capacity().bytes(),
+        });
+    }
+    let (boundary, split) = scan.split(options.train);
+    if split.measured_requests == 0 {
+        return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
+    }
+    let plans = learn(source, options, &scan, boundary, area, progress)?;
+
+    let mut notes = Vec::new();
+    let mut replay = options.replay;
+    if replay == Replay::Open && !scan.facts.has_times {
+        replay = Replay::Closed { depth: 1 };
+        notes
+            .push("the trace has no times: replayed closed loop, one request at a time".to_owned());
+    }
+    if scan.facts.devices > 1 {
+        notes.push(format!(
+            "the trace's {} devices are laid end to end on one disk",
+            scan.facts.devices
+        ));
+    }
+    if scan.facts.skipped > 0 {
+        notes.push(format!("{} malformed records were passed over", scan.facts.skipped));
+    }
+    let mut runs = Vec::new();
+    let mut measured = Vec::new();
+    for &policy in &options.policies {
+        let learned = match policy {
+            Policy::Vanilla => Learned::default(),
+            Policy::Borg => plans.0.clone(),
+            Policy::Oracle => plans.1.clone(),
+        };
+        let vanilla = policy == Policy::Vanilla;
+        let area_at = match options.area_at {
+            AreaAt::End => Lba(scan.capacity.0),
+            AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
+        };
+        let config = SimConfig {
+            area_at,
+            engine: Config {
+                area: if vanilla { Sectors(0) } else { area },
+                cache_bytes: options.cache,
+                read_ahead: options.read_ahead,
+                cluster: options.cluster,
+                ..Config::new(scan.capacity)
+            },
+            scheduler: options.scheduler,
+            replay,
+        };
+        let started = Instant::now();
+        let m = run(
+            source,
+            options,
+            &scan,
+            boundary,
+            (policy, learned.plan, config, disk.clone()),
+            progress,
+        )?;
+        let start = (!vanilla).then_some(area_at.0);
+        runs.push(Run::new(policy.name(), start, &m, started.elapsed().as_secs_f64()));
+        measured.push(m);
+    }
+    Ok(Outcome {
+        schema: "seekless.simulate/1",
+        disk: options.disk.name.clone(),
+        scheduler: options.scheduler.to_string(),
+        replay: if replay == Replay::Open { "open" } else { "closed" },
+        queue_depth: match replay {
+            Replay::Closed { depth } => Some(depth),
+            Replay::Open => None,
+        },
+        cache_bytes: options.cache.0,
+        read_ahead_bytes: options.read_ahead.0,
+        cluster_bytes: options.cluster.0,
+        optimized_bytes: area.bytes().0,
+        train: options.train,
+        trace: scan.facts,
+        split,
+        notes,
+        runs,
+        measured,
+    })
+}
+
+fn explain(error: ScanError, path: &str) -> StudyError {
+    let path = path.to_owned();
+    match error {
+        ScanError::Trace(e) => StudyError::Trace(e),
+        ScanError::Empty { device: None, .. } => StudyError::Empty { path },
+        ScanError::Empty { device: Some(device), names } => {
+            StudyError::NoSuchDevice { path, device, names: names.join(", ") }
+        }
+    }
+}
+
+/// What was learned from a part of the trace.
+#[derive(Clone, Debug, Default)]
+struct Learned {
+    plan: Plan,
+    median: Option<Lba>,
+}
+
+/// Nanoseconds of a day.
+const DAY: u64 = 86_400_000_000_000;
+
+/// Calls `each(trains, day, request)` for every wanted request of the trace, in order. Days are the
+/// trace's, or 24 hours of its time.
+fn for_each(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    mut tick: impl FnMut(&Reader),
+    mut each: impl FnMut(bool, u64, &Request) -> Result<(), StudyError>,
+) -> Result<(), StudyError> {
+    let mut reader = source.open(&options.open)?;
+    let mut index = 0;
+    while let Some(record) = reader.next_record()? {
+        let Some(request) = scan.place(&record) else { continue };
+        let day = record.day.map_or(request.arrival.0 / DAY, u64::from);
+        each(boundary.trains(index, &record), day, &request)?;
+        index += 1;
+        if index.is_multiple_of(65_536) {
+            tick(&reader);
+        }
+    }
+    Ok(())
+}
+
+/// The plans of `borg` and `oracle`, empty where not asked for.
+fn learn(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    area: Sectors,
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<(Learned, Learned), StudyError> {
+    let borg = options.policies.contains(&Policy::Borg);
+    let oracle = options.policies.contains(&Policy::Oracle);
+    if !borg && !oracle {
+        return Ok(Default::default());
+    }
+    let (mut before, mut measured) = (AccessGraph::new(EDGES), AccessGraph::new(EDGES));
+    let mut today = 0;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Learn, r.progress()),
+        |trains, day, request| {
+            if trains && borg {
+                // Days without requests age too, but nothing is left after a few.
+                for _ in today..day.min(today + 8) {
+                    before.age();
+                }
+                today = today.max(day);
+                before.observe(request);
+            } else if !trains && oracle {
+                measured.observe(request);
+            }
+            Ok(())
+        },
+    )?;
+    let config = BorgConfig { area, min_weight: options.min_weight };
+    let learned = |graph: &AccessGraph| Learned {
+        plan: plan_borg(graph, &config),
+        median: graph.median_read(),
+    };
+    Ok((learned(&before), learned(&measured)))
+}
+
+fn run(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    (policy, plan, config, disk): (Policy, Plan, SimConfig, Disk),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Measured, StudyError> {
+    let failed = |source| StudyError::Run { policy: policy.name(), source };
+    let mut simulation = Simulation::new(disk, config).map_err(failed)?;
+    simulation.install(plan).map_err(failed)?;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(policy), r.progress()),
+        |trains, _, request| {
+            if trains { Ok(()) } else { simulation.offer(request).map_err(failed) }
+        },
+    )?;
+    simulation.finish().map_err(failed)
+}

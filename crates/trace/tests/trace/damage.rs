@@ -1,0 +1,93 @@
+//! Damaged traces: cut at every byte, one byte wrong, and everything fuzzing has kept.
+
+use std::path::Path;
+
+use seekless_trace::{Format, OpenOptions, StoreWriter, TraceError, fuzzing};
+
+use crate::support::{FIXTURES, fixture, open, read};
+
+/// The fixtures, and the native store of one of them.
+fn all() -> Vec<(&'static str, Format, Vec<u8>)> {
+    let mut all: Vec<_> = FIXTURES.iter().map(|&(n, f)| (n, f, fixture(n))).collect();
+    let (reader, records) = read("blkparse.txt");
+    let mut store =
+        StoreWriter::new(Vec::new(), Path::new("store"), Path::new("fixture"), reader.info())
+            .unwrap();
+    for r in &records {
+        store.write(r, reader.streams(), reader.devices()).unwrap();
+    }
+    all.push(("store", Format::Native, store.finish(false).unwrap()));
+    all
+}
+
+#[test]
+fn cut_at_every_byte_nothing_panics() {
+    for (_, format, bytes) in all() {
+        for n in 0..bytes.len() {
+            fuzzing::read(None, &bytes[..n]);
+            fuzzing::read(Some(format), &bytes[..n]);
+        }
+    }
+}
+
+#[test]
+fn with_any_byte_wrong_nothing_panics() {
+    for (_, format, bytes) in all() {
+        for n in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[n] ^= [0x01, 0x80, 0xFF][n % 3];
+            fuzzing::read(Some(format), &damaged);
+        }
+    }
+}
+
+#[test]
+fn a_cut_binary_trace_says_at_which_byte() {
+    for (name, cut, place) in [
+        ("blktrace.hex", 200, "byte 176"),
+        ("blktrace.hex", 60, "byte 0"),
+        ("vscsi.hex", 40, "byte 32"),
+    ] {
+        let bytes = fixture(name);
+        let error = open(&bytes[..cut], &OpenOptions::default()).unwrap().find_map(Result::err);
+        let error = error.unwrap_or_else(|| panic!("{name} cut at {cut} reads whole"));
+        assert!(error.to_string().contains(&format!("a trace: {place}:")), "{error}");
+    }
+}
+
+#[test]
+fn lenient_reading_finds_the_next_record_of_a_damaged_binary_trace() {
+    let mut bytes = fixture("blktrace.hex");
+    // The magic of the second record, a remap.
+    bytes[64] = 0;
+    let lenient = OpenOptions { lenient: true, ..OpenOptions::default() };
+    let mut reader = open(&bytes, &lenient).unwrap();
+    let records: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    assert_eq!(records, read("blktrace.hex").1);
+    assert_eq!(reader.skipped().malformed, 1);
+    assert_eq!(reader.skipped().malformed_first.as_ref().unwrap().place.to_string(), "byte 64");
+    let strict = open(&bytes, &OpenOptions::default()).unwrap().find_map(Result::err).unwrap();
+    assert!(matches!(strict, TraceError::Malformed(_)), "{strict:?}");
+}
+
+#[test]
+fn what_fuzzing_kept_still_holds() {
+    let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
+    let mut replayed = 0;
+    for target in std::fs::read_dir(corpus).unwrap() {
+        let target = target.unwrap();
+        let name = target.file_name().into_string().unwrap();
+        let format = Format::from_name(&name);
+        assert!(format.is_some() || name == "any" || name == "store", "no target is called {name}");
+        for file in std::fs::read_dir(target.path()).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            if name == "store" {
+                fuzzing::damaged_store(&bytes);
+            } else {
+                fuzzing::read(format, &bytes);
+            }
+            replayed += 1;
+        }
+    }
+    assert!(replayed >= FIXTURES.len());
+}

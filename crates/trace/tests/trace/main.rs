@@ -1,0 +1,12 @@
+//! Tests of the trace readers through their public face: known answers, fixtures written by hand, damage,
+//! sources, the native store.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+mod damage;
+mod fixtures;
+mod known;
+mod memory;
+mod sources;
+mod store;
+mod support;

@@ -1,0 +1,26 @@
+//! The rules, one a file. Each is a pure function of the repository.
+
+pub(crate) mod arrows;
+mod licences;
+mod links;
+mod manifests;
+mod marks;
+mod pure;
+mod readme;
+pub(crate) mod size;
+
+use crate::repo::{Finding, Repo};
+
+type Rule = fn(&Repo) -> Vec<Finding>;
+
+/// Every rule with the name that its findings carry.
+pub(crate) const ALL: &[(&str, Rule)] = &[
+    ("arrows", arrows::check),
+    ("pure", pure::check),
+    ("size", size::check),
+    ("marks", marks::check),
+    ("licences", licences::check),
+    ("manifests", manifests::check),
+    ("readme", readme::check),
+    ("links", links::check),
+];

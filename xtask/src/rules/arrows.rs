@@ -1,0 +1,152 @@
+//! Which room may use which: the one table. ARCHITECTURE.md carries it as `cargo xtask arrows` prints it.
+
+use std::fmt::Write as _;
+
+use crate::repo::{Finding, Repo};
+
+/// A crate of ours.
+pub(crate) struct Room {
+    /// Folder under crates/.
+    pub(crate) name: &'static str,
+    /// Whether it may not touch a clock, a thread, a socket or a file.
+    pub(crate) pure: bool,
+    /// The rooms it may use, in tests too.
+    pub(crate) uses: &'static [&'static str],
+}
+
+const fn room(name: &'static str, pure: bool, uses: &'static [&'static str]) -> Room {
+    Room { name, pure, uses }
+}
+
+/// From the bottom to the top: a room uses only rooms above it in this list.
+pub(crate) const ROOMS: &[Room] = &[
+    room("block", true, &[]),
+    room("nbd", true, &[]),
+    room("workload", false, &["block", "nbd"]),
+    room("trace", false, &["block"]),
+    room("disk", true, &["block"]),
+    room("layout", true, &["block"]),
+    room("fs", true, &["block", "layout"]),
+    room("engine", true, &["block", "layout"]),
+    room("sim", true, &["block", "disk", "layout", "engine"]),
+    room("serve", false, &["block", "nbd", "trace", "disk", "layout", "fs", "engine"]),
+    room("study", false, &["block", "workload", "trace", "disk", "layout", "fs", "engine", "sim"]),
+    room("report", false, &["block"]),
+    room(
+        "cli",
+        false,
+        &[
+            "block", "nbd", "workload", "trace", "disk", "layout", "fs", "engine", "sim", "serve",
+            "study", "report",
+        ],
+    ),
+];
+
+const DOCUMENT: &str = "ARCHITECTURE.md";
+const BEGIN: &str = "<!-- arrows: written by `cargo xtask arrows` -->";
+const END: &str = "<!-- end of arrows -->";
+
+/// The table as ARCHITECTURE.md carries it, marks included.
+pub(crate) fn table() -> String {
+    let mut out = format!("{BEGIN}\n| room | pure | may use |\n|:--|:--|:--|\n");
+    for room in ROOMS {
+        let pure = if room.pure { "yes" } else { "" };
+        let uses =
+            if room.uses.is_empty() { "none of ours".to_owned() } else { room.uses.join(", ") };
+        let _ = writeln!(out, "| {} | {pure} | {uses} |", room.name);
+    }
+    out + END + "\n"
+}
+
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found: Vec<Finding> = repo
+        .packages
+        .iter()
+        .filter(|p| p.ours && p.name != "xtask")
+        .flat_map(|p| package(&p.name, &p.dependencies))
+        .collect();
+    match repo.text(DOCUMENT) {
+        None => found.push(Finding::new(DOCUMENT, "is missing; it must carry `cargo xtask arrows`")),
+        Some(text) if !text.contains(&table()) => found.push(Finding::new(
+            DOCUMENT,
+            format!("must carry the table of rooms, from `{BEGIN}` on, as `cargo xtask arrows` prints it"),
+        )),
+        Some(_) => {}
+    }
+    found
+}
+
+/// The room that a package is.
+fn room_of(package: &str) -> Option<&str> {
+    if package == "seekless" { Some("cli") } else { package.strip_prefix("seekless-") }
+}
+
+fn package(name: &str, dependencies: &[String]) -> Vec<Finding> {
+    let Some(room) = room_of(name).and_then(|n| ROOMS.iter().find(|r| r.name == n)) else {
+        return vec![Finding::new(
+            name,
+            "is no room of the architecture; add it to the table in xtask/src/rules/arrows.rs",
+        )];
+    };
+    dependencies
+        .iter()
+        .filter_map(|d| room_of(d))
+        .filter(|used| !room.uses.contains(used))
+        .map(|used| {
+            let may =
+                if room.uses.is_empty() { "none of ours".to_owned() } else { room.uses.join(", ") };
+            Finding::new(name, format!("may not use {used}; it may use {may}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repo::Package;
+
+    fn ours(name: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|&d| d.to_owned()).collect();
+        Package { name: name.to_owned(), ours: true, dependencies, ..Package::default() }
+    }
+
+    #[test]
+    fn the_table_points_one_way() {
+        for (i, room) in ROOMS.iter().enumerate() {
+            for used in room.uses {
+                assert!(ROOMS[..i].iter().any(|r| r.name == *used), "{} uses {used}", room.name);
+            }
+            let impure = ROOMS.iter().find(|r| !r.pure && room.uses.contains(&r.name));
+            assert!(!room.pure || impure.is_none(), "{} is pure", room.name);
+        }
+    }
+
+    #[test]
+    fn an_arrow_upwards_or_an_unknown_room_is_found() {
+        let mut repo = Repo::of(&[(DOCUMENT, &format!("# House\n\n{}\nMore.\n", table()))]);
+        repo.packages = vec![
+            ours("seekless-engine", &["seekless-block", "seekless-layout", "serde"]),
+            ours("seekless", &["seekless-report", "seekless-serve"]),
+            ours("xtask", &["anyhow"]),
+        ];
+        assert_eq!(check(&repo), []);
+        repo.packages = vec![ours("seekless-engine", &["seekless-disk"])];
+        assert_eq!(check(&repo)[0].text, "may not use disk; it may use block, layout");
+        repo.packages = vec![ours("seekless-nbd", &["seekless-block"])];
+        assert_eq!(check(&repo).len(), 1);
+        repo.packages =
+            vec![ours("seekless-report", &["seekless-engine"]), ours("seekless-attic", &[])];
+        assert_eq!(check(&repo).len(), 2);
+        repo.packages = vec![Package { ours: false, ..ours("seekless-attic", &[]) }];
+        assert_eq!(check(&repo), []);
+    }
+
+    #[test]
+    fn a_document_out_of_step_is_found() {
+        assert_eq!(check(&Repo::of(&[])).len(), 1);
+        let stale = table()
+            .replace("| engine | yes | block, layout |", "| engine | yes | block, layout, disk |");
+        assert_ne!(stale, table());
+        assert_eq!(check(&Repo::of(&[(DOCUMENT, &stale)])).len(), 1);
+    }
+}
