@@ -192,8 +192,9 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_stream_keeps_its_order(parts in prop::collection::vec((0usize..400_000, any::<bool>()), 1..40)) {
+        fn the_stream_keeps_its_order(parts in prop::collection::vec((0usize..300_000, any::<bool>()), 1..12)) {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.set_nonblocking(true).unwrap();
             let (mut out, mut buffers) = (Out::new(), Buffers::new());

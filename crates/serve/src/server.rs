@@ -98,6 +98,8 @@ pub(crate) struct Server {
     /// Counts clients; the upper half of their tokens.
     served: u64,
     dirty: Vec<usize>,
+    /// Clients with input for another turn.
+    again: Vec<usize>,
     listeners: Vec<Listener>,
     /// The listeners are not watched, for want of file descriptors.
     deaf: bool,
@@ -130,6 +132,7 @@ impl Server {
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
             dirty: Vec::with_capacity(CLIENTS_MAX),
+            again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
             deaf: true,
             control,
@@ -157,6 +160,9 @@ impl Server {
             for event in &events {
                 self.event(*event);
             }
+            while let Some(key) = self.again.pop() {
+                self.mark(key);
+            }
             self.settle();
             if self.stopping && self.volume.is_idle() {
                 break;
@@ -175,7 +181,8 @@ impl Server {
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
         let began = Instant::now();
-        let next = self.volume.idle_for();
+        let next =
+            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
         if next.is_none() && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -270,12 +277,15 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
-        // Sending may have made room again; the loop ends with the input that has been received.
-        while !over && conn.can_resume() {
+        if !over && conn.can_resume() {
             over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.is_over() {
             return self.drop_conn(key);
+        }
+        // Sending may have made room, or its turn is over: the others first.
+        if conn.can_resume() {
+            self.again.push(key);
         }
         let (input, room) = conn.interest();
         let mut flags = EventFlags::empty();
@@ -477,4 +487,38 @@ impl Eagerness {
 /// The place of a client in the list.
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_pays_or_is_given_up() {
+        let mut e = Eagerness::default();
+        assert!(!e.wants_spin(), "an idle server sleeps");
+        e.slept(Duration::from_micros(20));
+        assert!(e.wants_spin(), "somebody asks again at once");
+        // Looks that find nothing, each after a short sleep: ever longer rests, up to a bound.
+        let mut looks = 0;
+        for _ in 0..100_000 {
+            e.slept(Duration::from_micros(20));
+            if e.wants_spin() {
+                looks += 1;
+                e.spun(false);
+            }
+        }
+        assert!((10..60).contains(&looks), "{looks}");
+        // Once it pays again, it is soon done every time.
+        for _ in 0..30_000 {
+            if e.wants_spin() {
+                e.spun(true);
+            } else {
+                e.slept(Duration::from_micros(20));
+            }
+        }
+        assert_eq!((e.rest, e.rest_next), (0, 0));
+        e.slept(Duration::from_millis(1));
+        assert!(!e.wants_spin(), "nothing is near");
+    }
 }

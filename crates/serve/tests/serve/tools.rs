@@ -204,6 +204,7 @@ fn fio_verifies_while_layouts_change() {
                 "--iodepth=16",
                 "--verify=crc32c",
                 "--verify_fatal=1",
+                "--verify_state_save=0",
                 "--verify_backlog=256",
                 "--randseed=9",
                 "--loops=2",
