@@ -1,4 +1,4 @@
-//! The live world: one volume, served over NBD, on real or emulated disks.
+//! The live world: one volume, served over NBD and as a FUSE file, on real or emulated disks.
 //!
 //! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
 //! commands all at once, takes every request that is in a socket, answers what the page cache holds on
@@ -17,10 +17,12 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod borg;
 mod buffers;
 pub mod client;
 mod conn;
 mod error;
+mod fuse;
 mod handle;
 mod learner;
 mod listen;
@@ -30,7 +32,9 @@ mod server;
 mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
+pub use borg::BorgLearner;
 pub use error::ServeError;
+pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;
