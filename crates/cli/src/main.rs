@@ -3,6 +3,7 @@
 
 mod disks;
 mod output;
+mod serve;
 mod simulate;
 mod simulate_report;
 mod trace_args;
@@ -23,6 +24,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Args),
+    Serve(serve::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -31,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Simulate(args) => simulate::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {
