@@ -1,0 +1,77 @@
+//! Other people's NBD programs: what fio writes it finds again, and what one program writes another reads,
+//! while the server learns.
+
+use crate::host::{self, Server, run};
+use crate::need;
+
+/// The distribution's Python has the library, whichever other one comes first in the path.
+const SYSTEM: [&str; 2] = ["env", "PATH=/usr/bin:/bin"];
+
+fn nbdsh(uri: &str, command: &str) {
+    run([SYSTEM[0], SYSTEM[1], "nbdsh", "-u", uri, "-c", command]);
+}
+
+#[test]
+fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
+    need!("NBD programs", host::programs(&["fio", "qemu-io", "nbdsh", "nbdcopy", "timeout"]));
+    let library = host::attempt([SYSTEM[0], SYSTEM[1], "python3", "-c", "import nbd"]);
+    need!("NBD programs", (!library.status.success()).then(|| "no python3-libnbd".to_owned()));
+    let engines = run(["fio", "--enghelp"]);
+    need!("NBD programs", (!engines.contains("nbd")).then(|| "fio has no nbd engine".to_owned()));
+
+    let dir = tempfile::tempdir().unwrap();
+    let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
+    let address = format!("unix:{}", socket.display());
+    let args = ["--size", "64MiB", "--optimized", "64MiB", "--learn-every", "200ms"];
+    let more = ["--background-rate", "0", "--cache", "1MiB", "--nbd", &address];
+    let server = Server::start(dir.path(), &image, None, &[&args[..], &more].concat());
+    let uri = format!("nbd+unix:///?socket={}", socket.display());
+
+    let fio = |seed: &str| {
+        run([
+            "fio",
+            "--name=verify",
+            "--ioengine=nbd",
+            &format!("--uri={uri}"),
+            "--rw=randwrite",
+            "--bsrange=512-16k",
+            "--bs_unaligned=0",
+            "--size=32m",
+            "--iodepth=16",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            &format!("--randseed={seed}"),
+        ]);
+    };
+    fio("1");
+    // Enough readings that the copies are worth it, then the next writes go over what has copies.
+    for _ in 0..3 {
+        run(["nbdcopy", &uri, "null:"]);
+    }
+    server.learn();
+    run(["nbdcopy", &uri, "null:"]);
+    fio("2");
+    fio("3");
+
+    run(["qemu-io", "-f", "raw", "-c", "write -P 0xa5 40M 192k", "-c", "flush", &uri]);
+    let equal = "h.pread(0x30000, 40 << 20) == b'\\xa5' * 0x30000";
+    run(["nbdsh", "-u", &uri, "-c", &format!("assert {equal}")]);
+    run([
+        "nbdsh",
+        "-u",
+        &uri,
+        "-c",
+        "h.pwrite(b'\\x5a' * 512, (40 << 20) + 512)",
+        "-c",
+        "h.flush()",
+    ]);
+    let read = "read -P 0x5a 41943552 512";
+    run(["qemu-io", "-f", "raw", "-c", read, "-c", "read -P 0xa5 41944064 512", &uri]);
+
+    let copy = dir.path().join("copy.img");
+    run(["nbdcopy".as_ref(), uri.as_ref(), copy.as_os_str()]);
+    let counts = server.stop();
+    assert!(counts["copy_reads"].as_u64().unwrap() > 100, "{counts:#}");
+    assert!(std::fs::read(copy).unwrap() == std::fs::read(image).unwrap(), "home differs");
+}
