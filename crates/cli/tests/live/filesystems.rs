@@ -51,7 +51,7 @@ fn lives(kind: &Kind) {
         (dir.path().join("disk.img"), dir.path().join("volume"), dir.path().join("root"));
     std::fs::create_dir(&root).unwrap();
     let args = ["--size", kind.size, "--optimized", "48MiB", "--learn-every", "300ms"];
-    let more = ["--background-rate", "0", "--cache", "2MiB"];
+    let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
     let server = Server::start(dir.path(), &image, Some(&file), &[&args[..], &more].concat());
 
     let mut numbers = Numbers::new(7);

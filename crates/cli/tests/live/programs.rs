@@ -56,16 +56,8 @@ fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
 
     run(["qemu-io", "-f", "raw", "-c", "write -P 0xa5 40M 192k", "-c", "flush", &uri]);
     let equal = "h.pread(0x30000, 40 << 20) == b'\\xa5' * 0x30000";
-    run(["nbdsh", "-u", &uri, "-c", &format!("assert {equal}")]);
-    run([
-        "nbdsh",
-        "-u",
-        &uri,
-        "-c",
-        "h.pwrite(b'\\x5a' * 512, (40 << 20) + 512)",
-        "-c",
-        "h.flush()",
-    ]);
+    nbdsh(&uri, &format!("assert {equal}"));
+    nbdsh(&uri, "h.pwrite(b'\\x5a' * 512, (40 << 20) + 512); h.flush()");
     let read = "read -P 0x5a 41943552 512";
     run(["qemu-io", "-f", "raw", "-c", read, "-c", "read -P 0xa5 41944064 512", &uri]);
 
