@@ -187,10 +187,9 @@ impl<O> Memories<O> {
         }
     }
 
-    /// The I/O will outlive the call: the current request's data moves to a buffer of its own.
-    pub(crate) fn detach(&mut self, memory: Option<Memory>, current: &mut Current<'_>) {
-        let Some(Memory::Client { id, .. }) = memory else { return };
-        if id.0 as usize != current.id {
+    /// The request will outlive the call: its data moves to a buffer of its own.
+    pub(crate) fn detach(&mut self, current: &mut Current<'_>) {
+        if !self.requests.contains(current.id) {
             return;
         }
         let src: &[u8] = match &current.data {

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
@@ -26,6 +27,9 @@ use crate::volume::{Finished, Volume};
 const CLIENTS_MAX: usize = 128;
 /// Events taken at once.
 const EVENTS: usize = 64;
+/// How long to look for the next request before going to sleep, where one is likely: about what it
+/// costs to be woken.
+const SPIN: Duration = Duration::from_micros(50);
 const BELL: u64 = u64::MAX;
 const LISTENER: u64 = u64::MAX - 64;
 
@@ -98,6 +102,7 @@ pub(crate) struct Server {
     injected: Slab<Injected>,
     learner: Option<LearnerLink>,
     stopping: bool,
+    eagerness: Eagerness,
 }
 
 impl Server {
@@ -123,6 +128,7 @@ impl Server {
             injected: Slab::with_capacity(1024),
             learner,
             stopping: false,
+            eagerness: Eagerness::default(),
         };
         epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
             .map_err(host("watch the event descriptor"))?;
@@ -156,13 +162,33 @@ impl Server {
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
+        let began = Instant::now();
+        if self.eagerness.wants_spin() {
+            while began.elapsed() < SPIN {
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                let spare = rustix::buffer::spare_capacity(events);
+                match epoll::wait(&self.epoll, spare, Some(&now)) {
+                    Ok(0) => {}
+                    Ok(_) => {
+                        self.eagerness.spun(true);
+                        return Ok(());
+                    }
+                    Err(_) => break,
+                }
+                std::hint::spin_loop();
+            }
+            self.eagerness.spun(false);
+        }
         let timeout = self.volume.idle_for().map(|d| Timespec {
             tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: d.subsec_nanos().into(),
         });
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(HostErrno::INTR) => Ok(()),
+            Ok(_) | Err(HostErrno::INTR) => {
+                self.eagerness.slept(began.elapsed());
+                Ok(())
+            }
             Err(e) => Err(host("wait for events")(e)),
         }
     }
@@ -216,7 +242,8 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
-        if !over && conn.can_resume() {
+        // Sending may have made room again; the loop ends with the input that has been received.
+        while !over && conn.can_resume() {
             over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.is_over() {
@@ -377,6 +404,45 @@ impl Server {
                 self.listen();
             }
         }
+    }
+}
+
+/// Whether to look for the next event a little before sleeping. A client that waits for each reply asks
+/// again within microseconds, and waking up takes longer than that; but where it does not, or where it
+/// waits for this very core, looking is a waste.
+#[derive(Debug, Default)]
+struct Eagerness {
+    /// The last sleep was short: the next event is likely near.
+    near: bool,
+    /// Rounds to sleep at once, after looking in vain.
+    rest: u32,
+    /// The next such rest: doubled by every vain look, halved by every good one.
+    rest_next: u32,
+}
+
+impl Eagerness {
+    const REST_MAX: u32 = 4096;
+
+    fn wants_spin(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.near
+    }
+
+    fn spun(&mut self, found: bool) {
+        if found {
+            self.rest_next /= 2;
+        } else {
+            self.near = false;
+            self.rest = self.rest_next;
+            self.rest_next = (self.rest_next * 2 + 1).min(Self::REST_MAX);
+        }
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.near = time < 2 * SPIN;
     }
 }
 

@@ -157,6 +157,10 @@ impl<O> Volume<O> {
         let mut current = Current { id, data, result: None };
         self.engine.handle(self.now, Input::Request { id: RequestId(id as u64), request });
         self.pump(&mut current);
+        if current.result.is_none() {
+            // It outlives the call, and part of it may have come from RAM.
+            self.memories.detach(&mut current);
+        }
         current.result
     }
 
@@ -285,7 +289,9 @@ impl<O> Volume<O> {
             self.report(&io, result);
             return;
         }
-        self.memories.detach(io.memory, current);
+        if matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id) {
+            self.memories.detach(current);
+        }
         let slot = io.id.0 as usize;
         if slot >= self.running.len() {
             self.running.resize(slot + 1, None);

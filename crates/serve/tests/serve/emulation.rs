@@ -1,0 +1,103 @@
+//! The emulated disk: its time passes, its books balance, and learning shortens its ways.
+
+use std::time::{Duration, Instant};
+
+use seekless_block::{Bytes, Request, Sectors};
+use seekless_disk::{Disk, Scheduler, catalogue};
+use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_serve::{Backing, Builder, Emulation, Learner, ServeError};
+
+use crate::{Random, client};
+
+const SIZE: u64 = 64 << 20;
+
+fn emulation(speed: f64) -> Emulation {
+    let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
+    Emulation { disk, scheduler: Scheduler::Fcfs, speed, path_max: 10_000 }
+}
+
+/// Scattered places, always in the same order.
+fn scattered() -> Vec<u64> {
+    let mut random = Random(5);
+    (0..60).map(|_| random.below(SIZE / 4096) * 4096).collect()
+}
+
+#[test]
+fn reads_take_the_disks_time_and_the_books_balance() {
+    let server =
+        Builder::new(Backing::Memory(Bytes(SIZE))).emulate(emulation(10.0)).spawn().unwrap();
+    let mut c = client(&server);
+    let start = Instant::now();
+    for &at in &scattered() {
+        c.read(at, 4096).unwrap();
+    }
+    let wall = start.elapsed();
+    let disk = server.stats().unwrap().disk.unwrap();
+    assert_eq!(disk.ios, 60);
+    assert!(disk.busy.0 >= (disk.seek + disk.rotation + disk.transfer).0);
+    assert!(disk.seek.0 > 0 && disk.rotation.0 > 0 && disk.transfer.0 > 0);
+    assert!(disk.elapsed.0 >= disk.busy.0);
+    // Ten times as fast, so a tenth of the busy time at the least.
+    assert!(wall.as_nanos() as u64 >= disk.busy.0 / 10, "{wall:?} {disk:?}");
+    // 7200 rpm: half a turn on average, 4.2 ms, within generous bounds.
+    let rotation_ms = disk.rotation.as_millis_f64() / 60.0;
+    assert!((2.0..7.0).contains(&rotation_ms), "{rotation_ms}");
+    assert!(disk.energy_total().0 > 0);
+    let path = server.head_path().unwrap();
+    assert_eq!(path.len(), 60);
+    assert!(path.iter().zip(scattered()).all(|(s, at)| s.lba.0 * 512 == at));
+    assert!(path.is_sorted_by_key(|s| s.time));
+    server.reset_disk_stats().unwrap();
+    let fresh = server.stats().unwrap().disk.unwrap();
+    assert_eq!((fresh.ios, fresh.busy.0), (0, 0));
+}
+
+#[test]
+fn a_disk_too_small_is_refused() {
+    let builder = Builder::new(Backing::Memory(Bytes(100 << 30))).emulate(emulation(1.0));
+    assert!(matches!(builder.spawn().err(), Some(ServeError::DiskTooSmall { .. })));
+}
+
+struct Borg(AccessGraph);
+
+impl Learner for Borg {
+    fn observe(&mut self, request: &Request) {
+        self.0.observe(request);
+    }
+
+    fn plan(&mut self) -> Plan {
+        plan_borg(&self.0, &BorgConfig { area: Sectors(8 << 11), min_weight: 1 })
+    }
+}
+
+#[test]
+fn learning_shortens_the_ways() {
+    let server = Builder::new(Backing::Memory(Bytes(SIZE)))
+        .area(Bytes(8 << 20))
+        .emulate(emulation(50.0))
+        .learner(Box::new(Borg(AccessGraph::new(1 << 16))), None)
+        .spawn()
+        .unwrap();
+    let mut c = client(&server);
+    for &at in &scattered() {
+        c.write(at, &[(at >> 12) as u8; 4096]).unwrap();
+    }
+    let mut round = || {
+        server.reset_disk_stats().unwrap();
+        for &at in &scattered() {
+            assert_eq!(c.read(at, 4096).unwrap(), [(at >> 12) as u8; 4096]);
+        }
+        server.stats().unwrap().disk.unwrap()
+    };
+    round();
+    let before = round();
+    let copied = server.relearn().unwrap();
+    assert!(copied.0 >= 50 * 8, "{copied:?}");
+    assert!(server.wait_settled(Duration::from_secs(30)).unwrap());
+    assert_eq!(server.stats().unwrap().copied_sectors, copied.0);
+    let after = round();
+    assert_eq!((before.ios, after.ios), (60, 60));
+    assert!(after.seek.0 * 2 < before.seek.0, "{:?} {:?}", after.seek, before.seek);
+    assert!(after.busy.0 < before.busy.0);
+    assert!(server.stats().unwrap().engine.copy_reads >= 50);
+}

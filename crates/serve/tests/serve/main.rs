@@ -1,0 +1,67 @@
+//! Servers as their users meet them: over sockets, from several clients at once, with hostile neighbours,
+//! and through other people's NBD clients. It refuses to know the server's insides.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panic")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
+
+mod emulation;
+mod hostile;
+mod model;
+mod setup;
+mod tools;
+
+use std::path::PathBuf;
+
+use seekless_nbd::Options;
+use seekless_serve::ServerHandle;
+use seekless_serve::client::Client;
+
+/// A directory of its own for a test, gone with it.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A file of so many zeroes.
+    fn file(&self, name: &str, bytes: u64) -> PathBuf {
+        let path = self.path(name);
+        std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A client on a socket pair.
+fn client(server: &ServerHandle) -> Client {
+    Client::new(Box::new(server.connect().unwrap()), Options::default()).unwrap()
+}
+
+/// splitmix64, so that a seed says everything.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}

@@ -1,0 +1,143 @@
+//! Starting and stopping: what is refused, and with which words; other ways in than a unix socket.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use seekless_block::{Bytes, Extent, Flags, Op};
+use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
+use seekless_serve::client::{Client, ClientError};
+use seekless_serve::{Address, Backing, Builder, ServeError};
+
+use crate::{Dir, client};
+
+fn path(dir: &Dir, name: &str, bytes: u64) -> Builder {
+    Builder::new(Backing::Path(dir.file(name, bytes)))
+}
+
+#[test]
+fn what_is_no_disk_is_refused() {
+    let dir = Dir::new("refused");
+    let odd = path(&dir, "odd", 1000).spawn().err().unwrap();
+    assert!(matches!(odd, ServeError::Size { bytes: 1000, .. }), "{odd}");
+    assert!(odd.to_string().contains("1000 bytes is not a multiple of 512"));
+    let directory =
+        Builder::new(Backing::Path(dir.0.clone())).read_only(true).spawn().err().unwrap();
+    assert!(matches!(directory, ServeError::NotADisk(_)), "{directory}");
+    let none = Builder::new(Backing::Path(dir.path("none"))).spawn().err().unwrap();
+    assert!(matches!(none, ServeError::Path { what: "open it", .. }), "{none}");
+}
+
+#[test]
+fn two_servers_never_share_a_file() {
+    let dir = Dir::new("locked");
+    let file = dir.file("disk", 4096);
+    let first = Builder::new(Backing::Path(file.clone())).spawn().unwrap();
+    let second = Builder::new(Backing::Path(file.clone())).spawn().err().unwrap();
+    assert!(matches!(second, ServeError::Locked(_)), "{second}");
+    let reader = Builder::new(Backing::Path(file.clone())).read_only(true).spawn();
+    assert!(matches!(reader.err(), Some(ServeError::Locked(_))));
+    first.stop().unwrap();
+    // Readers share.
+    let a = Builder::new(Backing::Path(file.clone())).read_only(true).spawn().unwrap();
+    let b = Builder::new(Backing::Path(file)).read_only(true).spawn().unwrap();
+    let mut c = client(&b);
+    assert!(c.flags().contains(TransmissionFlags::READ_ONLY));
+    assert!(matches!(c.write(0, &[1; 512]), Err(ClientError::Errno(Errno::Perm))));
+    assert_eq!(c.read(0, 512).unwrap(), [0; 512]);
+    drop(a);
+}
+
+#[test]
+fn sockets_are_taken_over_only_from_the_dead() {
+    let dir = Dir::new("socket");
+    let socket = dir.path("s");
+    let listen = |name: &str| path(&dir, name, 4096).listen(Address::Unix(socket.clone()));
+    let first = listen("a").spawn().unwrap();
+    let refused = listen("b").spawn().err().unwrap();
+    assert!(refused.to_string().contains("another server listens there"), "{refused}");
+    UnixStream::connect(&socket).unwrap();
+    first.stop().unwrap();
+    assert!(!socket.exists(), "the name is removed at the end");
+    // A dead server's socket.
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(socket.exists());
+    listen("b").spawn().unwrap().stop().unwrap();
+    // No socket at all.
+    std::fs::write(&socket, b"precious").unwrap();
+    let refused = listen("b").spawn().err().unwrap();
+    assert!(refused.to_string().contains("no socket"), "{refused}");
+    assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
+}
+
+#[test]
+fn tcp_and_export_names() {
+    let server = Builder::new(Backing::Memory(Bytes(1 << 20)))
+        .name("disk")
+        .listen("tcp:127.0.0.1:0".parse().unwrap())
+        .spawn()
+        .unwrap();
+    let address = Address::Tcp(server.tcp_addresses()[0].to_string());
+    let wrong = Client::connect(&address).err().unwrap();
+    assert!(matches!(wrong, ClientError::Refused(0x8000_0006)), "{wrong}");
+    let stream = std::net::TcpStream::connect(server.tcp_addresses()[0]).unwrap();
+    let options = seekless_nbd::Options { export: "disk".into(), ..Default::default() };
+    let mut c = Client::new(Box::new(stream), options).unwrap();
+    assert_eq!(c.size(), 1 << 20);
+    // Larger than the receive buffer, the inline limit and the copy limit.
+    let data: Vec<u8> = (0..1 << 20).map(|i| (i % 251) as u8).collect();
+    c.write(0, &data).unwrap();
+    assert!(c.read(0, 1 << 20).unwrap() == data);
+    for len in [512, 4096, 16 << 10, 17 << 10, 128 << 10, 129 << 10] {
+        assert!(c.read(512, len).unwrap() == data[512..512 + len as usize], "{len}");
+        c.write_fua(1024, &data[..len as usize]).unwrap();
+        assert!(c.read(1024, len).unwrap() == data[..len as usize], "{len}");
+        c.write(0, &data).unwrap();
+    }
+}
+
+#[test]
+fn holes_are_reported_and_writes_past_the_end_refused() {
+    let dir = Dir::new("holes");
+    let server = path(&dir, "disk", 1 << 20).spawn().unwrap();
+    let mut c = client(&server);
+    let hole = STATE_HOLE | STATE_ZERO;
+    assert_eq!(c.block_status(0, 1 << 20).unwrap(), [(1 << 20, hole)]);
+    c.write(65_536, &[1; 65_536]).unwrap();
+    assert_eq!(
+        c.block_status(0, 1 << 20).unwrap(),
+        [(65_536, hole), (65_536, 0), ((1 << 20) - 131_072, hole)]
+    );
+    c.trim(65_536, 65_536).unwrap();
+    assert_eq!(c.block_status(4096, 8192).unwrap(), [(8192, hole)]);
+    let past = c.write((1 << 20) - 512, &[1; 1024]);
+    assert!(matches!(past, Err(ClientError::Errno(Errno::NoSpc))));
+    assert!(matches!(c.read(1, 512), Err(ClientError::Errno(Errno::Inval))));
+}
+
+#[test]
+fn other_front_ends_come_in_by_injection() {
+    let server = Builder::new(Backing::Memory(Bytes(1 << 20))).spawn().unwrap();
+    let way_in = server.injector();
+    let call = |op, at, len, data| way_in.call(op, Extent::new(at, len), Flags::NONE, data);
+    call(Op::Write, 8, 2, vec![7; 1024]).unwrap();
+    assert_eq!(call(Op::Read, 9, 1, vec![0; 512]).unwrap(), [7; 512]);
+    call(Op::WriteZeroes, 8, 1, vec![]).unwrap();
+    call(Op::Flush, 0, 0, vec![]).unwrap();
+    assert_eq!(client(&server).read(8 * 512, 1024).unwrap()[..512], [0; 512]);
+    assert_eq!(call(Op::Read, 0, 2, vec![0; 512]), Err(Errno::Inval), "too little room");
+    assert_eq!(call(Op::Read, 2048, 1, vec![0; 512]), Err(Errno::Inval), "past the end");
+    server.stop().unwrap();
+    assert_eq!(call(Op::Read, 0, 1, vec![0; 512]), Err(Errno::Shutdown));
+}
+
+#[test]
+fn what_was_written_survives_a_restart() {
+    let dir = Dir::new("restart");
+    let file = dir.file("disk", 1 << 20);
+    let start = || Builder::new(Backing::Path(file.clone())).area(Bytes(1 << 19)).spawn().unwrap();
+    let server = start();
+    client(&server).write(4096, &[9; 8192]).unwrap();
+    server.stop().unwrap();
+    let names: Vec<_> = std::fs::read_dir(&dir.0).unwrap().collect();
+    assert_eq!(names.len(), 1, "the optimized area leaves no file: {names:?}");
+    assert_eq!(client(&start()).read(4096, 8192).unwrap(), [9; 8192]);
+}
