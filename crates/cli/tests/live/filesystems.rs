@@ -18,7 +18,7 @@ struct Kind {
 #[test]
 fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
     need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "timeout"]));
-    need!("ext4", host::fuse().or_else(|| host::loop_mounts("ext4")));
+    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     lives(&Kind {
         name: "ext4",
         size: "160MiB",
@@ -31,7 +31,7 @@ fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
 #[test]
 fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "timeout"]));
-    need!("xfs", host::fuse().or_else(|| host::loop_mounts("xfs")));
+    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     lives(&Kind {
         name: "xfs",
         size: "320MiB",

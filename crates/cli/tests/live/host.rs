@@ -33,13 +33,16 @@ pub(crate) fn programs(names: &[&str]) -> Option<String> {
     names.iter().find(|n| !is_there(n)).map(|n| format!("no program {n}"))
 }
 
-/// What is missing for FUSE mounts of root.
+/// What is missing for FUSE mounts.
 pub(crate) fn fuse() -> Option<String> {
-    if !rustix::process::getuid().is_root() {
-        return Some("not root".to_owned());
-    }
     let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
-    device.err().map(|e| format!("/dev/fuse: {e}"))
+    let helper = root().and_then(|_| programs(&["fusermount3"]));
+    device.err().map(|e| format!("/dev/fuse: {e}")).or(helper)
+}
+
+/// What is missing for attaching loop devices, mounting and unmounting at will.
+pub(crate) fn root() -> Option<String> {
+    (!rustix::process::getuid().is_root()).then(|| "not root".to_owned())
 }
 
 /// What is missing for loop-mounting this file system.

@@ -55,7 +55,10 @@ fn a_second_signal_cuts_users_off_and_leaves_no_mount() {
 
 #[test]
 fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
-    need!("outside", host::fuse().or_else(|| host::programs(&["umount", "timeout"])));
+    need!(
+        "outside",
+        host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
+    );
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     run(["umount".as_ref(), path.as_os_str()]);
