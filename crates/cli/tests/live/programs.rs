@@ -27,32 +27,19 @@ fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
     let server = Server::start(dir.path(), &image, None, &[&args[..], &more].concat());
     let uri = format!("nbd+unix:///?socket={}", socket.display());
 
-    let fio = |seed: &str| {
-        run([
-            "fio",
-            "--name=verify",
-            "--ioengine=nbd",
-            &format!("--uri={uri}"),
-            "--rw=randwrite",
-            "--bsrange=512-16k",
-            "--bs_unaligned=0",
-            "--size=32m",
-            "--iodepth=16",
-            "--verify=crc32c",
-            "--verify_fatal=1",
-            "--verify_state_save=0",
-            &format!("--randseed={seed}"),
-        ]);
+    let fio = |options: &str| {
+        let uri = format!("--uri={uri}");
+        let always = ["fio", "--name=verify", "--ioengine=nbd", &uri, "--size=32m", "--iodepth=16"];
+        run(always.into_iter().chain(options.split(' ')));
     };
-    fio("1");
-    // Enough readings that the copies are worth it, then the next writes go over what has copies.
-    for _ in 0..3 {
-        run(["nbdcopy", &uri, "null:"]);
-    }
+    let verify = "--rw=randwrite --verify=crc32c --verify_fatal=1 --verify_state_save=0";
+    // Enough readings that copies are worth it; the next writes then go over what has copies.
+    fio(&format!("{verify} --bs=64k"));
+    fio("--rw=read --bs=64k --loops=4");
     server.learn();
-    run(["nbdcopy", &uri, "null:"]);
-    fio("2");
-    fio("3");
+    fio("--rw=read --bs=64k");
+    fio(&format!("{verify} --bsrange=512-16k --randseed=2"));
+    fio(&format!("{verify} --bsrange=4k-64k --randseed=3"));
 
     run(["qemu-io", "-f", "raw", "-c", "write -P 0xa5 40M 192k", "-c", "flush", &uri]);
     let equal = "h.pread(0x30000, 40 << 20) == b'\\xa5' * 0x30000";
