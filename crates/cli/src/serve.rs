@@ -51,7 +51,7 @@ Examples:
   # A file mounted over itself: who opens disk.img now talks to seekless
   seekless serve disk.img --fuse disk.img
 
-  # Feel a disk of 2008, at its own speed, on a virtual machine
+  # Feel an old disk, at its own speed, from a virtual machine
   seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809
   qemu-system-x86_64 -drive file=nbd://localhost:10809/,format=raw")]
 pub(crate) struct Args {

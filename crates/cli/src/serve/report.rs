@@ -58,8 +58,12 @@ pub(super) fn status(stats: &ServerStats) -> String {
         let share = 100 * p.done.0 / p.total.0.max(1);
         let _ = write!(line, ", moving: {share} %");
     }
+    if let Some(d) = &stats.disk {
+        let (busy, elapsed) = (d.busy.as_secs_f64(), d.elapsed.as_secs_f64());
+        let _ = write!(line, " | disk busy {busy:.1} of {elapsed:.1} s");
+    }
     if stats.clients > 0 {
-        let _ = write!(line, " | {} NBD clients", stats.clients);
+        let _ = write!(line, " | NBD clients: {}", stats.clients);
     }
     line
 }

@@ -8,7 +8,6 @@ use crate::need;
 
 /// A file system: how it is made and checked.
 struct Kind {
-    name: &'static str,
     size: &'static str,
     make: &'static [&'static str],
     check: &'static [&'static str],
@@ -20,7 +19,6 @@ fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
     need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "timeout"]));
     need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
     lives(&Kind {
-        name: "ext4",
         size: "160MiB",
         make: &["mkfs.ext4", "-q"],
         check: &["e2fsck", "-fn"],
@@ -33,7 +31,6 @@ fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
     need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "timeout"]));
     need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
     lives(&Kind {
-        name: "xfs",
         size: "320MiB",
         make: &["mkfs.xfs", "-q", "-f"],
         check: &["xfs_repair", "-n"],
@@ -77,7 +74,6 @@ fn lives(kind: &Kind) {
     let mount = Mount::new(device.device(), &root, "ro");
     files.check(mount.path());
     mount.unmount();
-    eprintln!("{}: {counts:#}", kind.name);
 }
 
 /// Reads all files again and again, each time from a cold page cache, and changes some in between.

@@ -174,9 +174,9 @@ impl Drop for Server {
         if self.wait(Duration::ZERO).is_none() {
             let _ = self.child.kill();
             let _ = self.child.wait();
-            if let Some(path) = &self.mount {
-                let _ = Command::new("umount").arg("-l").arg(path).output();
-            }
+        }
+        if let Some(path) = self.mount.as_ref().filter(|p| is_mounted(p)) {
+            let _ = Command::new("umount").arg("-l").arg(path).output();
         }
     }
 }
@@ -218,6 +218,12 @@ fn next_line(lines: &Receiver<String>, beginning: &str) -> Option<String> {
             return Some(line);
         }
     }
+}
+
+/// Whether something is mounted over this very path.
+pub(crate) fn is_mounted(path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(&format!(" {} ", path.display()))
 }
 
 /// A loop device.

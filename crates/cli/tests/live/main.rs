@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 
 mod bad_input;
+mod emulated;
 mod files;
 mod filesystems;
 mod host;

@@ -2,25 +2,20 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::host::{self, Server, run};
+use crate::host::{self, Server, is_mounted, run};
 use crate::need;
 
 fn paths() -> (TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
     (dir, image, path)
-}
-
-fn is_mounted(path: &Path) -> bool {
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    mounts.contains(&format!(" {} ", path.display()))
 }
 
 #[test]
@@ -79,10 +74,9 @@ fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
 fn the_mount_of_a_server_that_was_killed_is_replaced() {
     need!("killed", host::fuse());
     let (dir, image, path) = paths();
-    let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5));
-    drop(server);
+    let mut killed = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
+    killed.signal(Signal::KILL);
+    assert!(killed.wait(Duration::from_secs(5)).is_some());
     assert!(is_mounted(&path), "nobody could have unmounted it");
     let server = Server::start(dir.path(), &image, Some(&path), &[]);
     std::fs::read(&path).unwrap();
