@@ -132,15 +132,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
     made.keep();
-    output::print(&report::announcement(args, &server, mount.as_ref()))?;
+    tell(args, &report::announcement(args, &server, mount.as_ref()))?;
     let result = watch(args, &server, mount, &events);
     let stats = server.stop().context("the server failed")?;
     result?;
-    let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
     if let Some(path) = &args.json {
         output::write(path, &report::json(args, &stats)?)?;
     }
-    if to_stdout { Ok(()) } else { output::print(&report::summary(&stats)) }
+    tell(args, &report::summary(&stats))
+}
+
+/// Words to standard output, unless the JSON goes there.
+fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
+    if args.json.as_deref().is_some_and(|p| p.as_os_str() == "-") {
+        output::say(text);
+        return Ok(());
+    }
+    output::print(text)
 }
 
 /// Tells how it goes, learns when told to, until it is time to stop and the mount, if any, is gone.
@@ -199,7 +207,7 @@ fn watch(
         if learning && stats.progress.is_none() {
             learning = false;
             let copied = Bytes(stats.copied_sectors * 512);
-            line.suspend(|| output::print(&format!("learned: copies of {copied} stand")))?;
+            line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
         }
         line.set_message(report::status(&stats));
     }

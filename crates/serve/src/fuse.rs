@@ -272,8 +272,7 @@ impl Filesystem for Export {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let len = len.min(REQUEST_BYTES).into();
-        self.disk.read(at, len, move |result| match result {
+        self.disk.read(at, len.into(), move |result| match result {
             Ok(data) => reply.data(data),
             Err(e) => reply.error(error_of(e)),
         });

@@ -1,12 +1,18 @@
 //! What a server is said to serve, how it goes, and what it has done: words, a line, and JSON.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
 use serde::Serialize;
 
 use super::Args;
+
+/// The path as it is called from anywhere.
+fn anywhere(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
 
 /// What is served, and how to attach it.
 pub(super) fn announcement(
@@ -17,22 +23,25 @@ pub(super) fn announcement(
     let mut text = String::new();
     let mut tcp = server.tcp_addresses().iter();
     for address in &args.nbd {
-        let uri = match address {
-            Address::Unix(path) => format!("nbd+unix:///{}?socket={}", args.name, path.display()),
-            Address::Tcp(_) => match tcp.next() {
-                Some(found) => format!("nbd://{found}/{}", args.name),
-                None => continue,
-            },
-        };
-        let _ = writeln!(text, "nbd   {uri}");
+        let name = &args.name;
         let _ = match address {
             Address::Unix(path) => {
-                writeln!(text, "      attach: nbd-client -unix {} /dev/nbd0", path.display())
+                let path = anywhere(path);
+                let path = path.display();
+                writeln!(text, "nbd   nbd+unix:///{name}?socket={path}").and_then(|()| {
+                    let name = if name.is_empty() { String::new() } else { format!(" -N {name}") };
+                    writeln!(text, "      attach: nbd-client -unix {path} /dev/nbd0{name}")
+                })
             }
-            Address::Tcp(_) => writeln!(text, "      attach: nbdinfo '{uri}', or a -drive of qemu"),
+            Address::Tcp(asked) => {
+                let found = tcp.next().map_or_else(|| asked.clone(), ToString::to_string);
+                writeln!(text, "nbd   nbd://{found}/{name}").and_then(|()| {
+                    writeln!(text, "      attach: qemu -drive file=nbd://{found}/{name},format=raw")
+                })
+            }
         };
     }
-    if let Some(path) = mount.map(FuseMount::path) {
+    if let Some(path) = mount.map(|m| anywhere(m.path())) {
         let path = path.display();
         let read_only = if args.read_only { " -r" } else { "" };
         let _ = writeln!(text, "file  {path}");
