@@ -1,5 +1,5 @@
-//! A lean NBD client for measurements: `lean SOCKET read|write DEPTH SECONDS [sleep|poll] [SEED]`. Keeps
-//! DEPTH random 4 KiB requests in flight on one connection, sends all that a round allows in one call,
+//! A lean NBD client for measurements: `lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]`.
+//! Keeps DEPTH random 4 KiB requests in flight on one connection, sends all that a round allows in one call,
 //! takes all replies that wait in one call, copies no data; prints requests per second. Waiting for
 //! replies it sleeps, as most clients do, or polls, so that its own waking up is not measured.
 #![allow(clippy::print_stdout, reason = "a program")]
@@ -37,7 +37,7 @@ fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
-        return Err("usage: lean SOCKET read|write DEPTH SECONDS [sleep|poll] [SEED]".into());
+        return Err("usage: lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]".into());
     };
     let command = match op.as_str() {
         "read" => Command::Read,
@@ -48,10 +48,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let time = Duration::from_secs_f64(seconds.parse()?);
     let poll = rest.first().is_some_and(|w| w == "poll");
     let bytes = 4096;
-    let mut random = Random(rest.get(1).map_or(Ok(0x5EED), |s| s.parse())?);
+    let mut random = Random(0x5EED);
 
     let mut stream = UnixStream::connect(socket)?;
-    let options = Options { structured: false, allocation: false, ..Options::default() };
+    let export = rest.get(1).cloned().unwrap_or_default();
+    let options = Options { export, structured: false, allocation: false };
     let mut session = ClientSession::new(options);
     let mut out = Vec::with_capacity(depth * (bytes as usize + 28));
     let mut buf = vec![0u8; 1 << 20];

@@ -167,6 +167,9 @@ impl Builder {
         config.area = Sectors(area.0 / SECTOR_BYTES);
         (self.tune)(&mut config);
         let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
+        if !(speed.is_finite() && speed > 0.0) {
+            return Err(ServeError::Speed(speed));
+        }
         let rotational = self.emulation.is_some();
         let emulated = self
             .emulation

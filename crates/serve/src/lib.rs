@@ -2,8 +2,8 @@
 //!
 //! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
 //! commands all at once, takes every request that is in a socket, answers what the page cache holds on
-//! the spot, and sends all replies of a round in one call. No lock is taken and, once warm, nothing is
-//! allocated on the way of a request. What moves where is the engine's to say; this crate moves it.
+//! the spot, and sends all replies of a round in one call. No lock is taken on the way of a request, and
+//! once warm nothing is allocated for one that the page cache answers. What moves where is the engine's to say; this crate moves it.
 //!
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};

@@ -93,6 +93,8 @@ pub(crate) struct Server {
     /// Counts clients; the upper half of their tokens.
     served: u64,
     dirty: Vec<usize>,
+    /// Clients with input for another turn.
+    again: Vec<usize>,
     listeners: Vec<Listener>,
     /// The listeners are not watched, for want of file descriptors.
     deaf: bool,
@@ -122,6 +124,7 @@ impl Server {
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
             dirty: Vec::with_capacity(CLIENTS_MAX),
+            again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
             deaf: true,
             control,
@@ -148,6 +151,9 @@ impl Server {
             for event in &events {
                 self.event(*event);
             }
+            while let Some(key) = self.again.pop() {
+                self.mark(key);
+            }
             self.settle();
             if self.stopping && self.volume.is_idle() {
                 break;
@@ -166,7 +172,7 @@ impl Server {
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
         let began = Instant::now();
-        if self.eagerness.wants_spin() {
+        if self.again.is_empty() && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 let spare = rustix::buffer::spare_capacity(events);
@@ -182,7 +188,9 @@ impl Server {
             }
             self.eagerness.spun(false);
         }
-        let timeout = self.volume.idle_for().map(|d| Timespec {
+        let idle =
+            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
+        let timeout = idle.map(|d| Timespec {
             tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: d.subsec_nanos().into(),
         });
@@ -246,12 +254,15 @@ impl Server {
         let Some(conn) = self.conns.get_mut(key) else { return };
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
-        // Sending may have made room again; the loop ends with the input that has been received.
-        while !over && conn.can_resume() {
+        if !over && conn.can_resume() {
             over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.is_over() {
             return self.drop_conn(key);
+        }
+        // Sending may have made room, or its turn is over: the others first.
+        if conn.can_resume() {
+            self.again.push(key);
         }
         let (input, room) = conn.interest();
         let mut flags = EventFlags::empty();
