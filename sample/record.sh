@@ -42,6 +42,7 @@ cleanup() {
         mountpoint -q "$m" && umount "$m"
     done
     [ -n "$loop" ] && losetup --detach "$loop"
+    rm -f "$image"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM HUP
@@ -191,7 +192,6 @@ record() {
     sed "s/: $major,$minor /: 7,0 /" "$instance/trace" >"$work/desktop.trace"
     e2fsck -f -n "$loop" >"$work/e2fsck-after.txt"
     detach
-    rm -f "$image"
     zstd -q -f -19 "$work/desktop.trace" -o "$out"
     if [ -s "$work/failed.txt" ]; then say "some programs failed:"; cat "$work/failed.txt" >&2; fi
     python3 "$here/check.py" "$out"

@@ -1,7 +1,9 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod demo;
 mod disks;
+mod learner;
 mod output;
 mod serve;
 mod simulate;
@@ -23,6 +25,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Args),
     Simulate(simulate::Args),
     Serve(serve::Args),
     /// The catalogue of disks
@@ -32,6 +35,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Disk(args) => disks::run(&args),

@@ -15,12 +15,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Disk, Scheduler};
 use seekless_serve::{
-    Address, Backing, BorgLearner, Builder, Emulation, FuseMount, MountPoint, ServeError,
-    ServerHandle,
+    Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::learner::BorgLearner;
 use crate::output;
 use crate::trace_args::size;
 use disk::Emulated;

@@ -5,8 +5,18 @@ use crate::parse::SpecError;
 use crate::spec::DiskSpec;
 
 /// Name and text of each entry.
-const ENTRIES: [(&str, &str); 2] = [
+const ENTRIES: [(&str, &str); 12] = [
     ("wd800jb", include_str!("../catalogue/wd800jb.toml")),
+    ("wd2500aaks", include_str!("../catalogue/wd2500aaks.toml")),
+    ("wd360gd", include_str!("../catalogue/wd360gd.toml")),
+    ("maxtor-6l020", include_str!("../catalogue/maxtor-6l020.toml")),
+    ("atlas15k", include_str!("../catalogue/atlas15k.toml")),
+    ("atlas10k", include_str!("../catalogue/atlas10k.toml")),
+    ("cheetah9lp", include_str!("../catalogue/cheetah9lp.toml")),
+    ("rz55", include_str!("../catalogue/rz55.toml")),
+    ("disk1000", include_str!("../catalogue/disk1000.toml")),
+    ("toshiba-pccard", include_str!("../catalogue/toshiba-pccard.toml")),
+    ("travelstar-5k320", include_str!("../catalogue/travelstar-5k320.toml")),
     ("exos-x20", include_str!("../catalogue/exos-x20.toml")),
 ];
 

@@ -1,14 +1,16 @@
-//! The mechanism: an arm, a spindle, and how long an access takes from a given instant.
+//! A disk: its mechanism, and the controller with its buffer where it has one.
 //!
 //! Knows one access at a time; queues are [`crate::Drive`]'s.
 
-use seekless_block::{Duration, Energy, Extent, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
 
+use crate::buffer::Buffer;
 use crate::energy::{EnergyByState, PowerStates};
 use crate::geometry::{Geometry, Place, Run};
+use crate::mechanism::{Mechanism, Phases};
 use crate::seek::SeekCurve;
 use crate::spec::{DiskSpec, RangeError};
-use crate::turn::{REVOLUTION, Turn, wait};
+use crate::turn::Turn;
 
 /// An access that cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +28,8 @@ pub enum DiskError {
 /// How long an access took, by phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Controller time before the mechanism starts.
+    /// Everything that is neither of the others: the controller's own time, the bus after the platter is done,
+    /// and waiting for work begun before.
     pub overhead: Duration,
     /// First movement of the arm, head switch and write settle included.
     pub seek: Duration,
@@ -36,6 +39,11 @@ pub struct Access {
     pub transfer: Duration,
     /// Cylinders crossed by the first movement.
     pub cylinders: u32,
+    /// Arm movement on the disk's own account that this access set off (writing back what it accepted) or
+    /// ended (reading ahead); not part of the time the access took.
+    pub behind_seek: Duration,
+    /// Waiting and transfer on the disk's own account, as above.
+    pub behind_rotation_transfer: Duration,
 }
 
 impl Access {
@@ -51,9 +59,39 @@ impl Access {
 pub struct Target {
     /// First address.
     pub lba: Lba,
-    /// Where it lies.
-    pub place: Place,
+    /// Its first sectors: as many as lie on one track.
+    pub(crate) run: Run,
+    pub(crate) moves: bool,
+    pub(crate) write: bool,
+}
+
+impl Target {
+    /// Where the first sector lies.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        self.run.place
+    }
+
+    /// What a queue has to know of it.
+    pub(crate) fn key(&self) -> Key {
+        Key {
+            lba: self.lba,
+            angle: self.run.angle,
+            cylinder: self.run.place.cylinder,
+            head: self.run.place.head,
+            moves: self.moves,
+            write: self.write,
+        }
+    }
+}
+
+/// What decides how long a positioning takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) lba: Lba,
     pub(crate) angle: u64,
+    pub(crate) cylinder: u32,
+    pub(crate) head: u32,
     pub(crate) moves: bool,
     pub(crate) write: bool,
 }
@@ -61,62 +99,47 @@ pub struct Target {
 /// A disk with its arm somewhere.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    geometry: Geometry,
-    curve: SeekCurve,
-    turn: Turn,
-    head_switch: Duration,
-    write_settle_ns: i64,
+    mechanism: Mechanism,
+    buffer: Option<Buffer>,
     power: PowerStates,
-    cylinder: u32,
-    head: u32,
-    /// The address after the last sector transferred.
-    next: Lba,
 }
 
 impl Disk {
-    /// A disk at rest over its first track.
+    /// A disk at rest over its first track, its buffer empty.
     ///
     /// # Errors
     /// Where a value of the specification is out of its range.
     pub fn new(spec: &DiskSpec) -> Result<Self, RangeError> {
         spec.validate()?;
-        let geometry = Geometry::new(&spec.geometry, spec.capacity_sectors);
-        let cylinders = spec.geometry.zones.last().map_or(1, |z| z.first_cylinder + z.cylinders);
         Ok(Self {
-            curve: SeekCurve::new(&spec.seek, cylinders),
-            turn: Turn::new(spec.mechanics.rpm),
-            head_switch: Duration::from_millis_f64(spec.mechanics.head_switch_ms),
-            write_settle_ns: (spec.mechanics.write_settle_ms * 1e6).round() as i64,
+            mechanism: Mechanism::new(spec),
+            buffer: spec.controller.as_ref().map(Buffer::new),
             power: PowerStates::new(&spec.power),
-            cylinder: 0,
-            head: 0,
-            next: Lba(0),
-            geometry,
         })
     }
 
     /// Sectors a client sees.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
-        self.geometry.capacity()
+        self.mechanism.geometry.capacity()
     }
 
     /// Where sectors lie.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
-        &self.geometry
+        &self.mechanism.geometry
     }
 
     /// The spindle.
     #[must_use]
     pub const fn turn(&self) -> Turn {
-        self.turn
+        self.mechanism.turn
     }
 
     /// The seek curve.
     #[must_use]
     pub const fn curve(&self) -> &SeekCurve {
-        &self.curve
+        &self.mechanism.curve
     }
 
     /// Power in each state.
@@ -125,7 +148,7 @@ impl Disk {
         self.power
     }
 
-    /// Energy of one access.
+    /// Energy of one access, work behind it included.
     #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
@@ -137,16 +160,22 @@ impl Disk {
         self.power.idle * time
     }
 
-    /// The address after the last sector transferred: an access that starts here is sequential.
+    /// The address after the last sector the head has passed over.
     #[must_use]
     pub const fn next_sequential(&self) -> Lba {
-        self.next
+        self.mechanism.next
     }
 
     /// Cylinder and head under which the arm stands.
     #[must_use]
     pub const fn arm(&self) -> (u32, u32) {
-        (self.cylinder, self.head)
+        (self.mechanism.cylinder, self.mechanism.head)
+    }
+
+    /// Whether a completed write may not be on the platter yet, so that a flush takes time.
+    #[must_use]
+    pub fn writes_back(&self) -> bool {
+        self.buffer.as_ref().is_some_and(Buffer::writes_back)
     }
 
     /// Where an access would start.
@@ -160,107 +189,84 @@ impl Disk {
             return Err(DiskError::PastEnd { extent, capacity });
         }
         let moves = !extent.is_empty() && matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
-        let run = self.geometry.run(extent.start.0.min(capacity.0 - 1), 1);
-        Ok(Target {
-            lba: extent.start,
-            place: run.place,
-            angle: run.angle,
-            moves,
-            write: op.is_write_like(),
-        })
+        let lbn = extent.start.0.min(capacity.0 - 1);
+        let target = self.mechanism.target(lbn, extent.len.0.max(1), moves, op.is_write_like());
+        Ok(Target { lba: extent.start, ..target })
     }
 
     /// Seek and rotation an access would take if it started at `at`: what shortest-positioning-time-first
-    /// compares. The arm does not move.
+    /// compares. The arm does not move; what the buffer holds is not asked.
     ///
     /// # Errors
     /// Where the extent passes the end of the disk.
     pub fn positioning(&self, at: SimTime, op: Op, extent: Extent) -> Result<Duration, DiskError> {
         let target = self.target(op, extent)?;
-        Ok(self.positioning_to(self.turn.angle_at(at), &target, Duration(u64::MAX)))
+        let angle = self.turn().angle_at(at);
+        let ticks = self.mechanism.positioning(angle, &target.key(), u64::MAX);
+        Ok(Duration(self.turn().nanos(ticks)))
     }
 
-    /// As [`Self::positioning`], from a known angle; may stop early with any value of at least `bound`
-    /// once it is certain to reach it.
-    pub(crate) fn positioning_to(&self, angle: u64, target: &Target, bound: Duration) -> Duration {
-        if !target.moves {
-            return Duration::ZERO;
-        }
-        let seek = self.seek_to(target);
-        if seek >= bound {
-            return seek;
-        }
-        let rotation = wait(self.turn.after(angle, seek), target.angle);
-        seek + Duration(self.turn.nanos(rotation))
+    /// As [`Self::positioning`], from a known angle, within a bound, in ticks.
+    pub(crate) fn positioning_ticks(&self, angle: u64, key: &Key, bound: u64) -> u64 {
+        self.mechanism.positioning(angle, key, bound)
     }
 
-    /// The first movement towards a target.
-    pub(crate) fn seek_to(&self, target: &Target) -> Duration {
-        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
-        let switch = self.head != target.place.head;
-        let sectors = if cylinders == 0 && !switch { 0 } else { self.next.distance(target.lba).0 };
-        self.movement(cylinders, sectors, switch, target.write)
-    }
-
-    /// `max(curve(distance), head switch)`, and the settle of a write where anything moves.
-    fn movement(&self, cylinders: u32, sectors: u64, switch: bool, write: bool) -> Duration {
-        let arm = self.curve.time(cylinders, sectors);
-        let time = if switch { arm.max(self.head_switch) } else { arm };
-        if write && time > Duration::ZERO {
-            Duration(time.0.saturating_add_signed(self.write_settle_ns))
-        } else {
-            time
-        }
-    }
-
-    /// Makes an access that starts at `at`; the arm ends where the access ends. Discard and flush cost no
-    /// mechanical time; write zeroes costs what a write costs.
+    /// Makes an access that starts at `at`; the arm ends where the access ends. Discard costs no time, a
+    /// flush what writing back still takes, write zeroes what a write costs.
     ///
     /// # Errors
     /// Where the extent passes the end of the disk; the arm does not move.
     pub fn access(&mut self, at: SimTime, op: Op, extent: Extent) -> Result<Access, DiskError> {
-        let target = self.target(op, extent)?;
-        if !target.moves {
-            return Ok(Access::default());
-        }
-        let seek = self.seek_to(&target);
-        let cylinders = self.cylinder.abs_diff(target.place.cylinder);
-        let angle = self.turn.after(self.turn.angle_at(at), seek);
-        let run = self.geometry.run(extent.start.0, extent.len.0);
-        let rotation = wait(angle, run.angle);
-        let transfer = self.transfer(run, extent, target.write, rotation);
-        let rotation = Duration(self.turn.nanos(rotation));
-        Ok(Access { overhead: Duration::ZERO, seek, rotation, transfer, cylinders })
+        self.access_with(at, op, extent, Flags::NONE)
     }
 
-    /// Transfers `extent`, whose first run the head has reached after `rotation` ticks; returns the time
-    /// since then. The end is rounded down, so that the sector that follows can still be caught.
-    fn transfer(&mut self, first: Run, extent: Extent, write: bool, rotation: u64) -> Duration {
-        let mut run = first;
-        let mut lbn = extent.start.0;
-        let end = extent.end().0;
-        let mut ns = 0;
-        let mut ticks = self.turn.rest(rotation) + run.sweep;
-        loop {
-            let from = run.place;
-            lbn += run.len;
-            if lbn >= end {
-                self.cylinder = from.cylinder;
-                self.head = from.head;
-                break;
+    /// As [`Self::access`]; with [`Flags::FUA`] a write ends on the platter even where the disk writes back.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the disk; the arm does not move.
+    pub fn access_with(
+        &mut self,
+        at: SimTime,
+        op: Op,
+        extent: Extent,
+        flags: Flags,
+    ) -> Result<Access, DiskError> {
+        let target = self.target(op, extent)?;
+        Ok(self.access_target(at, op, extent, flags, &target))
+    }
+
+    /// As [`Self::access_with`], for a target that is known already.
+    pub(crate) fn access_target(
+        &mut self,
+        at: SimTime,
+        op: Op,
+        extent: Extent,
+        flags: Flags,
+        target: &Target,
+    ) -> Access {
+        // No sum of times can overflow below; 2^63 ns are 292 years.
+        let at = at.min(SimTime(1 << 63));
+        let mechanism = &mut self.mechanism;
+        match (&mut self.buffer, target.moves) {
+            (None, false) => Access::default(),
+            (None, true) => {
+                let phases = mechanism.access(at, target, extent, &mut |_, _, _| {});
+                Access::plain(phases)
             }
-            let angle = (run.angle + run.sweep) % REVOLUTION;
-            run = self.geometry.run(lbn, end - lbn);
-            let cylinders = from.cylinder.abs_diff(run.place.cylinder);
-            let switch = from.head != run.place.head;
-            let sectors = u64::from(cylinders > 0 || switch);
-            let movement = self.movement(cylinders, sectors, switch, write);
-            ns += self.turn.nanos(ticks) + movement.0;
-            ticks = self.turn.rest(ticks)
-                + wait(self.turn.after(angle, movement), run.angle)
-                + run.sweep;
+            (Some(buffer), false) if op == Op::Flush => buffer.flush(at),
+            (Some(_), false) => Access::default(),
+            (Some(buffer), true) if target.write => {
+                buffer.write(mechanism, at, target, extent, flags.contains(Flags::FUA))
+            }
+            (Some(buffer), true) => buffer.read(mechanism, at, target, extent),
         }
-        self.next = Lba(end);
-        Duration(ns + self.turn.nanos(ticks))
+    }
+}
+
+impl Access {
+    /// What the mechanism alone took.
+    pub(crate) fn plain(phases: Phases) -> Self {
+        let Phases { seek, rotation, transfer, cylinders } = phases;
+        Self { seek, rotation, transfer, cylinders, ..Self::default() }
     }
 }

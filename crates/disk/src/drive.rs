@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Op, SimTime};
+use seekless_block::{Extent, Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError, Target};
 use crate::scheduler::{Memory, Scheduler, Waiting};
@@ -60,21 +60,32 @@ pub struct Drive {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     command: Command,
+    flags: Flags,
     submitted: SimTime,
-    order: u64,
     target: Target,
 }
 
-/// In order of arrival for FCFS, in any order for the others.
+/// In order of arrival for FCFS; for the others in any order, with what the policy looks at beside.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     fifo: VecDeque<Entry>,
     bag: Vec<Entry>,
+    waiting: Vec<Waiting>,
 }
 
 impl Queue {
     fn len(&self) -> usize {
         self.fifo.len() + self.bag.len()
+    }
+
+    fn push(&mut self, entry: Entry, waiting: Waiting) {
+        self.bag.push(entry);
+        self.waiting.push(waiting);
+    }
+
+    fn take(&mut self, i: usize) -> Entry {
+        self.waiting.swap_remove(i);
+        self.bag.swap_remove(i)
     }
 }
 
@@ -112,15 +123,29 @@ impl Drive {
         self.running.is_none() && self.done.is_empty() && self.waiting() == 0
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. Discard and flush end at
-    /// once: there is no volatile cache here, so a completed write is already on the platter.
+    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
+    /// flush, unless the disk writes back: then it is served like a command that needs no movement.
     ///
     /// # Errors
     /// Where the extent passes the end of the disk; the drive is as before.
     pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
+        self.submit_with(now, command, Flags::NONE)
+    }
+
+    /// As [`Self::submit`]; a write with [`Flags::FUA`] ends on the platter.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the disk; the drive is as before.
+    pub fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        flags: Flags,
+    ) -> Result<(), DiskError> {
         let target = self.disk.target(command.op, command.extent)?;
         self.advance(now);
-        if !target.moves {
+        let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
+        if !waits {
             self.done.push_back(Completion {
                 tag: command.tag,
                 extent: command.extent,
@@ -133,12 +158,13 @@ impl Drive {
             });
             return Ok(());
         }
-        let entry = Entry { command, submitted: now, order: self.order, target };
+        let entry = Entry { command, flags, submitted: now, target };
+        let waiting = Waiting { key: target.key(), order: self.order, submitted: now };
         self.order += 1;
         let queue = if command.background { &mut self.background } else { &mut self.foreground };
         match self.scheduler {
             Scheduler::Fcfs => queue.fifo.push_back(entry),
-            _ => queue.bag.push(entry),
+            _ => queue.push(entry, waiting),
         }
         if self.running.is_none() {
             self.start(now);
@@ -172,20 +198,19 @@ impl Drive {
     fn start(&mut self, at: SimTime) {
         let queue =
             if self.foreground.len() > 0 { &mut self.foreground } else { &mut self.background };
-        let waiting =
-            |e: &Entry| Waiting { order: e.order, submitted: e.submitted, target: e.target };
         let chosen = match self.scheduler {
             Scheduler::Fcfs => queue.fifo.pop_front(),
-            scheduler => scheduler
-                .choose(&queue.bag, waiting, &self.disk, at, self.memory)
-                .map(|i| queue.bag.swap_remove(i)),
+            scheduler => {
+                scheduler.choose(&queue.waiting, &self.disk, at, self.memory).map(|i| queue.take(i))
+            }
         };
         let Some(entry) = chosen else { return };
         let Command { tag, op, extent, .. } = entry.command;
         let from = self.disk.next_sequential();
-        // The extent was checked when the command came in.
-        let Ok(access) = self.disk.access(at, op, extent) else { return };
-        if extent.start != self.memory.start {
+        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
+        if !entry.target.moves {
+            // A flush: the policy's place stays.
+        } else if extent.start != self.memory.start {
             self.memory.upward = extent.start > self.memory.start;
         }
         self.memory.start = extent.start;

@@ -36,9 +36,12 @@ impl PowerStates {
     #[must_use]
     pub fn of(&self, access: &Access) -> EnergyByState {
         EnergyByState {
-            seek: self.seek * access.seek,
+            seek: self.seek * (access.seek + access.behind_seek),
             rotation_transfer: self.rotation_transfer
-                * (access.overhead + access.rotation + access.transfer),
+                * (access.overhead
+                    + access.rotation
+                    + access.transfer
+                    + access.behind_rotation_transfer),
             idle: Energy::ZERO,
         }
     }

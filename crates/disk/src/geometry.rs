@@ -5,11 +5,12 @@
 
 use seekless_block::{Lba, Sectors};
 
+use crate::bands::Bands;
 use crate::spec::{GeometrySpec, Mapping, SpareRule, ZoneSpec};
 use crate::turn::REVOLUTION;
 
 /// Bits of fraction in the width of a sector.
-const WIDTH_BITS: u32 = 20;
+pub(crate) const WIDTH_BITS: u32 = 20;
 
 /// A place on the platters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub(crate) struct Run {
 #[derive(Clone, Debug)]
 pub struct Geometry {
     zones: Vec<Zone>,
+    /// Instead of zones.
+    bands: Option<Bands>,
     heads: u32,
     mapping: Mapping,
     capacity: Sectors,
@@ -192,7 +195,8 @@ impl Geometry {
                 zones.push(zone);
             }
         }
-        Self { zones, heads: spec.heads, mapping: spec.mapping, capacity: Sectors(capacity) }
+        let bands = spec.tree.as_ref().and_then(|t| Bands::new(t, spec.heads, capacity).ok());
+        Self { zones, bands, heads: spec.heads, mapping: spec.mapping, capacity: Sectors(capacity) }
     }
 
     /// Sectors a client sees.
@@ -210,18 +214,26 @@ impl Geometry {
     /// Cylinders, including those no address lies on.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
+        if let Some(bands) = &self.bands {
+            return bands.cylinders();
+        }
         self.zones.last().map_or(0, |z| z.first_cylinder + z.cylinders)
     }
 
     /// Sectors on the track under `place`.
     #[must_use]
     pub fn sectors_per_track(&self, place: Place) -> u32 {
+        if let Some(bands) = &self.bands {
+            return bands.sectors_per_track(place);
+        }
         self.zones.get(place.zone as usize).map_or(0, |z| z.spt as u32)
     }
 
     /// First and last address of each zone and its sectors a track.
     pub fn zones(&self) -> impl Iterator<Item = (Lba, Lba, u32)> + '_ {
-        self.zones.iter().map(|z| (Lba(z.first_lbn), Lba(z.end_lbn - 1), z.spt as u32))
+        let bands = self.bands.iter().flat_map(Bands::zones);
+        let zones = self.zones.iter().map(|z| (z.first_lbn, z.end_lbn - 1, z.spt as u32));
+        bands.chain(zones).map(|(first, last, spt)| (Lba(first), Lba(last), spt))
     }
 
     fn zone_of(&self, lbn: u64) -> usize {
@@ -237,6 +249,9 @@ impl Geometry {
     /// The address of the sector at a place; `None` where no data lies (spares, slips, bad sectors).
     #[must_use]
     pub fn address(&self, place: Place) -> Option<Lba> {
+        if let Some(bands) = &self.bands {
+            return bands.address(place).map(Lba);
+        }
         let z = self.zones.get(place.zone as usize)?;
         let c = place.cylinder.checked_sub(z.first_cylinder).filter(|&c| c < z.cylinders)?;
         if place.head >= self.heads || u64::from(place.sector) >= z.spt {
@@ -263,6 +278,9 @@ impl Geometry {
 
     /// The longest run from `lbn`, of at most `len` sectors, on one track. `lbn` lies on the disk.
     pub(crate) fn run(&self, lbn: u64, len: u64) -> Run {
+        if let Some(bands) = &self.bands {
+            return bands.run(lbn, len);
+        }
         let index = self.zone_of(lbn);
         let z = &self.zones[index];
         let l = lbn - z.first_lbn;
@@ -301,6 +319,16 @@ impl Geometry {
             sweep: z.edge(sector + (last - first) + 1) - start,
             len,
         }
+    }
+
+    /// The first address on the track of `lbn`, which lies on the disk.
+    pub(crate) fn track_start(&self, lbn: u64) -> u64 {
+        if let Some(bands) = &self.bands {
+            return bands.track_start(lbn);
+        }
+        let z = &self.zones[self.zone_of(lbn)];
+        let physical = z.physical(lbn - z.first_lbn);
+        z.first_lbn + z.data_before(physical / z.spt * z.spt)
     }
 
     /// A run that starts on, or would cross, a remapped sector: alone where it starts on one, else cut

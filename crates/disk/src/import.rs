@@ -4,9 +4,11 @@
 //! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
 
 use crate::disksim::{Block, SyntaxError, Value, parse};
+use crate::seek::SeekCurve;
 use crate::spec::{
-    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
-    SourceKind, SpareRule, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
+    ZeroLatency, ZoneSpec,
 };
 
 /// A description that cannot be imported.
@@ -80,7 +82,7 @@ impl Page<'_> {
     fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
         let Some(v) = self.number(key)? else { return Ok(None) };
         let line = self.block.get(key).map_or(1, |e| e.1);
-        let fits = (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64);
+        let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
         fits.and_then(|v| T::try_from(v).ok())
             .map(Some)
             .ok_or_else(|| self.error(line, format!("{key}: {v} is no count")))
@@ -117,7 +119,7 @@ impl Page<'_> {
         let line = self.block.get(key).map_or(1, |e| e.1);
         self.numbers(key)?
             .into_iter()
-            .map(|v| (v >= 0.0 && v < 1e18 && v.fract() == 0.0).then_some(v as u64))
+            .map(|v| ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64))
             .collect::<Option<Vec<u64>>>()
             .ok_or_else(|| self.error(line, format!("{key}: expected a list of counts")))
     }
@@ -202,18 +204,23 @@ pub fn import_disksim(
         rpm: mech.need("Rotation speed (in rpms)")?,
         head_switch_ms: mech.need("Head switch time")?,
         write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
-        zero_latency: false,
+        zero_latency: match &controller {
+            None => ZeroLatency::None,
+            Some(page) => zero_latency(page)?,
+        },
     };
     let (f, b) = child(&model, "Layout Model", open)?;
     let layout = Page { file: &f, block: &b };
     let (geometry, data) = match layout.block.kind.as_str() {
         "dm_layout_g1" => zones(&layout, heads)?,
+        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?)?,
         other => {
-            let what = format!("layout '{other}' is not known; dm_layout_g1 is");
+            let what = format!("layout '{other}' is not known; dm_layout_g1 and dm_layout_g4 are");
             return Err(layout.error(layout.block.line, what));
         }
     };
-    let _ = controller;
+    let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
+    let controller = controller.map(|page| controller_of(page, settle_ms)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
         name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
@@ -230,15 +237,16 @@ pub fn import_disksim(
             spin_up_w: None,
             spin_up_s: None,
         },
-        sources: sources(file),
+        sources: sources(file, controller.as_ref()),
+        controller,
     };
     spec.validate().map_err(|fault| ImportError::Range { file: model_file, fault })?;
     Ok(spec)
 }
 
-fn sources(file: &str) -> Vec<Source> {
+fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
     let fields = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
-    vec![
+    let mut sources = vec![
         Source {
             fields: fields(&["mechanics", "seek", "geometry", "capacity_sectors"]),
             kind: SourceKind::Measured,
@@ -249,7 +257,104 @@ fn sources(file: &str) -> Vec<Source> {
             kind: SourceKind::Derived,
             from: "DiskSim's files carry no power; zero stands for not known".to_owned(),
         },
-    ]
+    ];
+    if controller.is_some() {
+        sources[0].fields.push("controller".to_owned());
+    }
+    sources
+}
+
+/// "Immediate" buffering: the drive reads, or writes, whatever comes by first.
+fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
+    let flag = |key: &str| Ok(disk.number(key)?.unwrap_or(0.0) != 0.0);
+    Ok(match (flag("Immediate buffer read")?, flag("Immediate buffer write")?) {
+        (false, _) => ZeroLatency::None,
+        (true, false) => ZeroLatency::Reads,
+        (true, true) => ZeroLatency::All,
+    })
+}
+
+/// Milliseconds a sector over the bus, of a read and of a write, for drives whose own file gives none: DiskSim's distribution puts it
+/// in the `.parv` file beside it, which describes the host. Others of their time get 5 MB/s, SCSI's
+/// synchronous rate.
+fn host_bus_ms(drive: &str) -> [f64; 2] {
+    match drive {
+        "HP_C3323A_validate" => [0.145_45; 2],
+        "HP_C2490A_validate" => [0.148_41; 2],
+        "HP_C2247A_validate" => [0.170_10, 0.186_86],
+        "DEC_RZ26_validate" => [0.070_69; 2],
+        _ => [0.1024; 2],
+    }
+}
+
+/// Overheads, interface and buffer of a `disksim_disk`.
+fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, ImportError> {
+    let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
+    let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
+    let ms =
+        |key: &str| -> Result<f64, ImportError> { Ok((disk.number(key)?.unwrap_or(0.0)) * scale) };
+    let pair = |what: &str| -> Result<[f64; 2], ImportError> {
+        let of = |after: &str| ms(&format!("{what} over. after {after}"));
+        Ok([of("read")? + always * scale, of("write")? + always * scale])
+    };
+    let flag =
+        |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
+    let buffered = flag("Enable caching in buffer")?;
+    let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
+    let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    let over_requested = flag("Read-ahead over requested")?;
+    let read_ahead = match disk.whole("Buffer continuous read")?.unwrap_or(0u32) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Track,
+        2 => ReadAhead::Cylinder,
+        3 => ReadAhead::Segment,
+        // A drive seen to push out what was asked for cannot have stopped at the end of a track.
+        4 if over_requested => ReadAhead::Segment,
+        4 => ReadAhead::TrackOrNext,
+        n => {
+            let key = "Buffer continuous read";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 4")));
+        }
+    };
+    let write_back = match disk.whole("Fast write level")?.unwrap_or(0u32) {
+        0 => WriteBack::None,
+        1 => WriteBack::OneStream,
+        2 => WriteBack::All,
+        n => {
+            let key = "Fast write level";
+            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 2")));
+        }
+    };
+    Ok(ControllerSpec {
+        bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
+            0.0 => host_bus_ms(&disk.block.name),
+            ms => [ms; 2],
+        },
+        read_hit_ms: pair("Read hit")?,
+        read_miss_ms: pair("Read miss")?,
+        write_hit_ms: pair("Write hit")?,
+        write_miss_ms: pair("Write miss")?,
+        // A stated least seek counts from the end of the overhead.
+        settle_ms: match ms("Minimum seek delay")? {
+            least if least > 0.0 => least + pair("Read miss")?[0],
+            _ => settle_ms,
+        },
+        reconnect_ms: ms("Data preparation overhead")? + ms("First reselect overhead")?,
+        read_end_ms: ms("Read completion overhead")?,
+        write_end_ms: ms("Write completion overhead")?,
+        read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
+        segments: if buffered { segments } else { 0 },
+        segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),
+        own_write_segment: flag("Use separate write segment")?,
+        read_ahead,
+        read_ahead_sectors: disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0),
+        read_ahead_over_requested: over_requested,
+        read_ahead_on_hit: flag("Read-ahead on idle hit")?,
+        read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,
+        write_back,
+        write_segments: disk.whole("Maximum number of write segments")?.unwrap_or(1).max(1),
+        reads_hit_writes: flag("Allow read hits on write data")?,
+    })
 }
 
 /// The seek curve.
@@ -375,7 +480,82 @@ fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64), ImportErr
         data += physical.saturating_sub(lost);
         zones.push(z);
     }
-    Ok((GeometrySpec { heads, mapping, zones }, data))
+    Ok((GeometrySpec { heads, mapping, zones, tree: None }, data))
+}
+
+/// The words of a list, lists inside it opened.
+fn flat<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
+    match value {
+        Value::Words(w) => out.extend(w.split_whitespace()),
+        Value::List(items) => items.iter().for_each(|v| flat(v, out)),
+        Value::Block(_) => {}
+    }
+}
+
+/// A G4 layout: kinds of tracks, index nodes, slips and remaps.
+fn tree(layout: &Page<'_>, heads: u32, blocks: u64) -> Result<(GeometrySpec, u64), ImportError> {
+    let words = |key: &str| {
+        let mut out = Vec::new();
+        layout.block.get(key).iter().for_each(|e| flat(e.0, &mut out));
+        (out, layout.block.get(key).map_or(layout.block.line, |e| e.1))
+    };
+    let counts = |key: &str, width: usize| -> Result<Vec<u64>, ImportError> {
+        let (words, line) = words(key);
+        let numbers: Option<Vec<u64>> = words.iter().map(|w| w.parse().ok()).collect();
+        numbers.filter(|n| n.len() % width == 0).ok_or_else(|| {
+            layout.error(line, format!("{key}: expected counts in groups of {width}"))
+        })
+    };
+    let Some((Value::List(items), line)) = layout.block.get("IDX") else {
+        return Err(layout.error(layout.block.line, "no list 'IDX' in this block"));
+    };
+    let mut nodes = Vec::new();
+    for item in items {
+        let mut fields = Vec::new();
+        flat(item, &mut fields);
+        let fits = |width: usize| {
+            fields.len() % width == 0
+                && fields.chunks(width).all(|e| matches!(e[8], "TRACK" | "IDX"))
+        };
+        let Some(width) = [11, 10].into_iter().find(|&w| fits(w)) else {
+            let what = "IDX: expected entries of 10 or 11 fields, the 9th TRACK or IDX";
+            return Err(layout.error(line, what));
+        };
+        let node: Option<Vec<TreeEntry>> = fields.chunks(width).map(entry).collect();
+        nodes.push(node.ok_or_else(|| layout.error(line, "IDX: a field is no number"))?);
+    }
+    let groups = |n: Vec<u64>| n.chunks_exact(6).filter_map(|c| c.try_into().ok()).collect();
+    let tree = TreeSpec {
+        tracks: counts("TP", 3)?.chunks_exact(3).filter_map(|c| c.try_into().ok()).collect(),
+        nodes,
+        slips: counts("Slips", 2)?.chunks_exact(2).map(|c| (c[0], c[1])).collect(),
+        remaps: groups(counts("Remaps", 6)?),
+    };
+    let mapping = Mapping::Ascending;
+    Ok((GeometrySpec { heads, mapping, zones: Vec::new(), tree: Some(tree) }, blocks))
+}
+
+/// An entry of an index node: address, cylinder, angle, length, cylinders, angle step, run, run's cylinders,
+/// kind of child, child, head.
+fn entry(f: &[&str]) -> Option<TreeEntry> {
+    let track = f[8] == "TRACK";
+    let child = f[9].parse().ok()?;
+    Some(TreeEntry {
+        address: f[0].parse().ok()?,
+        cylinder: f[1].parse().ok()?,
+        angle: f[2].parse().ok()?,
+        len: f[3].parse().ok()?,
+        cylinders: f[4].parse().ok()?,
+        angle_step: f[5].parse().ok()?,
+        run: f[6].parse().ok()?,
+        run_cylinders: f[7].parse().ok()?,
+        track: track.then_some(child),
+        node: (!track).then_some(child),
+        head: match f.get(10) {
+            Some(head) if track => head.parse().ok()?,
+            _ => 0,
+        },
+    })
 }
 
 fn zone(

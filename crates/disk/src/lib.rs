@@ -5,6 +5,8 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod bands;
+mod buffer;
 pub mod catalogue;
 mod disk;
 mod disksim;
@@ -12,6 +14,7 @@ mod drive;
 mod energy;
 mod geometry;
 mod import;
+mod mechanism;
 mod parse;
 mod scheduler;
 mod seek;
@@ -28,7 +31,8 @@ pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
-    DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError, SeekSpec, Source,
-    SourceKind, SpareRule, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
+    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
+    ZeroLatency, ZoneSpec,
 };
 pub use turn::Turn;

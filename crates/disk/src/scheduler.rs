@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use seekless_block::{Duration, Lba, SimTime};
 
-use crate::disk::{Disk, Target};
+use crate::disk::{Disk, Key};
 
 /// A queueing policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -63,10 +63,10 @@ impl FromStr for Scheduler {
 /// A command as a policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
+    pub(crate) key: Key,
     /// Rises with arrival.
     pub(crate) order: u64,
     pub(crate) submitted: SimTime,
-    pub(crate) target: Target,
 }
 
 /// What a policy remembers of the command served last.
@@ -86,57 +86,59 @@ impl Memory {
 impl Scheduler {
     /// Index of the command to serve next among `queue`, which may be in any order; `None` where it is
     /// empty. Ties go to the earliest arrival.
-    pub(crate) fn choose<T>(
+    pub(crate) fn choose(
         self,
-        queue: &[T],
-        waiting: impl Fn(&T) -> Waiting,
+        queue: &[Waiting],
         disk: &Disk,
         at: SimTime,
         memory: Memory,
     ) -> Option<usize> {
-        let all = queue.iter().map(waiting).enumerate();
+        let all = queue.iter().enumerate();
         let Memory { start, end, upward } = memory;
         match self {
             Self::Fcfs => all.min_by_key(|(_, w)| w.order).map(|(i, _)| i),
             Self::Sstf => {
-                all.min_by_key(|(_, w)| (w.target.lba.distance(end), w.order)).map(|(i, _)| i)
+                all.min_by_key(|(_, w)| (w.key.lba.distance(end), w.order)).map(|(i, _)| i)
             }
             Self::Look => all
                 .min_by_key(|(_, w)| {
-                    let back = if upward { w.target.lba < start } else { w.target.lba > start };
-                    (back, w.target.lba.distance(start), w.order)
+                    let back = if upward { w.key.lba < start } else { w.key.lba > start };
+                    (back, w.key.lba.distance(start), w.order)
                 })
                 .map(|(i, _)| i),
-            Self::CLook => all
-                .min_by_key(|(_, w)| (w.target.lba < start, w.target.lba, w.order))
-                .map(|(i, _)| i),
-            Self::Sptf => nearest(all, disk, at, |_| 0),
-            Self::Asptf => nearest(all, disk, at, |w| at.since(w.submitted).0 / 1_000 * 6),
+            Self::CLook => {
+                all.min_by_key(|(_, w)| (w.key.lba < start, w.key.lba, w.order)).map(|(i, _)| i)
+            }
+            Self::Sptf => nearest(queue, disk, at, |_| Duration::ZERO),
+            Self::Asptf => {
+                nearest(queue, disk, at, |w| Duration(at.since(w.submitted).0 / 1_000 * 6))
+            }
         }
     }
 }
 
-/// Index of the least positioning time less a bonus, in nanoseconds; commands whose seek alone is too
-/// long are passed over without asking for the platter.
+/// Index of the least positioning time less a bonus; commands whose seek alone is too long are passed over
+/// without asking for the platter.
 fn nearest(
-    all: impl Iterator<Item = (usize, Waiting)>,
+    queue: &[Waiting],
     disk: &Disk,
     at: SimTime,
-    bonus: impl Fn(&Waiting) -> u64,
+    bonus: impl Fn(&Waiting) -> Duration,
 ) -> Option<usize> {
-    let angle = disk.turn().angle_at(at);
-    let mut best: Option<(i64, u64, usize)> = None;
-    for (i, w) in all {
-        let bonus = i64::try_from(bonus(&w)).unwrap_or(i64::MAX);
-        let bound = best.map_or(i64::MAX, |b| b.0.saturating_add(bonus).saturating_add(1));
-        if bound <= 0 {
-            continue;
-        }
-        let time = disk.positioning_to(angle, &w.target, Duration(bound as u64)).0;
-        let key = i64::try_from(time).unwrap_or(i64::MAX).saturating_sub(bonus);
-        if best.is_none_or(|b| (key, w.order) < (b.0, b.1)) {
-            best = Some((key, w.order, i));
+    let turn = disk.turn();
+    let angle = turn.angle_at(at);
+    let mut best: Option<usize> = None;
+    let mut best_key = (i64::MAX, u64::MAX);
+    for (i, w) in queue.iter().enumerate() {
+        // Ticks of 5 s times 30,000 rpm lie far below 2^63; a bonus that does not fit is the greatest.
+        let bonus =
+            i64::try_from(bonus(w).0.saturating_mul(turn.ticks(Duration(1)))).unwrap_or(i64::MAX);
+        let bound = best_key.0.saturating_add(bonus).saturating_add(1).max(0) as u64;
+        let time = disk.positioning_ticks(angle, &w.key, bound) as i64;
+        let key = (time.saturating_sub(bonus), w.order);
+        if key < best_key {
+            (best, best_key) = (Some(i), key);
         }
     }
-    best.map(|b| b.2)
+    best
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bands::Bands;
 use crate::turn::Turn;
 
 /// A disk as its catalogue entry says it is. Times in milliseconds and powers in watts, as data sheets
@@ -23,6 +24,9 @@ pub struct DiskSpec {
     pub geometry: GeometrySpec,
     /// Power in each state.
     pub power: PowerSpec,
+    /// Overheads, interface and buffer; absent where only the mechanism counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<ControllerSpec>,
     /// Where each value comes from.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
@@ -39,9 +43,22 @@ pub struct MechanicsSpec {
     /// Added to every positioning of a write that moves the arm or changes the head; may be negative.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_settle_ms: f64,
-    /// Whether a request is served from the first of its sectors that comes by, not from its first.
+    /// Which requests are served from the first of their sectors that comes by, not from their first.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub zero_latency: bool,
+    pub zero_latency: ZeroLatency,
+}
+
+/// Which requests are served from the first of their sectors that comes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ZeroLatency {
+    /// None: each waits for its first sector.
+    #[default]
+    None,
+    /// Reads. A read that the buffer does not answer buffers its whole track.
+    Reads,
+    /// Reads, as above, and writes.
+    All,
 }
 
 /// A seek curve.
@@ -135,8 +152,59 @@ pub struct GeometrySpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub mapping: Mapping,
     /// Zones from the outermost on, in address order.
-    #[serde(rename = "zone")]
+    #[serde(rename = "zone", default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneSpec>,
+    /// Instead of zones: a tree of runs of tracks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeSpec>,
+}
+
+/// A layout as a tree of runs of tracks (DiskSim's "G4"): surfaces used in any order, patterns that repeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeSpec {
+    /// Kinds of tracks: first and last sector used, sectors on the track.
+    pub tracks: Vec<[u64; 3]>,
+    /// Nodes; the last is the root.
+    pub nodes: Vec<Vec<TreeEntry>>,
+    /// Slipped sectors: address in the tree, and how many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slips: Vec<(u64, u64)>,
+    /// Addresses that lie elsewhere: first, how many, cylinder, head, sector, sectors on that track.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaps: Vec<[u64; 6]>,
+}
+
+/// A run of equal things, tracks or nodes, within a node; addresses, cylinders and angles count from those of
+/// the node's instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TreeEntry {
+    /// First address.
+    pub address: u64,
+    /// Cylinder of the first.
+    pub cylinder: i64,
+    /// Angle of the first, in revolutions.
+    pub angle: f64,
+    /// Addresses of each.
+    pub len: u64,
+    /// Cylinders from one to the next.
+    pub cylinders: i64,
+    /// Revolutions from one to the next.
+    pub angle_step: f64,
+    /// Addresses of all together.
+    pub run: u64,
+    /// Cylinders of all together; negative where they go towards cylinder 0.
+    pub run_cylinders: i64,
+    /// Index of the kind of track.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub track: Option<u32>,
+    /// Or index of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Head, for tracks.
+    #[serde(default)]
+    pub head: u32,
 }
 
 /// Cylinders with equally many sectors on each track.
@@ -174,6 +242,108 @@ pub struct ZoneSpec {
     /// Pairs of physical sectors (counted from the zone's start): a bad one and the one used instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<(u64, u64)>,
+}
+
+/// Overheads, interface and buffer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControllerSpec {
+    /// Time to move one sector over the interface: of a read, and of a write.
+    pub bus_sector_ms: [f64; 2],
+    /// Before a read whose sectors the buffer holds: after a read, and after a write.
+    pub read_hit_ms: [f64; 2],
+    /// Before the arm starts for any other read: after a read, and after a write.
+    pub read_miss_ms: [f64; 2],
+    /// Before a write that is answered from the buffer: after a read, and after a write.
+    pub write_hit_ms: [f64; 2],
+    /// Before the arm starts for a write that is answered from the platter: after a read, and after a write.
+    pub write_miss_ms: [f64; 2],
+    /// Least time from a command's arrival until the arm can be on its track, even on the one it stands on: the
+    /// drive settles anew for each command that the buffer does not answer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub settle_ms: f64,
+    /// To take the interface again once the platter has delivered, or has taken a write.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reconnect_ms: f64,
+    /// After the last sector of a read has left.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_end_ms: f64,
+    /// After a write has ended on the platter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_end_ms: f64,
+    /// Share of a read's sectors that must be in the buffer before the interface starts; 0 is one sector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_watermark: f64,
+    /// Segments of the buffer; each holds one run of addresses. 0 buffers nothing.
+    pub segments: u32,
+    /// Sectors a segment holds.
+    pub segment_sectors: u32,
+    /// One segment serves writes alone.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub own_write_segment: bool,
+    /// What is read on after a read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead: ReadAhead,
+    /// Most sectors read on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_sectors: u32,
+    /// Reading on may push the request's own sectors out of the segment.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_over_requested: bool,
+    /// A read found whole in the buffer starts reading on again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_on_hit: bool,
+    /// Reading on stops at once for a new command, not at the end of the sector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub read_ahead_stops_in_sector: bool,
+    /// Which writes end in the buffer.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_back: WriteBack,
+    /// Writes waiting in the buffer at once.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub write_segments: u32,
+    /// Reads may be answered from what was written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reads_hit_writes: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// What is read on after a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadAhead {
+    /// Nothing.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the cylinder.
+    Cylinder,
+    /// As much as the segment takes.
+    Segment,
+    /// To the end of the track, and of the next where the segment began on an earlier one.
+    TrackOrNext,
+}
+
+/// Which writes end in the buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteBack {
+    /// None: each ends on the platter.
+    #[default]
+    None,
+    /// Those that find nothing waiting, or go on where the waiting one ends.
+    OneStream,
+    /// All, as long as there is a segment.
+    All,
 }
 
 /// Power in each state, watts.
@@ -273,6 +443,7 @@ impl DiskSpec {
         between("mechanics.write_settle_ms", m.write_settle_ms, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
         self.validate_seek()?;
         self.validate_power()?;
+        self.validate_controller()?;
         self.validate_geometry()
     }
 
@@ -284,6 +455,38 @@ impl DiskSpec {
         between("power.standby_w", p.standby_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
         between("power.spin_up_w", p.spin_up_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
         between("power.spin_up_s", p.spin_up_s.unwrap_or(0.0), 0.0, 600.0, "s")
+    }
+
+    fn validate_controller(&self) -> Result<(), RangeError> {
+        let Some(c) = &self.controller else { return Ok(()) };
+        for (i, ms) in c.bus_sector_ms.into_iter().enumerate() {
+            between(&format!("controller.bus_sector_ms[{i}]"), ms, 0.0, 100.0, "ms")?;
+        }
+        for (field, pair) in [
+            ("read_hit_ms", c.read_hit_ms),
+            ("read_miss_ms", c.read_miss_ms),
+            ("write_hit_ms", c.write_hit_ms),
+            ("write_miss_ms", c.write_miss_ms),
+        ] {
+            for (i, ms) in pair.into_iter().enumerate() {
+                between(&format!("controller.{field}[{i}]"), ms, 0.0, MOVE_MS_MAX, "ms")?;
+            }
+        }
+        between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
+        if c.segments > 4_096 {
+            return fault("controller.segments", c.segments, "0 to 4096");
+        }
+        if c.segments > 0 && c.segment_sectors == 0 {
+            return fault("controller.segment_sectors", 0, "1 to 4294967295");
+        }
+        if c.write_segments == 0 || c.write_segments > 4_096 {
+            return fault("controller.write_segments", c.write_segments, "1 to 4096");
+        }
+        Ok(())
     }
 
     fn validate_seek(&self) -> Result<(), RangeError> {
@@ -350,6 +553,12 @@ impl DiskSpec {
         let g = &self.geometry;
         if !(1..=256).contains(&g.heads) {
             return fault("geometry.heads", g.heads, "1 to 256");
+        }
+        if let Some(tree) = &g.tree {
+            if !g.zones.is_empty() || self.capacity_sectors == 0 {
+                return fault("geometry.tree", "given", "with no zones and a capacity");
+            }
+            return Bands::new(tree, g.heads, self.capacity_sectors).map(|_| ());
         }
         if g.zones.is_empty() || g.zones.len() > 4_096 {
             return fault("geometry.zone", g.zones.len(), "1 to 4096 zones");

@@ -40,9 +40,21 @@ impl Turn {
         (at.0 % REVOLUTION) * self.crpm % REVOLUTION
     }
 
+    /// Ticks in `span`, whole revolutions left out.
+    pub(crate) const fn swept(self, span: Duration) -> u64 {
+        let span = if span.0 < REVOLUTION { span.0 } else { span.0 % REVOLUTION };
+        span * self.crpm % REVOLUTION
+    }
+
     /// The angle after `span` more, from `angle`.
     pub(crate) const fn after(self, angle: u64, span: Duration) -> u64 {
-        (angle + (span.0 % REVOLUTION) * self.crpm % REVOLUTION) % REVOLUTION
+        let angle = angle + self.swept(span);
+        if angle < REVOLUTION { angle } else { angle - REVOLUTION }
+    }
+
+    /// Ticks in a movement, which is shorter than 5 s.
+    pub(crate) const fn ticks(self, movement: Duration) -> u64 {
+        movement.0 * self.crpm
     }
 
     /// Whole nanoseconds in `ticks`.
@@ -91,5 +103,6 @@ mod tests {
         let t = Turn::new(30_000.0);
         assert!(t.angle_at(SimTime(u64::MAX)) < REVOLUTION);
         assert!(t.after(REVOLUTION - 1, Duration(u64::MAX)) < REVOLUTION);
+        assert_eq!(t.ticks(Duration(5_000_000_000)), 15_000_000_000_000_000);
     }
 }

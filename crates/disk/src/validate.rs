@@ -200,6 +200,121 @@ pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, Di
     Ok(out)
 }
 
+/// A drive's measured service times beside the model's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    /// Requests compared.
+    pub requests: usize,
+    /// Mean service time on the drive.
+    pub measured_ms_mean: f64,
+    /// Mean service time in the model.
+    pub model_ms_mean: f64,
+    /// Demerit between the two.
+    pub demerit_ms: f64,
+    /// Demerit over the measured mean.
+    pub demerit_share: f64,
+}
+
+/// Replays measured requests and compares.
+///
+/// # Errors
+/// Where a request passes the end of the disk.
+pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement, DiskError> {
+    let model = replay_measured(disk, requests)?;
+    let real: Vec<f64> = requests.iter().map(|r| r.service_ns as f64 / 1e6).collect();
+    let (measured_ms_mean, demerit_ms) = (mean(&real), demerit(&real, &model));
+    Ok(Measurement {
+        requests: requests.len(),
+        measured_ms_mean,
+        model_ms_mean: mean(&model),
+        demerit_ms,
+        demerit_share: demerit_ms / measured_ms_mean,
+    })
+}
+
+/// A run of the reference simulator: mechanics alone, nothing buffered, one request at the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MechanicalRun {
+    /// Its name in the reference's summary.
+    pub name: &'static str,
+    /// The drive's description, in the folder of drives.
+    pub model: &'static str,
+    /// The workload, in the folder of runs.
+    pub trace: &'static str,
+    /// What was recorded, there too.
+    pub results: &'static str,
+    /// The host's policy.
+    pub scheduler: Scheduler,
+    /// How requests came.
+    pub mode: Loop,
+}
+
+macro_rules! runs {
+    ($disk:literal $model:literal $($trace:literal $run:literal $scheduler:ident $mode:expr;)*) => {
+        [$(MechanicalRun {
+            name: concat!($disk, "_mech_", $run),
+            model: $model,
+            trace: concat!($disk, "_", $trace, ".trace.zst"),
+            results: concat!($disk, "_mech_", $run, ".req.csv.zst"),
+            scheduler: Scheduler::$scheduler,
+            mode: $mode,
+        },)*]
+    };
+}
+
+const CHEETAH_RUNS: [MechanicalRun; 8] = runs! {
+    "cheetah9lp" "cheetah9LP.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
+    "atlas10k" "atlas10k.model"
+    "rand4k" "rand4k" Fcfs Loop::Open;
+    "seq64k" "seq64k" Fcfs Loop::Closed(1);
+    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
+    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
+    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
+    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
+    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
+    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
+};
+
+/// The reference's mechanical runs.
+pub fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
+    CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
+}
+
+/// A drive measured by the reference's authors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RealDrive {
+    /// The drive's description, in the folder of drives.
+    pub specs: &'static str,
+    /// The measured requests, there too.
+    pub trace: &'static str,
+    /// The reference simulator's published demerit, in milliseconds.
+    pub reference_ms: f64,
+}
+
+/// The drives whose measured requests lie with the reference.
+pub const REAL_DRIVES: [RealDrive; 5] = [
+    RealDrive { specs: "atlas10k.diskspecs", trace: "atlas10k.trace.zst", reference_ms: 0.268 },
+    RealDrive { specs: "cheetah9LP.diskspecs", trace: "cheetah9LP.trace.zst", reference_ms: 0.107 },
+    RealDrive { specs: "barracuda.diskspecs", trace: "barracuda.trace.zst", reference_ms: 0.349 },
+    RealDrive { specs: "ibm18es.diskspecs", trace: "ibm18es.trace.zst", reference_ms: 0.135 },
+    RealDrive {
+        specs: "hp_c3323a_validate.diskspecs",
+        trace: "hp_c3323a.trace.zst",
+        reference_ms: 0.306,
+    },
+];
+
 /// The demerit figure of Ruemmler and Wilkes (IEEE Computer, March 1994): the root mean square of the
 /// horizontal distance between two distributions, in their unit. Samples of different size are
 /// compared at as many evenly spaced quantiles as the larger one has.

@@ -23,6 +23,9 @@ use reconfigure::Reconfigurer;
 use seekless_block::{Extent, Flags, Lba, Op, PAGE_BYTES, Request, SECTOR_BYTES, Sectors, SimTime};
 use writes::{Mark, WriteLog};
 
+/// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
+const WAITS: u8 = 4;
+
 /// The engine of one volume.
 #[derive(Debug)]
 pub struct Engine {
@@ -40,6 +43,10 @@ pub struct Engine {
     pending_free: Vec<u32>,
     buffers_free: Vec<u32>,
     buffers_made: u32,
+    /// Reads in flight that will fill RAM.
+    fills: Vec<IoId>,
+    /// Reads that wait for one of them.
+    waiting: Vec<Waiting>,
     reconfigurer: Reconfigurer,
     out: VecDeque<Output>,
     stats: Stats,
@@ -74,6 +81,17 @@ struct Read {
     plan: u64,
 }
 
+/// A client's read of what is on its way to RAM already.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    fill: IoId,
+    id: RequestId,
+    extent: Extent,
+    flags: Flags,
+    /// How often it may wait again.
+    waits: u8,
+}
+
 impl Engine {
     /// An engine with no copies.
     #[must_use]
@@ -91,6 +109,8 @@ impl Engine {
             pending_free: Vec::with_capacity(256),
             buffers_free: Vec::with_capacity(256),
             buffers_made: 0,
+            fills: Vec::with_capacity(256),
+            waiting: Vec::with_capacity(256),
             reconfigurer: Reconfigurer::default(),
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
@@ -156,7 +176,7 @@ impl Engine {
         } else if extent.is_empty() {
             self.out.push_back(Output::Complete { id, result: Ok(()) });
         } else if request.op == Op::Read {
-            self.read(id, extent, request.flags);
+            self.read(id, extent, request.flags, WAITS);
         } else {
             self.write(id, request);
         }
@@ -165,7 +185,8 @@ impl Engine {
     /// Reads come from RAM where all is there; else from the copy if it is complete, contiguous and valid;
     /// else from home. BORG (FAST'09) 4.5, with the page-wise rule made sector-wise and a copy in pieces
     /// left alone: one access at home is cheaper than several in the area.
-    fn read(&mut self, id: RequestId, extent: Extent, flags: Flags) {
+    /// What a read in flight will bring to RAM is waited for, not read again.
+    fn read(&mut self, id: RequestId, extent: Extent, flags: Flags, waits: u8) {
         let mut wanted = extent;
         if !self.cache.is_off() {
             let front = self.cache.prefix(extent);
@@ -182,10 +203,28 @@ impl Engine {
             wanted.len -= back;
         }
         let offset = wanted.start - extent.start;
-        match self.map.find(wanted) {
+        let place = self.map.find(wanted);
+        if waits > 0
+            && let Some(fill) = self.on_its_way(wanted.start, place)
+        {
+            self.waiting.push(Waiting { fill, id, extent, flags, waits: waits - 1 });
+            return;
+        }
+        match place {
             Some(place) => self.read_copy(id, wanted, offset, place, flags),
             None => self.read_home(id, wanted, offset, flags),
         }
+    }
+
+    /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write. `place` is
+    /// where the sector's copy stands.
+    fn on_its_way(&self, sector: Lba, place: Option<Lba>) -> Option<IoId> {
+        let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
+        self.fills.iter().copied().find(|io| match self.pending[io.0 as usize] {
+            Some(Pending::Read(f)) if f.target == Target::Home => holds(f.io, sector),
+            Some(Pending::Read(f)) => f.plan == self.plan && place.is_some_and(|p| holds(f.io, p)),
+            _ => false,
+        })
     }
 
     fn serve_from_ram(&mut self, id: RequestId, extent: Extent, part: Extent) {
@@ -256,6 +295,9 @@ impl Engine {
         read.plan = self.plan;
         self.area_readers += u32::from(read.target == Target::Area);
         let name = self.start(Pending::Read(read));
+        if read.buffer.is_some() {
+            self.fills.push(name);
+        }
         self.submit(name, read.target, Op::Read, read.io, flags, Some(memory));
     }
 
@@ -276,9 +318,14 @@ impl Engine {
 
     fn done(&mut self, io: IoId, ok: bool) {
         let pending = self.pending[io.0 as usize].take();
-        self.pending_free.push(io.0);
         match pending {
-            Some(Pending::Read(read)) => self.read_done(read, ok),
+            Some(Pending::Read(read)) => {
+                self.read_done(read, ok);
+                if read.buffer.is_some() {
+                    self.fills.retain(|&fill| fill != io);
+                    self.wake(io);
+                }
+            }
             Some(Pending::Write { id, extent, mark, since, payload }) => {
                 self.writes.end(mark);
                 self.writes_open -= 1;
@@ -292,6 +339,7 @@ impl Engine {
             Some(Pending::StageWrite { placed }) => self.stage_write_done(placed, ok),
             None => panic!("I/O {} was answered, but is not in flight", io.0),
         }
+        self.pending_free.push(io.0);
     }
 
     fn read_done(&mut self, read: Read, ok: bool) {
@@ -343,6 +391,22 @@ impl Engine {
                     }
                 }
                 self.map = map;
+            }
+        }
+    }
+
+    /// Serves the reads that waited for a fill: from RAM, or, where a write or a fault came between, by
+    /// themselves.
+    fn wake(&mut self, fill: IoId) {
+        let mut at = 0;
+        while let Some(&Waiting { fill: waits_for, id, extent, flags, waits }) =
+            self.waiting.get(at)
+        {
+            if waits_for == fill {
+                self.waiting.remove(at);
+                self.read(id, extent, flags, waits);
+            } else {
+                at += 1;
             }
         }
     }

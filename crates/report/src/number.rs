@@ -64,9 +64,9 @@ impl Unit {
             }
             Self::Watts => pick(&[(1e-6, "µW"), (1e-3, "mW"), (1.0, "W"), (1e3, "kW")]),
             Self::Other(name) => {
-                let (factor, prefix) = if max >= 1e10 {
+                let (factor, prefix) = if max >= 1e9 {
                     (1e9, "G")
-                } else if max >= 1e7 {
+                } else if max >= 1e6 {
                     (1e6, "M")
                 } else if max >= 1e4 {
                     (1e3, "k")
@@ -166,7 +166,9 @@ pub(crate) fn change(value: f64, base: f64) -> Option<(f64, String)> {
         return (value == 0.0).then(|| (0.0, "±0 %".to_owned()));
     }
     let share = finite((value - base) / base.abs())?;
-    let places = if share.abs() < 0.0995 { 1 } else { 0 };
+    // A hundred per cent off is nothing left: what is nearly that keeps a decimal.
+    let near_all = share.abs() >= 0.995 && share.abs() < 1.0;
+    let places = if share.abs() < 0.0995 || near_all { 1 } else { 0 };
     let text = grouped(share.abs() * 100.0, places);
     if text.chars().all(|c| matches!(c, '0' | '.')) {
         return Some((0.0, "±0 %".to_owned()));
@@ -193,7 +195,7 @@ mod tests {
             (Unit::Joules, 1234.5, "1.23 kJ"),
             (Unit::Count, 1_234_567.0, "1,234,567"),
             (Unit::Number, -2.5, "−2.50"),
-            (Unit::Other("requests/s".into()), 1.5e6, "1500 k requests/s"),
+            (Unit::Other("requests/s".into()), 1.5e6, "1.50 M requests/s"),
             (Unit::Seconds, f64::NAN, "–"),
             (Unit::Bytes, f64::INFINITY, "–"),
         ] {
@@ -206,6 +208,7 @@ mod tests {
         assert_eq!(change(66.0, 100.0), Some((-0.34, "−34 %".into())));
         assert_eq!(change(103.0, 100.0), Some((0.03, "+3.0 %".into())));
         assert_eq!(change(100.0, 100.0), Some((0.0, "±0 %".into())));
+        assert_eq!(change(0.004, 3.0), Some((-0.9986666666666667, "−99.9 %".into())));
         assert_eq!(change(5.0, 0.0), None);
         assert_eq!(change(f64::NAN, 1.0), None);
     }

@@ -25,6 +25,12 @@ pub(crate) const GLYPHS: [&str; STYLES] = [
     "m-3 0h6",
 ];
 
+/// Which dash, symbol or pattern a series has. Colours repeat after [`STYLES`] series; shapes are then one
+/// further, so that no two of the first 49 series look the same.
+pub(crate) fn shape(series: usize) -> usize {
+    (series + series / STYLES) % STYLES
+}
+
 /// A pixel as short text; never anything but a plain decimal number.
 pub(crate) fn px(v: f64) -> String {
     if !v.is_finite() {
@@ -162,10 +168,10 @@ impl Canvas {
             );
             match key {
                 Key::Line => {
-                    self.line(&format!("ln d{s}"), (x + 2.0, mid), (x + 20.0, mid));
-                    self.bead(s, x + 11.0, mid);
+                    self.line(&format!("ln d{}", shape(style)), (x + 2.0, mid), (x + 20.0, mid));
+                    self.bead(style, x + 11.0, mid);
                 }
-                Key::Patch => self.patch(s, None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
+                Key::Patch => self.patch(style, None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
                 Key::Glyph(g) => self.glyph(g, x + 11.0, mid),
                 Key::Area => self.rect("area", None, boxed(x + 4.0, mid - 6.0, 14.0, 12.0), ""),
             }
@@ -178,7 +184,7 @@ impl Canvas {
 
     /// A curve's symbol: a filled shape that shows on a line.
     pub(crate) fn bead(&mut self, style: usize, x: f64, y: f64) {
-        let g = [0, 4, 3, 5, 2, 1, 6][style % STYLES];
+        let g = [0, 4, 3, 5, 2, 1, 6][shape(style)];
         let _ = write!(
             self.out,
             "<path class=\"mk at g{g}\" d=\"M{} {}{}\"/>",
@@ -198,11 +204,12 @@ impl Canvas {
     pub(crate) fn patch(&mut self, style: usize, series: Option<usize>, f: Frame, tip: &str) {
         let s = style % STYLES;
         self.rect(&format!("fl s{s}"), series, f, tip);
-        if s > 0 {
+        let p = shape(style);
+        if p > 0 {
             let series = series.map_or(String::new(), |s| format!(" data-s=\"{s}\""));
             let _ = write!(
                 self.out,
-                "<rect class=\"ov\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-p{s})\"/>",
+                "<rect class=\"ov\"{series} x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"url(#{}-p{p})\"/>",
                 px(f.left),
                 px(f.top),
                 px((f.right - f.left).max(0.0)),

@@ -198,7 +198,7 @@ impl Table {
                 Shown { change: Some(judged(*value, *base, *better)), ..Shown::default() }
             }
             Cell::Number(v) => Shown {
-                text: finite(*v).map_or(MISSING.to_owned(), |v| grouped(v / factor, places)),
+                text: finite(*v).map_or(MISSING.to_owned(), |v| rounded(v / factor, places)),
                 change: self.compared(r, c),
             },
         });
@@ -242,6 +242,16 @@ impl Table {
         };
         Some(format!("Changes against {name}; {arrows}."))
     }
+}
+
+/// The number with so many decimals; where they are all zero though it is not, what it is less than.
+fn rounded(v: f64, places: usize) -> String {
+    let text = grouped(v, places);
+    if v == 0.0 || text.contains(|c: char| ('1'..='9').contains(&c)) {
+        return text;
+    }
+    let least = grouped(10f64.powi(-(places as i32)), places);
+    if v > 0.0 { format!("<{least}") } else { format!(">−{least}") }
 }
 
 /// Whether a change is for the better.

@@ -38,13 +38,10 @@ pub(crate) fn esc(text: &str) -> String {
     out
 }
 
-/// One CSV field (RFC 4180): quoted where it holds a comma, a quote or a line end.
+/// One CSV field (RFC 4180), always on one line: quoted where it holds a comma or a quote.
 pub(crate) fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    let text = plain(text);
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// A number as a CSV field: all its digits; empty where it is not finite.
@@ -130,8 +127,8 @@ mod tests {
     #[test]
     fn csv_quotes_only_what_it_must() {
         let mut out = String::new();
-        csv_line(&mut out, ["a", "b,c", "say \"hi\"", "two\nlines"]);
-        assert_eq!(out, "a,\"b,c\",\"say \"\"hi\"\"\",\"two\nlines\"\n");
+        csv_line(&mut out, ["a", "b,c", "say \"hi\"", "two\nlines\u{1b}"]);
+        assert_eq!(out, "a,\"b,c\",\"say \"\"hi\"\"\",two lines\u{fffd}\n");
         assert_eq!(csv_number(f64::NAN), "");
         assert_eq!(csv_number(0.25), "0.25");
     }

@@ -48,6 +48,25 @@ pub(crate) fn log_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
     (a..=b).step_by(every).map(|e| 10f64.powi(e)).collect()
 }
 
+/// Powers of two within `lo..=hi`, about `want`, a kibibyte, mebibyte and so on among them.
+fn binary_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
+    let (a, b) = ((lo.log2() - 1e-9).ceil() as i32, (hi.log2() + 1e-9).floor() as i32);
+    let raw = (b - a).max(1) as usize / want.max(1) + 1;
+    let every =
+        [1, 2, 5, 10, 20, 40, 80, 160].into_iter().find(|e| *e >= raw).unwrap_or(320) as i32;
+    let first = a + (-a).rem_euclid(every);
+    (first..=b).step_by(every as usize).map(|e| 2f64.powi(e)).collect()
+}
+
+fn log_label(v: f64, unit: &Unit) -> String {
+    match unit {
+        Unit::Count | Unit::Number if v >= 1e4 => {
+            Unit::Other(String::new()).format(v, 1).trim_end().to_owned()
+        }
+        _ => unit.format(v, 1),
+    }
+}
+
 /// Values of an axis mapped to pixels, with its ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Mapped {
@@ -83,8 +102,11 @@ impl Mapped {
             if hi / lo < 1.5 {
                 (lo, hi) = (lo / 2.0, hi * 2.0);
             }
-            let ticks =
-                log_ticks(lo, hi, want).into_iter().map(|v| (v, unit.format(v, 1))).collect();
+            let ticks = match unit {
+                Unit::Bytes => binary_ticks(lo, hi, want),
+                _ => log_ticks(lo, hi, want),
+            };
+            let ticks = ticks.into_iter().map(|v| (v, log_label(v, unit))).collect();
             return Some(Self { scale, lo, hi, px: (0.0, 1.0), ticks, unit: String::new() });
         }
         if zero {
@@ -157,6 +179,9 @@ mod tests {
         assert_eq!(log_ticks(0.5, 2e4, 9), [1.0, 10.0, 100.0, 1e3, 1e4]);
         assert_eq!(log_ticks(1.0, 20.0, 6), [1.0, 2.0, 5.0, 10.0, 20.0]);
         assert_eq!(log_ticks(1.0, 1e9, 5), [1.0, 100.0, 1e4, 1e6, 1e8]);
+        assert_eq!(binary_ticks(3000.0, 3e9, 3), [1_048_576.0, 1_073_741_824.0]);
+        assert_eq!(binary_ticks(1.0, 40.0, 8), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        assert_eq!(log_label(1e6, &Unit::Count), "1 M");
     }
 
     #[test]

@@ -17,7 +17,6 @@
 #![forbid(unsafe_code)]
 
 mod backend;
-mod borg;
 mod buffers;
 pub mod client;
 mod conn;
@@ -32,7 +31,6 @@ mod server;
 mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
-pub use borg::BorgLearner;
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
-use rustix::time::Timespec;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use seekless_block::{Extent, Flags, Op};
 use seekless_engine::{Progress, Stats};
 use seekless_layout::Plan;
@@ -31,6 +34,7 @@ const EVENTS: usize = 64;
 /// costs to be woken.
 const SPIN: Duration = Duration::from_micros(50);
 const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
 
 /// What a volume has done, and stands at.
@@ -88,6 +92,7 @@ struct Injected {
 /// See the module.
 pub(crate) struct Server {
     epoll: OwnedFd,
+    timer: OwnedFd,
     volume: Volume<Owner>,
     conns: Slab<Conn>,
     /// Counts clients; the upper half of their tokens.
@@ -120,6 +125,11 @@ impl Server {
     ) -> Result<Self, ServeError> {
         let server = Self {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )
+            .map_err(host("make a timer"))?,
             volume,
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
@@ -136,6 +146,8 @@ impl Server {
             stopping: false,
             eagerness: Eagerness::default(),
         };
+        epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
+            .map_err(host("watch the timer"))?;
         epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
             .map_err(host("watch the event descriptor"))?;
         Ok(server)
@@ -172,7 +184,9 @@ impl Server {
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
         let began = Instant::now();
-        if self.again.is_empty() && self.eagerness.wants_spin() {
+        let next =
+            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
+        if next.is_none() && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 let spare = rustix::buffer::spare_capacity(events);
@@ -188,12 +202,22 @@ impl Server {
             }
             self.eagerness.spun(false);
         }
-        let idle =
-            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
-        let timeout = idle.map(|d| Timespec {
-            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: d.subsec_nanos().into(),
-        });
+        // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
+        // is expected to be punctual.
+        let mut timeout = None;
+        match next {
+            Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
+            Some(d) => {
+                let it_value = Timespec {
+                    tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: d.subsec_nanos().into(),
+                };
+                let once = Itimerspec { it_interval: Timespec::default(), it_value };
+                timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+                    .map_err(host("set the timer"))?;
+            }
+            None => {}
+        }
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
             Ok(_) | Err(HostErrno::INTR) => {
@@ -206,7 +230,10 @@ impl Server {
 
     fn event(&mut self, event: epoll::Event) {
         let token = event.data.u64();
-        if token == BELL {
+        if token == TIMER {
+            // Reading resets it; the volume looks at the time itself.
+            let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        } else if token == BELL {
             // Reading resets it; that it was readable is all it says.
             let _ = rustix::io::read(&self.bell, &mut [0; 8]);
             while let Ok(control) = self.control.try_recv() {

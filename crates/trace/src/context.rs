@@ -14,9 +14,11 @@ use crate::{Event, Format, Malformed, OpenOptions, Place, Record, TraceError};
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
 /// A trace with more streams than Linux has pids is damaged or hostile: later ones become stream 0.
 const STREAMS_MAX: usize = 1 << 22;
-/// Names and devices beyond this are refused.
+/// Commands kept of processes that have asked for nothing yet; few have, as a rule, so many are hostile.
+const NAMES_MAX: usize = 1 << 16;
+/// Devices beyond this are refused.
 const DEVICES_MAX: usize = 1 << 16;
-/// Longest name kept, of a process or a device.
+/// Longest name of a device kept.
 const NAME_MAX: usize = 256;
 /// Longest command kept; Linux has 15 letters.
 const COMMAND_MAX: usize = 64;
@@ -26,7 +28,7 @@ const COMMAND_MAX: usize = 64;
 pub struct Stream {
     /// Process number, where known; 0 otherwise.
     pub pid: u32,
-    /// Command, where known; empty otherwise.
+    /// Command, where known, the last one seen; empty otherwise.
     pub name: String,
 }
 
@@ -261,20 +263,19 @@ impl Context {
         if pid == 0 {
             return;
         }
-        if let Some(&id) = self.stream_of_pid.get(&pid)
-            && let Some(stream) = self.streams.get_mut(id as usize)
-        {
-            stream.name = text(name);
-        } else if self.names.len() < STREAMS_MAX || self.names.contains_key(&pid) {
+        if let Some(&id) = self.stream_of_pid.get(&pid) {
+            self.name_stream(id, name);
+        } else if self.names.len() < NAMES_MAX || self.names.contains_key(&pid) {
             self.names.insert(pid, name[..name.len().min(COMMAND_MAX)].into());
         }
     }
 
-    /// Gives a stream its command, where it has none yet.
+    /// Gives a stream its command. A process that runs another program takes its name: the last one stays.
     pub(crate) fn name_stream(&mut self, stream: u32, name: &[u8]) {
+        let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(s) = self.streams.get_mut(stream as usize)
-            && s.name.is_empty()
             && !name.is_empty()
+            && s.name.as_bytes() != name
         {
             s.name = text(name);
         }
@@ -284,23 +285,22 @@ impl Context {
         if process.pid == 0 {
             return if process.name.is_empty() { 0 } else { self.stream_by_name(process.name) };
         }
-        if process.pid == self.last_pid.0 {
-            return self.last_pid.1;
-        }
-        let id = match self.stream_of_pid.get(&process.pid) {
-            Some(&id) => id,
-            None => {
-                let Some(id) = self.add_stream(process) else { return 0 };
-                self.stream_of_pid.insert(process.pid, id);
-                id
-            }
+        let id = if process.pid == self.last_pid.0 {
+            self.last_pid.1
+        } else if let Some(&id) = self.stream_of_pid.get(&process.pid) {
+            id
+        } else {
+            let Some(id) = self.add_stream(process) else { return 0 };
+            self.stream_of_pid.insert(process.pid, id);
+            id
         };
         self.last_pid = (process.pid, id);
+        self.name_stream(id, process.name);
         id
     }
 
     fn stream_by_name(&mut self, name: &[u8]) -> u32 {
-        let name = &name[..name.len().min(NAME_MAX)];
+        let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(&id) = self.stream_of_name.get(name) {
             return id;
         }
@@ -316,8 +316,8 @@ impl Context {
             return None;
         }
         let name = match self.names.remove(&process.pid) {
-            Some(name) if process.pid != 0 => text(&name),
-            _ => text(process.name),
+            Some(name) => text(&name),
+            None => text(&process.name[..process.name.len().min(COMMAND_MAX)]),
         };
         self.streams.push(Stream { pid: process.pid, name });
         Some((self.streams.len() - 1) as u32)

@@ -7,8 +7,6 @@ use crate::text::Said;
 
 /// How much of a file's beginning is looked at.
 pub(crate) const SAMPLE: usize = 64 << 10;
-/// How many lines of it are tried.
-const LINES: usize = 200;
 
 /// Formats of lines, in order of preference where a line fits several.
 const LINE_FORMATS: [Format; 6] =
@@ -39,7 +37,6 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
         .split(|&b| b == b'\n')
         .map(|l| l.strip_suffix(b"\r").unwrap_or(l))
         .filter(|l| !l.iter().all(u8::is_ascii_whitespace))
-        .take(LINES)
         .collect();
     let (mut best, mut score_best) = (None, 0);
     for format in LINE_FORMATS {
@@ -54,18 +51,17 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     best
 }
 
-/// How many of `lines` are requests; none where far more of them are nothing the format knows.
+/// How many of `lines` are entries of the format; none where far more of them are nothing the format knows.
 fn score(format: Format, lines: &[&[u8]]) -> u64 {
     let Some(mut parser) = formats::line_format(format) else { return 0 };
     let mut cx = formats::trial(format);
     let (mut good, mut bad) = (0, 0);
     for line in lines {
         match parser.line(line, &mut cx) {
-            Ok(Said::Request(_)) => good += 1,
+            Ok(Said::Request(_) | Said::Other) => good += 1,
             Ok(Said::Nothing) => {}
             Err(_) => bad += 1,
         }
     }
-    good += cx.skipped.other_events.iter().sum::<u64>();
     if bad > 2 * good { 0 } else { good }
 }

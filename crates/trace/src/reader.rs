@@ -95,7 +95,11 @@ impl Reader {
     /// How far reading has come.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        Progress { read: self.read.load(Ordering::Relaxed), total: self.total }
+        let read = self.read.load(Ordering::Relaxed);
+        Progress {
+            read: if self.total > 0 { read.min(self.total) } else { read },
+            total: self.total,
+        }
     }
 
     /// What was passed over so far.

@@ -12,8 +12,20 @@ use crate::{Place, Record, TraceError};
 pub(crate) enum Said<'a> {
     /// A request.
     Request(Raw<'a>),
-    /// Something the format has, but no request of the kind asked for.
+    /// An entry of this format and no other, but not a request of the kind asked for.
+    Other,
+    /// Something the format allows: a title, a comment, a line of a summary.
     Nothing,
+}
+
+impl<'a> Said<'a> {
+    /// The same, its request changed.
+    pub(crate) fn map(self, f: impl FnOnce(Raw<'a>) -> Raw<'a>) -> Self {
+        match self {
+            Self::Request(raw) => Self::Request(f(raw)),
+            other => other,
+        }
+    }
 }
 
 /// A format of lines.
@@ -53,7 +65,7 @@ impl<F: LineFormat> Parse for Lines<F> {
                 continue;
             }
             let done = match self.format.line(line, cx) {
-                Ok(Said::Nothing) => continue,
+                Ok(Said::Other | Said::Nothing) => continue,
                 Ok(Said::Request(raw)) => cx.finish(&raw, place),
                 Err(bad) => Err(bad),
             };

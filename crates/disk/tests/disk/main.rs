@@ -1,6 +1,8 @@
 //! The whole crate from outside: known answers, properties, naive twins.
-#![allow(clippy::unwrap_used)] // helpers outside #[test] functions may panic too
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
+mod buffer;
+mod import;
 mod model;
 mod queue;
 mod reference;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Axis, Values};
 use crate::number::finite;
 use crate::svg::{Canvas, Frame, Key, boxed, px};
-use crate::text::{csv_line, csv_number};
+use crate::text::{csv_line, csv_number, esc};
 use crate::ticks::Mapped;
 use crate::{Scale, Unit};
 
@@ -129,13 +129,13 @@ impl Histogram {
         let x = self.x.column();
         csv_line(&mut out, ["series", &format!("{x} from"), &format!("{x} to"), &self.y.column()]);
         let most = if whole { bins } else { limit / 50 / self.series.len().max(1) };
+        let merge = bins.div_ceil(most.max(1)).max(1);
         for s in 0..self.series.len() {
-            for b in 0..bins.min(most) {
-                let (from, to) = (csv_number(self.edges[b]), csv_number(self.edges[b + 1]));
-                csv_line(
-                    &mut out,
-                    [&self.series[s].name, &from, &to, &csv_number(self.count(s, b))],
-                );
+            for b in (0..bins).step_by(merge) {
+                let next = (b + merge).min(bins);
+                let count: f64 = (b..next).map(|b| self.count(s, b)).sum();
+                let (from, to) = (csv_number(self.edges[b]), csv_number(self.edges[next]));
+                csv_line(&mut out, [&self.series[s].name, &from, &to, &csv_number(count)]);
             }
         }
         (out, whole)
@@ -178,7 +178,7 @@ impl HeatMap {
             return svg.no_data();
         };
         let left = y.label_chars() as f64 * 6.8 + 10.0;
-        let want = (((svg.width - left) / 85.0) as usize).max(2);
+        let want = (((svg.width - left) / 70.0) as usize).max(2);
         let Some(x) =
             Mapped::over(ends(self.x_range), Scale::Linear, &xl.unit, (false, true), want)
         else {
@@ -191,8 +191,14 @@ impl HeatMap {
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));
         svg.axes(f, (&x, &xl), (&y, &yl));
-        let (mx, my) = (columns.div_ceil(CELLS), rows.div_ceil(CELLS));
+        svg.rect("none", None, f, "");
+        let most_cells = if svg.width < 500.0 { CELLS / 2 } else { CELLS };
+        let (mx, my) = (columns.div_ceil(most_cells), rows.div_ceil(most_cells));
         let (wide, tall) = ((f.right - f.left) / columns as f64, (f.bottom - f.top) / rows as f64);
+        // One path for each shade, and the values beside them for the tooltip: a rectangle and a title for
+        // each cell would be ten times the size.
+        let mut shades: [String; SHADES] = Default::default();
+        let mut values = String::new();
         for r in (0..rows).step_by(my) {
             for c in (0..columns).step_by(mx) {
                 let (r1, c1) = ((r + my).min(rows), (c + mx).min(columns));
@@ -201,20 +207,33 @@ impl HeatMap {
                 let value = cells
                     .filter_map(|(r, c)| finite(self.values[r * columns + c]))
                     .reduce(f64::max);
+                if let Some(value) = value {
+                    let _ = write!(values, "{value:.2e}");
+                }
+                values.push(',');
                 let Some(value) = value.filter(|v| *v > least || least < 0.0) else { continue };
                 let t = (value - least) / (most - least);
                 let shade = ((t * SHADES as f64).ceil() as usize).clamp(1, SHADES);
-                let bottom = f.bottom - tall * r as f64;
-                let left = f.left + wide * c as f64;
-                let cell = boxed(
-                    left,
-                    bottom - tall * (r1 - r) as f64,
-                    wide * (c1 - c) as f64,
-                    tall * (r1 - r) as f64,
-                );
-                svg.rect(&format!("heat h{shade}"), None, cell, &self.value.unit.format(value, 3));
+                let (left, right) = (f.left + wide * c as f64, f.left + wide * c1 as f64);
+                let (top, bottom) = (f.bottom - tall * r1 as f64, f.bottom - tall * r as f64);
+                let (left, right, top, bottom) = (px(left), px(right), px(top), px(bottom));
+                let _ = write!(shades[shade - 1], "M{left} {top}H{right}V{bottom}H{left}z");
             }
         }
+        svg.open_panel(f, "", &x, &y, (xl.unit.base(), yl.unit.base()));
+        let _ = write!(
+            svg.out,
+            "<g class=\"cells\" data-across=\"{}\" data-step=\"{} {}\" data-unit=\"{}\" data-values=\"{values}\">",
+            columns.div_ceil(mx),
+            px(wide * mx as f64 * 100.0),
+            px(tall * my as f64 * 100.0),
+            esc(self.value.unit.base())
+        );
+        for (i, d) in shades.iter().enumerate().filter(|(_, d)| !d.is_empty()) {
+            let _ = write!(svg.out, "<path class=\"heat h{}\" d=\"{d}\"/>", i + 1);
+        }
+        svg.close();
+        svg.close();
         f.bottom + 42.0
     }
 

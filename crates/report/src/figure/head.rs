@@ -16,9 +16,11 @@ const RUNS: usize = 4;
 /// A panel with more points than this is thinned.
 const POINTS: usize = 3_000;
 /// A thinned panel has one mark for a square of so many pixels: as many as can be told apart.
-const SPOT: f64 = 3.0;
+const SPOT: f64 = 3.2;
+/// Marks of a thinned panel, smaller than elsewhere: read, write, background.
+const SMALL: [&str; 3] = ["h0", "h3", "l2 2m0-2l-2 2"];
 /// Marks kept for zooming into thinned panels, in all panels of a figure together, at most.
-const FINE: usize = 24_000;
+const FINE: usize = 16_000;
 /// Columns of a line that was thinned, at most, over all panels.
 const COLUMNS: usize = 3_200;
 
@@ -106,9 +108,7 @@ impl HeadPath {
         let narrow = svg.width < 500.0;
         let times = tracks.iter().flat_map(|t| t.line.iter().map(|p| p.0));
         let want = if narrow { 4 } else { 8 };
-        let Some(x) =
-            Mapped::over(times.chain([0.0]), Scale::Linear, &Unit::Seconds, (false, true), want)
-        else {
+        let Some(x) = Mapped::over(times, Scale::Linear, &Unit::Seconds, (true, true), want) else {
             return svg.no_data();
         };
         let Some(y) = self.y_axis(runs, &tracks) else { return svg.no_data() };
@@ -127,8 +127,8 @@ impl HeadPath {
         let high = match (runs.len(), narrow) {
             (1, false) => 320.0,
             (2, false) => 230.0,
-            (_, false) => 170.0,
-            (_, true) => 170.0,
+            (1 | 2, true) => 170.0,
+            _ => 140.0,
         };
         let y_label = format!("Position on disk ({})", y.unit);
         let x_label = format!("Time ({})", x.unit);
@@ -232,13 +232,16 @@ fn panel(
     let place = |p: &(f64, f64)| Some((x.place(p.0)?, y.place(p.1)?));
     let points: Vec<_> = track.line.iter().map(|p| place(p).unwrap_or((-1.0, -1.0))).collect();
     let dense = points.len() > POINTS;
-    let bins = (COLUMNS / panels).min((f.right - f.left) as usize * 2);
+    let finest = (f.right - f.left) as usize * if svg.width < 500.0 { 1 } else { 2 };
+    let bins = (COLUMNS / panels).min(finest);
     let line = thin_line(&points, f.left, f.right, bins);
-    let _ = write!(svg.out, "<path class=\"track{}\" d=\"", if dense { " faint" } else { "" });
-    for (i, p) in line.iter().enumerate() {
-        let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
+    if !line.is_empty() {
+        let _ = write!(svg.out, "<path class=\"track{}\" d=\"", if dense { " faint" } else { "" });
+        for (i, p) in line.iter().enumerate() {
+            let _ = write!(svg.out, "{}{} {}", if i == 0 { 'M' } else { 'L' }, px(p.0), px(p.1));
+        }
+        svg.out.push_str("\"/>");
     }
-    svg.out.push_str("\"/>");
     if dense {
         // One mark a spot, whichever kind came first: a kind drawn later does not hide the others.
         let (columns, rows) = ((f.right - f.left) / SPOT, (f.bottom - f.top) / SPOT);
@@ -261,17 +264,17 @@ fn marks(svg: &mut Canvas, layer: &str, kept: &[usize], points: &[(f64, f64)], k
     let _ = write!(svg.out, "<g class=\"{layer}\">");
     for kind in HeadKind::ALL {
         let (name, style, glyph) = kind.look();
+        let shape = if layer == "exact" { GLYPHS[glyph] } else { SMALL[style] };
         let mut of_kind = kept.iter().filter(|i| kinds[**i] == kind).map(|i| points[*i]).peekable();
         if of_kind.peek().is_none() {
             continue;
         }
         let _ = write!(
             svg.out,
-            "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{g}\" data-name=\"{name}\" d=\"",
-            g = GLYPHS[glyph],
+            "<path class=\"mk g{glyph} s{style} series\" data-s=\"{style}\" data-g=\"{shape}\" data-name=\"{name}\" d=\"",
         );
         for p in of_kind {
-            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[glyph]);
+            let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), shape);
         }
         svg.out.push_str("\"/>");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Axis;
 use super::thin::{thin_line, thin_points};
 use crate::number::finite;
-use crate::svg::{Canvas, Frame, GLYPHS, Key, STYLES, px, text_px};
+use crate::svg::{Canvas, Frame, GLYPHS, Key, STYLES, px, shape, text_px};
 use crate::text::{csv_line, csv_number, esc};
 use crate::ticks::Mapped;
 use crate::{Scale, Unit};
@@ -84,7 +84,8 @@ impl Lines {
             let style = s % STYLES;
             let _ = write!(
                 svg.out,
-                "<g class=\"s{style}\" data-s=\"{s}\"><path class=\"ln d{style} series\" data-name=\"{}\" d=\"",
+                "<g class=\"s{style}\" data-s=\"{s}\"><path class=\"ln d{} series\" data-name=\"{}\" d=\"",
+                shape(s),
                 esc(&series.name)
             );
             for (i, p) in points.iter().enumerate() {
@@ -95,7 +96,7 @@ impl Lines {
             // Symbols at a few places, shifted per series so that they do not hide each other.
             let every = points.len().div_ceil(6).max(1);
             for p in points.iter().skip((every / 2 + s * every / 7) % every).step_by(every) {
-                svg.bead(style, p.0, p.1);
+                svg.bead(s, p.0, p.1);
             }
             svg.close();
         }
@@ -126,19 +127,20 @@ impl Scatter {
         for (s, series) in self.series.iter().enumerate() {
             let points = field.places(&series.points);
             let (wide, high) = (f.right - f.left, f.bottom - f.top);
-            let (columns, rows) = ((wide / 2.0) as usize, (high / 2.0) as usize);
+            let spot = if points.len() > 5_000 { 3.0 } else { 1.0 };
+            let (columns, rows) = ((wide / spot) as usize, (high / spot) as usize);
             let kept = thin_points(&points, (f.left, f.right), (f.top, f.bottom), columns, rows);
             if kept.is_empty() {
                 continue;
             }
-            let style = s % STYLES;
+            let (style, g) = (s % STYLES, shape(s));
             let _ = write!(
                 svg.out,
-                "<path class=\"mk g{style} s{style} series\" data-s=\"{s}\" data-name=\"{}\" d=\"",
+                "<path class=\"mk g{g} s{style} series\" data-s=\"{s}\" data-name=\"{}\" d=\"",
                 esc(&series.name)
             );
             for p in kept.iter().map(|i| points[*i]) {
-                let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[style]);
+                let _ = write!(svg.out, "M{} {}{}", px(p.0), px(p.1), GLYPHS[g]);
             }
             svg.out.push_str("\"/>");
         }
@@ -177,7 +179,7 @@ impl Field {
         let want = (wide / widest.max(60.0)) as usize;
         let mx = Mapped::over(points().map(|p| p.0), x.scale, &x.unit, (false, true), want.max(2))?;
         let names = series.iter().enumerate().map(|(i, s)| {
-            let key = if key == Key::Line { key } else { Key::Glyph(i % STYLES) };
+            let key = if key == Key::Line { key } else { Key::Glyph(shape(i)) };
             (i, key, s.name.as_str())
         });
         let keys: Vec<_> = names.filter(|_| series.len() > 1).collect();

@@ -115,6 +115,16 @@
       hide();
       if (e.target.dataset.tip) return show(e, e.target.dataset.tip);
       const p = here(e), panel = panelAt(p);
+      const cells = panel && panel.querySelector('.cells');
+      if (cells) {
+        const f = read(panel), [w, h] = cells.dataset.step.split(' ').map((v) => v / 100);
+        const across = Number(cells.dataset.across);
+        const c = Math.min(across - 1, Math.max(0, Math.floor((p.x - f.l) / w)));
+        const r = Math.max(0, Math.floor((f.b - p.y) / h));
+        const value = (cells.list ||= cells.dataset.values.split(','))[r * across + c];
+        if (value) show(e, `${say(Number(value), cells.dataset.unit)}\n${say(f.x.at(p.x), f.x.unit)} · ${say(f.y.at(p.y), f.y.unit)}`);
+        return;
+      }
       const hit = panel && nearest(panel, p);
       if (!hit) return;
       const [q, path] = hit, f = read(panel);

@@ -54,3 +54,12 @@ fn every_variable_has_a_colour_and_a_file_of_its_own_has_no_variables() {
     // It stands inside a style element of an XML file, and inside a script element of a page.
     assert!(!standalone().contains(['<', '&']));
 }
+
+#[test]
+fn the_script_stays_in_its_element_and_never_writes_markup() {
+    for word in
+        ["</", "innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function("]
+    {
+        assert!(!SCRIPT.contains(word), "{word}");
+    }
+}

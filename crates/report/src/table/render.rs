@@ -142,15 +142,18 @@ impl Table {
         let mut out = String::new();
         let heads = self.columns.iter().map(|c| {
             let base = c.unit.base();
-            let name = plain(&c.name);
-            csv_field(&if base.is_empty() { name } else { format!("{name} [{}]", plain(base)) })
+            csv_field(&if base.is_empty() {
+                c.name.clone()
+            } else {
+                format!("{} [{base}]", c.name)
+            })
         });
         out.push_str(&heads.collect::<Vec<_>>().join(","));
         out.push('\n');
         for r in 0..self.rows.len() {
             let cells = (0..self.columns.len()).map(|c| match self.cell(r, c) {
                 Cell::Empty => String::new(),
-                Cell::Text(text) => csv_field(&plain(text)),
+                Cell::Text(text) => csv_field(text),
                 Cell::Number(v) | Cell::Quantity(v, _) => csv_number(*v),
                 Cell::Change { value, base, .. } => csv_number((value - base) / base.abs()),
             });

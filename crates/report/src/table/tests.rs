@@ -93,6 +93,17 @@ fn small_numbers_keep_a_digit_beside_large_ones() {
 }
 
 #[test]
+fn a_number_too_small_for_its_column_is_not_called_zero() {
+    let table = Table::new("", vec![Column::number("b", Unit::Bytes)])
+        .row([Cell::from(3e9)])
+        .row([Cell::from(5.0)])
+        .row([Cell::from(-5.0)])
+        .row([Cell::from(0.0)]);
+    let shown: Vec<String> = table.shown()[0].cells.iter().map(|c| c.text.clone()).collect();
+    assert_eq!(shown, ["2.7940", "<0.0001", ">−0.0001", "0.0000"]);
+}
+
+#[test]
 fn a_change_from_nothing_is_missing() {
     let change = |base| Cell::Change { value: 1.0, base, better: Better::Lower };
     let table = Table::new("", vec![Column::text("x")]).row([change(0.0)]).row([change(2.0)]);

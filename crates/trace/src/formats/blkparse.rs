@@ -44,11 +44,9 @@ fn parse<'a>(mut f: Fields<'a>, device: Dev<'static>, cx: &mut Context) -> Optio
     let time = decimal(seconds, 9)?;
     let pid = number32(f.word())?;
     let action = f.word();
-    let Some(event) = event_of(action)? else { return Some(Said::Nothing) };
-    request(f, event, Process { pid, name: &[] }, cx).map(|said| match said {
-        Said::Request(raw) => Said::Request(Raw { time: Some(time), device, ..raw }),
-        Said::Nothing => Said::Nothing,
-    })
+    let Some(event) = event_of(action)? else { return Some(Said::Other) };
+    let said = request(f, event, Process { pid, name: &[] }, cx)?;
+    Some(said.map(|raw| Raw { time: Some(time), device, ..raw }))
 }
 
 /// `major,minor`.
@@ -87,7 +85,7 @@ pub(super) fn request_of<'a>(
     process: Process<'a>,
     cx: &mut Context,
 ) -> Option<Said<'a>> {
-    let Some(op) = kind.op else { return Some(Said::Nothing) };
+    let Some(op) = kind.op else { return Some(Said::Other) };
     let mut rest = Fields(f.rest());
     let (start, len) = if matches!(rest.0, [] | [b'[', ..]) {
         (0, 0)
@@ -96,13 +94,13 @@ pub(super) fn request_of<'a>(
         match rest.word() {
             b"+" => (start, number(rest.word())?),
             // A driver's own command: `bytes (hexadecimal command)`.
-            [b'(', ..] => return Some(Said::Nothing),
+            [b'(', ..] => return Some(Said::Other),
             _ => return None,
         }
     };
     let op = if len == 0 && kind.flush_before { Op::Flush } else { op };
     if !cx.wants(event) {
-        return Some(Said::Nothing);
+        return Some(Said::Other);
     }
     let mut raw = Raw::new(op, start, len);
     raw.flags = kind.flags;

@@ -70,9 +70,10 @@ fn hexadecimal(s: &[u8]) -> Option<u64> {
 /// nanoseconds once one of them passes a million (a millisecond in nanoseconds, seventeen minutes in
 /// milliseconds).
 pub(crate) fn scale_of(lines: &[&[u8]]) -> Scale {
-    let whole: Option<Vec<u64>> = lines.iter().map(|l| number(Fields(l).word())).collect();
-    match whole {
-        Some(times) if times.iter().any(|&t| t >= 1_000_000) => Scale::Nanoseconds,
-        _ => Scale::Milliseconds,
+    let first = lines.iter().map(|l| Fields(l).word());
+    if first.clone().any(|t| number(t).is_none() && decimal(t, 0).is_some()) {
+        return Scale::Milliseconds;
     }
+    let whole = first.filter_map(number).any(|t| t >= 1_000_000);
+    if whole { Scale::Nanoseconds } else { Scale::Milliseconds }
 }

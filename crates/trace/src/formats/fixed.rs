@@ -9,8 +9,8 @@ use crate::{Place, Record, TraceError};
 
 /// A format of binary records.
 pub(super) trait RecordFormat: Send {
-    /// The longest header or record, to look ahead by; at most the input's window.
-    const LOOK_AHEAD: usize;
+    /// The longest header or record that may come next, to look ahead by; at most the input's window.
+    fn look_ahead(&self) -> usize;
     /// What stands at the front of `bytes`, which is never empty, and shorter than the look-ahead only at
     /// the end of the file. An error says how far to go on from the bad record.
     fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)>;
@@ -39,7 +39,8 @@ impl<F: RecordFormat> Parse for Records<F> {
     fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
         loop {
             let place = Place::Byte(self.input.at());
-            let bytes = self.input.peek(F::LOOK_AHEAD).map_err(|e| read_error(cx, place, e))?;
+            let bytes =
+                self.input.peek(self.format.look_ahead()).map_err(|e| read_error(cx, place, e))?;
             if bytes.is_empty() {
                 return Ok(None);
             }

@@ -28,7 +28,9 @@ pub(super) struct Srt {
 }
 
 impl RecordFormat for Srt {
-    const LOOK_AHEAD: usize = WINDOW;
+    fn look_ahead(&self) -> usize {
+        if self.sector_bytes.is_none() { WINDOW } else { BYTES_MAX }
+    }
 
     fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
         let Some(units) = &self.sector_bytes else {

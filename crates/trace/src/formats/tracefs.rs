@@ -53,22 +53,19 @@ fn parse<'a>(line: &'a [u8], cx: &mut Context) -> Option<Said<'a>> {
     let first = f.word();
     let (said, device) = if let Some(device) = device(first) {
         let action = f.word();
-        let Some(event) = event_of(action)? else { return Some(Said::Nothing) };
+        let Some(event) = event_of(action)? else { return Some(Said::Other) };
         (request(f, event, process, cx)?, device)
     } else {
         let event = match first.strip_suffix(b":")? {
             b"block_bio_queue" => Event::Queue,
             b"block_rq_issue" => Event::Issue,
             b"block_rq_complete" => Event::Complete,
-            _ => return Some(Said::Nothing),
+            _ => return Some(Said::Other),
         };
         let device = device(f.word())?;
         (event_request(f, event, process, cx)?, device)
     };
-    Some(match said {
-        Said::Request(raw) => Said::Request(Raw { time: Some(time), device, ..raw }),
-        Said::Nothing => Said::Nothing,
-    })
+    Some(said.map(|raw| Raw { time: Some(time), device, ..raw }))
 }
 
 /// `rwbs [bytes (command)] sector + sectors [priority] [process or error]`.

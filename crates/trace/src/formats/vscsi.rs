@@ -21,7 +21,9 @@ pub(crate) fn is_vscsi(head: &[u8]) -> bool {
 pub(super) struct Vscsi;
 
 impl RecordFormat for Vscsi {
-    const LOOK_AHEAD: usize = RECORD;
+    fn look_ahead(&self) -> usize {
+        RECORD
+    }
 
     fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
         let Some(r) = bytes.first_chunk::<RECORD>() else {

@@ -48,7 +48,8 @@ impl ChunkReader for Chunks {
     type T = io::BufReader<Cursor>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        Ok(io::BufReader::new(Cursor::new(Arc::clone(&self.file), start, Arc::clone(&self.read))))
+        // Page headers: small, and read ahead more than once, so that counting them would mislead.
+        Ok(io::BufReader::new(Cursor::new(Arc::clone(&self.file), start, Arc::default())))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes, ParquetError> {
@@ -136,7 +137,13 @@ impl StoreReader {
         }
         let says = |name: &str, col: Col| match key(name) {
             Some(value) => value == "true",
-            None => index[col as usize].is_some(),
+            None => index[col as usize].is_some_and(|i| {
+                file.metadata().row_groups().iter().any(|group| {
+                    let column = group.columns().get(i);
+                    let nulls = column.and_then(|c| c.statistics()?.null_count_opt());
+                    nulls.is_none_or(|n| i64::try_from(n) != Ok(group.num_rows()))
+                })
+            }),
         };
         let info = Info {
             format: Format::Native,

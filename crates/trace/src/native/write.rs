@@ -195,14 +195,17 @@ impl<W: Write + Send> StoreWriter<W> {
     }
 }
 
-/// A name as Parquet wants it, made at its first use; `None` while it is not known.
+/// A name as Parquet wants it, made anew only where it changed; `None` while it is not known.
 fn cached(table: &mut Vec<Option<ByteArray>>, id: u32, name: Option<&str>) -> Option<ByteArray> {
     let id = id as usize;
     if table.len() <= id {
         table.resize(id + 1, None);
     }
     let name = name.filter(|n| !n.is_empty())?;
-    Some(table[id].get_or_insert_with(|| ByteArray::from(name)).clone())
+    if table[id].as_ref().is_none_or(|old| old.data() != name.as_bytes()) {
+        table[id] = Some(ByteArray::from(name));
+    }
+    table[id].clone()
 }
 
 fn error(path: &Path, e: &ParquetError) -> TraceError {

@@ -34,11 +34,9 @@ fn cut_at_every_byte_nothing_panics() {
 fn with_any_byte_wrong_nothing_panics() {
     for (_, format, bytes) in all() {
         for n in 0..bytes.len() {
-            for flip in [0x01, 0x80, 0xFF] {
-                let mut damaged = bytes.clone();
-                damaged[n] ^= flip;
-                fuzzing::read(Some(format), &damaged);
-            }
+            let mut damaged = bytes.clone();
+            damaged[n] ^= [0x01, 0x80, 0xFF][n % 3];
+            fuzzing::read(Some(format), &damaged);
         }
     }
 }
@@ -80,9 +78,14 @@ fn what_fuzzing_kept_still_holds() {
         let target = target.unwrap();
         let name = target.file_name().into_string().unwrap();
         let format = Format::from_name(&name);
-        assert!(format.is_some() || name == "any", "no target is called {name}");
+        assert!(format.is_some() || name == "any" || name == "store", "no target is called {name}");
         for file in std::fs::read_dir(target.path()).unwrap() {
-            fuzzing::read(format, &std::fs::read(file.unwrap().path()).unwrap());
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            if name == "store" {
+                fuzzing::damaged_store(&bytes);
+            } else {
+                fuzzing::read(format, &bytes);
+            }
             replayed += 1;
         }
     }

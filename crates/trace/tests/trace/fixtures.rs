@@ -345,3 +345,20 @@ fn a_line_longer_than_the_window_is_one_bad_line() {
     let error = open(&text, &OpenOptions::default()).unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("line 2"), "{error}");
 }
+
+#[test]
+fn a_trace_that_begins_with_other_entries_is_recognized() {
+    let mut text = b"  8,0 0 0 0.1 0  m   N served\n  8,0 0 1 0.2 7  P   N [git]\n".repeat(300);
+    text.extend(b"  8,0 3 1 0.5 1021  Q   R 2048 + 8 [git]\n");
+    let reader = open(&text, &OpenOptions::default()).unwrap();
+    assert_eq!(reader.info().format, Format::Blkparse);
+    assert_eq!(reader.count(), 1);
+}
+
+#[test]
+fn a_process_that_runs_another_program_takes_its_name() {
+    let text = b"  8,0 3 1 0.5 1021  Q   R 8 + 8 [bash]\n  8,0 3 1 0.6 1021  Q   R 64 + 8 [git]\n";
+    let mut reader = open(text, &OpenOptions::default()).unwrap();
+    assert_eq!(reader.by_ref().count(), 2);
+    assert_eq!(names(&reader), [(0, ""), (1021, "git")]);
+}

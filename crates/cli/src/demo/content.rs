@@ -1,0 +1,96 @@
+//! What stands on the demo's disk: every sector the trace touches holds bytes that name the sector and how
+//! often it was written, so that a wrong byte cannot pass.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use seekless_block::{Extent, SECTOR_BYTES};
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// The expected content of a disk. Version 0 of a sector that the trace touches is a pattern; sectors that
+/// it never touches are zero.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// By sector of the disk: one more than the number of writes; 0 where the trace never goes.
+    versions: Vec<u32>,
+}
+
+impl Content {
+    pub(crate) fn new(sectors: u64) -> Self {
+        Self { versions: vec![0; sectors as usize] }
+    }
+
+    fn of(&mut self, extent: Extent) -> &mut [u32] {
+        &mut self.versions[extent.start.0 as usize..extent.end().0 as usize]
+    }
+
+    /// The trace touches this extent: it gets its first content.
+    pub(crate) fn touch(&mut self, extent: Extent) {
+        self.of(extent).iter_mut().for_each(|v| *v = (*v).max(1));
+    }
+
+    /// The extent is written anew.
+    pub(crate) fn write(&mut self, extent: Extent) {
+        self.of(extent).iter_mut().for_each(|v| *v += 1);
+    }
+
+    /// The bytes the extent must hold now.
+    pub(crate) fn bytes(&self, extent: Extent, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        for lba in extent.start.0..extent.end().0 {
+            let version = self.versions[lba as usize];
+            let start = buffer.len();
+            buffer.resize(start + SECTOR, 0);
+            if version > 0 {
+                fill(lba, version, &mut buffer[start..]);
+            }
+        }
+    }
+
+    /// Puts the first content on the disk.
+    pub(crate) fn store(&self, file: &File) -> std::io::Result<()> {
+        let mut buffer = Vec::new();
+        let mut at = 0;
+        while let Some(start) = self.versions[at..].iter().position(|&v| v > 0).map(|n| at + n) {
+            let run = self.versions[start..].iter().take(2048).take_while(|&&v| v > 0).count();
+            let extent = Extent::new(start as u64, run as u64);
+            self.bytes(extent, &mut buffer);
+            file.write_all_at(&buffer, extent.start.0 * SECTOR_BYTES)?;
+            at = start + run;
+        }
+        Ok(())
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014) from a seed made of sector and version.
+fn fill(lba: u64, version: u32, sector: &mut [u8]) {
+    let mut state = (lba << 20) ^ u64::from(version);
+    for word in sector.chunks_exact_mut(8) {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_names_its_sector_and_its_version() {
+        let mut content = Content::new(100);
+        let mut a = Vec::new();
+        let mut b = Vec::new();
+        content.touch(Extent::new(10, 4));
+        content.bytes(Extent::new(9, 2), &mut a);
+        assert!(a[..512].iter().all(|&x| x == 0) && a[512..].iter().any(|&x| x != 0));
+        content.bytes(Extent::new(11, 1), &mut b);
+        assert_ne!(a[512..], b[..], "another sector");
+        content.write(Extent::new(10, 1));
+        content.bytes(Extent::new(10, 1), &mut b);
+        assert_ne!(a[512..], b[..], "another version");
+    }
+}

@@ -1,0 +1,102 @@
+//! The demo's client: asks what the trace asked, over NBD, and checks every byte.
+
+use anyhow::{Context as _, bail};
+use seekless_block::{Extent, Flags, Op, Request};
+use seekless_nbd::{Command, CommandFlags, Options};
+use seekless_serve::ServerHandle;
+use seekless_serve::client::Client;
+
+use super::content::Content;
+
+/// What the client saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Replayed {
+    pub(crate) requests: u64,
+    pub(crate) bytes_checked: u64,
+}
+
+/// Requests in flight: real programs and kernels ask ahead too, and a disk with a queue never waits for us.
+const DEPTH: usize = 4;
+
+struct InFlight {
+    cookie: u64,
+    request: Request,
+    /// What a read must bring.
+    expected: Vec<u8>,
+}
+
+/// Replays the requests, in their order but for up to [`DEPTH`] at once that do not touch each other's
+/// sectors; `tick` is called after each.
+pub(crate) fn replay(
+    server: &ServerHandle,
+    requests: &[Request],
+    content: &mut Content,
+    mut tick: impl FnMut(),
+) -> anyhow::Result<Replayed> {
+    let mut client = Client::new(Box::new(server.connect()?), Options::default())
+        .context("the demo's client cannot connect")?;
+    let mut flying: Vec<InFlight> = Vec::with_capacity(DEPTH);
+    let mut payload = Vec::new();
+    let mut done = Replayed::default();
+    for &request in requests {
+        let touches = |f: &InFlight| {
+            let writes = f.request.op.is_write_like() || request.op.is_write_like();
+            writes && f.request.extent.overlaps(request.extent)
+        };
+        while flying.len() >= DEPTH || flying.iter().any(touches) {
+            end_one(&mut client, &mut flying, &mut done)?;
+            tick();
+        }
+        let mut expected = Vec::new();
+        payload.clear();
+        let command = match request.op {
+            Op::Read => {
+                content.bytes(request.extent, &mut expected);
+                Command::Read
+            }
+            Op::Write | Op::WriteZeroes => {
+                content.write(request.extent);
+                content.bytes(request.extent, &mut payload);
+                Command::Write
+            }
+            Op::Flush => Command::Flush,
+            // What a discarded sector reads as is nobody's to say: there would be nothing to check.
+            Op::Discard => continue,
+        };
+        let fua = command == Command::Write && request.flags.contains(Flags::FUA);
+        let flags = if fua { CommandFlags::FUA } else { CommandFlags::default() };
+        let extent = if request.op == Op::Flush { Extent::default() } else { request.extent };
+        let len = u32::try_from(extent.bytes().0)?;
+        let cookie = client.submit(command, flags, extent.start.0 * 512, len, &payload)?;
+        flying.push(InFlight { cookie, request, expected });
+    }
+    while !flying.is_empty() {
+        end_one(&mut client, &mut flying, &mut done)?;
+        tick();
+    }
+    client.disconnect()?;
+    Ok(done)
+}
+
+fn end_one(
+    client: &mut Client,
+    flying: &mut Vec<InFlight>,
+    done: &mut Replayed,
+) -> anyhow::Result<()> {
+    let ended = client.next_end()?;
+    let Some(at) = flying.iter().position(|f| f.cookie == ended.cookie) else {
+        bail!("the server answered a request that was not asked");
+    };
+    let InFlight { request, expected, .. } = flying.swap_remove(at);
+    ended.result?;
+    if request.op == Op::Read {
+        if ended.data != expected {
+            let at = ended.data.iter().zip(&expected).position(|(a, b)| a != b).unwrap_or(0);
+            let extent = request.extent;
+            bail!("WRONG BYTE: {extent} differs from what was written there, at byte {at}");
+        }
+        done.bytes_checked += request.extent.bytes().0;
+    }
+    done.requests += 1;
+    Ok(())
+}

@@ -1,0 +1,395 @@
+//! Layouts given as a tree of runs of tracks (serpentine surfaces, nested patterns): unrolled into bands.
+//!
+//! A band is a row of equal tracks under one head, one or more cylinders apart. Knows no time.
+
+use crate::geometry::{Place, Run, WIDTH_BITS};
+use crate::spec::{RangeError, TreeEntry, TreeSpec};
+use crate::turn::REVOLUTION;
+
+/// Most bands, and instances of nodes, a tree may unroll into.
+const BANDS_MAX: usize = 1 << 20;
+
+/// A tree, unrolled.
+#[derive(Clone, Debug)]
+pub(crate) struct Bands {
+    bands: Vec<Band>,
+    /// Slipped addresses of the tree, and how far each moves the later ones on.
+    slips: Vec<Slip>,
+    remaps: Vec<Remap>,
+    capacity: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    /// First address of the tree, and the address after the last.
+    first: u64,
+    end: u64,
+    cylinder: i64,
+    cylinder_step: i64,
+    head: u32,
+    /// First sector used on each track, sectors used on it, sectors on it.
+    low: u64,
+    len: u64,
+    spt: u64,
+    angle: u64,
+    angle_step: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slip {
+    /// Client addresses from here on are moved.
+    from: u64,
+    /// By this much together with all slips before.
+    by: u64,
+}
+
+/// Client addresses that lie elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Remap {
+    first: u64,
+    len: u64,
+    band: usize,
+    track: u64,
+    sector: u64,
+}
+
+fn fault<T>(field: String, found: impl ToString, allowed: &str) -> Result<T, RangeError> {
+    Err(RangeError { field, found: found.to_string(), allowed: allowed.to_owned() })
+}
+
+/// Part of a revolution in ticks.
+fn ticks(revolutions: f64) -> u64 {
+    (revolutions.rem_euclid(1.0) * REVOLUTION as f64).round() as u64 % REVOLUTION
+}
+
+/// Where the instance of a node lies that is being unrolled.
+#[derive(Clone, Copy)]
+struct Origin {
+    address: u64,
+    cylinder: i64,
+    angle: u64,
+    /// Addresses it covers.
+    room: u64,
+}
+
+impl Bands {
+    /// Unrolls a tree, checking it on the way.
+    pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
+        let mut bands = Vec::new();
+        let Some(root) = tree.nodes.len().checked_sub(1) else {
+            return fault(
+                "geometry.tree.nodes".to_owned(),
+                0,
+                "1 or more nodes; the last is the root",
+            );
+        };
+        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX };
+        unroll(tree, heads, root, origin, &mut 0, &mut bands)?;
+        bands.sort_by_key(|b: &Band| b.first);
+        let mut this = Self { bands, slips: slips(tree)?, remaps: Vec::new(), capacity };
+        for i in 1..this.bands.len() {
+            if this.bands[i].first < this.bands[i - 1].end {
+                let at = this.bands[i].first;
+                return fault("geometry.tree.nodes".to_owned(), at, "runs that do not overlap");
+            }
+        }
+        // Every address a client may use must lie on a track.
+        let mut covered = 0;
+        for b in &this.bands {
+            if b.first > covered {
+                break;
+            }
+            covered = b.end;
+        }
+        let last = this.slid(capacity - 1);
+        if last >= covered {
+            let allowed = format!("1 to {}, what the tree holds", this.unslid(covered));
+            return fault("capacity_sectors".to_owned(), capacity, &allowed);
+        }
+        this.remaps = this.find_remaps(tree)?;
+        Ok(this)
+    }
+
+    fn find_remaps(&self, tree: &TreeSpec) -> Result<Vec<Remap>, RangeError> {
+        let find = |&[first, len, cylinder, head, sector, _]: &[u64; 6]| {
+            let place = Place {
+                zone: 0,
+                cylinder: u32::try_from(cylinder).ok()?,
+                head: u32::try_from(head).ok()?,
+                sector: u32::try_from(sector).ok()?,
+            };
+            self.bands.iter().enumerate().find_map(|(band, b)| {
+                let track = b.track(place)?;
+                (sector + len <= b.spt).then_some(Remap { first, len, band, track, sector })
+            })
+        };
+        let mut remaps = Vec::new();
+        for (i, r) in tree.remaps.iter().enumerate() {
+            match find(r) {
+                Some(r) => remaps.push(r),
+                None => {
+                    let field = format!("geometry.tree.remaps[{i}]");
+                    return fault(field, format!("{r:?}"), "a place on a track of the tree");
+                }
+            }
+        }
+        Ok(remaps)
+    }
+
+    /// The tree's address of a client's.
+    fn slid(&self, lbn: u64) -> u64 {
+        let passed = self.slips.partition_point(|s| s.from <= lbn);
+        lbn + passed.checked_sub(1).map_or(0, |i| self.slips[i].by)
+    }
+
+    /// Client addresses below a tree's address.
+    fn unslid(&self, address: u64) -> u64 {
+        let (mut low, mut high) = (0, address);
+        while low < high {
+            let middle = u64::midpoint(low, high);
+            if self.slid(middle) < address { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    fn band_of(&self, address: u64) -> usize {
+        self.bands.partition_point(|b| b.end <= address)
+    }
+
+    pub(crate) fn cylinders(&self) -> u32 {
+        let last = |b: &Band| {
+            let tracks = (b.end - b.first).div_ceil(b.len) as i64;
+            b.cylinder.max(b.cylinder + b.cylinder_step * (tracks - 1))
+        };
+        self.bands.iter().map(last).max().map_or(0, |c| c as u32 + 1)
+    }
+
+    /// Address ranges with equally many sectors on each track.
+    pub(crate) fn zones(&self) -> Vec<(u64, u64, u32)> {
+        let mut zones: Vec<(u64, u64, u32)> = Vec::new();
+        for b in &self.bands {
+            let (first, end) = (self.unslid(b.first), self.unslid(b.end).min(self.capacity));
+            match zones.last_mut() {
+                _ if first >= end => {}
+                Some(z) if u64::from(z.2) == b.spt => z.1 = end - 1,
+                _ => zones.push((first, end - 1, b.spt as u32)),
+            }
+        }
+        zones
+    }
+
+    pub(crate) fn sectors_per_track(&self, place: Place) -> u32 {
+        self.bands.get(place.zone as usize).map_or(0, |b| b.spt as u32)
+    }
+
+    pub(crate) fn address(&self, place: Place) -> Option<u64> {
+        let band = place.zone as usize;
+        let b = self.bands.get(band)?;
+        let (track, sector) = (b.track(place)?, u64::from(place.sector));
+        for r in &self.remaps {
+            if r.band == band && r.track == track && (r.sector..r.sector + r.len).contains(&sector)
+            {
+                return Some(r.first + sector - r.sector);
+            }
+        }
+        let used = sector.checked_sub(b.low).filter(|&s| s < b.len)?;
+        let lbn = self.unslid(b.first + track * b.len + used);
+        (lbn < self.capacity && self.run(lbn, 1).place == place).then_some(lbn)
+    }
+
+    pub(crate) fn track_start(&self, lbn: u64) -> u64 {
+        let address = self.slid(lbn);
+        let b = &self.bands[self.band_of(address)];
+        self.unslid(b.first + (address - b.first) / b.len * b.len)
+    }
+
+    pub(crate) fn run(&self, lbn: u64, len: u64) -> Run {
+        let len = len.min(self.capacity - lbn);
+        let inside = |r: &&Remap| (r.first..r.first + r.len).contains(&lbn);
+        if let Some(r) = self.remaps.iter().find(inside) {
+            let done = lbn - r.first;
+            return self.bands[r.band].run(
+                r.band,
+                r.track,
+                r.sector + done,
+                len.min(r.len - done),
+                0,
+            );
+        }
+        let ahead = |r: &Remap| (r.first > lbn).then(|| r.first - lbn);
+        let len = self.remaps.iter().filter_map(ahead).fold(len, u64::min);
+        let address = self.slid(lbn);
+        let i = self.band_of(address);
+        let b = &self.bands[i];
+        let track = (address - b.first) / b.len;
+        let track_end = (b.first + (track + 1) * b.len).min(b.end);
+        let len = if len == 1 || (len <= track_end - address && self.slips.is_empty()) {
+            len
+        } else {
+            len.min(self.unslid(track_end) - lbn)
+        };
+        let skipped = self.slid(lbn + len - 1) - address - (len - 1);
+        b.run(i, track, b.low + address - b.first - track * b.len, len, skipped)
+    }
+}
+
+impl Band {
+    /// Which of the band's tracks a place lies on.
+    fn track(&self, place: Place) -> Option<u64> {
+        let away = i64::from(place.cylinder) - self.cylinder;
+        let step = self.cylinder_step;
+        let track = if step == 0 { 0 } else { away / step };
+        let on = place.head == self.head
+            && track >= 0
+            && away == track * step
+            && self.first + track as u64 * self.len < self.end
+            && u64::from(place.sector) < self.spt;
+        on.then_some(track as u64)
+    }
+
+    /// `len` sectors of data from `sector` on, with `skipped` slipped ones between them.
+    fn run(&self, index: usize, track: u64, sector: u64, len: u64, skipped: u64) -> Run {
+        let width = (u128::from(REVOLUTION) << WIDTH_BITS) / u128::from(self.spt);
+        let edge = |n: u64| ((u128::from(n) * width) >> WIDTH_BITS) as u64;
+        let around = u128::from(track) * u128::from(self.angle_step) % u128::from(REVOLUTION);
+        Run {
+            place: Place {
+                zone: index as u32,
+                cylinder: (self.cylinder + track as i64 * self.cylinder_step) as u32,
+                head: self.head,
+                sector: sector as u32,
+            },
+            angle: (self.angle + around as u64 + edge(sector)) % REVOLUTION,
+            sweep: edge(sector + len + skipped) - edge(sector),
+            len,
+        }
+    }
+}
+
+/// The slips of a tree: addresses rise, none moves less than those before.
+fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
+    let mut out: Vec<Slip> = Vec::new();
+    let mut by = 0u64;
+    for (i, &(at, count)) in tree.slips.iter().enumerate() {
+        let from = at.checked_sub(by);
+        match from.filter(|&f| out.last().is_none_or(|s| s.from <= f) && count < 1 << 40) {
+            Some(from) if count > 0 => {
+                by += count;
+                out.push(Slip { from, by });
+            }
+            Some(_) => {}
+            None => {
+                let field = format!("geometry.tree.slips[{i}]");
+                return fault(field, at, "addresses that rise past what was slipped before");
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn unroll(
+    tree: &TreeSpec,
+    heads: u32,
+    node: usize,
+    origin: Origin,
+    steps: &mut usize,
+    bands: &mut Vec<Band>,
+) -> Result<(), RangeError> {
+    let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
+    *steps += 1;
+    if *steps > BANDS_MAX {
+        return fault("geometry.tree".to_owned(), *steps, "at most 1048576 instances of nodes");
+    }
+    let entries = &tree.nodes[node];
+    for (i, e) in entries.iter().enumerate() {
+        check(e, &path)(i)?;
+        if e.address >= origin.room {
+            continue;
+        }
+        let run = e.run.min(origin.room - e.address);
+        let down = if e.run_cylinders < 0 { -1 } else { 1 };
+        let (start, step) = (origin.cylinder + e.cylinder, down * e.cylinders);
+        let address = origin.address + e.address;
+        let angle = (origin.angle + ticks(e.angle)) % REVOLUTION;
+        let angle_step = ticks(e.angle_step);
+        let instances = run.div_ceil(e.len);
+        let far = start + step * (instances as i64 - 1);
+        if start.min(far) < 0 || start.max(far) >= i64::from(crate::spec::CYLINDERS_MAX) {
+            return fault(path(i, "cylinder"), start.min(far), "cylinders from 0 to 4194303");
+        }
+        if let (Some(track), None) = (e.track, e.node) {
+            let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
+                return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
+            };
+            if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
+                let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
+                return fault(
+                    path(i, "len"),
+                    found,
+                    "at most high - low + 1, high < sectors <= 65536",
+                );
+            }
+            if e.head >= heads {
+                return fault(path(i, "head"), e.head, "below geometry.heads");
+            }
+            bands.push(Band {
+                first: address,
+                end: address + run,
+                cylinder: start,
+                cylinder_step: step,
+                head: e.head,
+                low,
+                len: e.len,
+                spt,
+                angle,
+                angle_step,
+            });
+        } else if let (None, Some(child)) = (e.track, e.node) {
+            let child = child as usize;
+            // Children before parents: no node can hold itself.
+            if child >= node {
+                return fault(path(i, "node"), child, "the index of an earlier node");
+            }
+            for k in 0..instances {
+                let turned = u128::from(k) * u128::from(angle_step) % u128::from(REVOLUTION);
+                let origin = Origin {
+                    address: address + k * e.len,
+                    cylinder: start + step * k as i64,
+                    angle: (angle + turned as u64) % REVOLUTION,
+                    room: e.len.min(run - k * e.len),
+                };
+                unroll(tree, heads, child, origin, steps, bands)?;
+            }
+        } else {
+            return fault(path(i, "track"), "neither or both of track and node", "one of the two");
+        }
+        if bands.len() > BANDS_MAX {
+            return fault("geometry.tree".to_owned(), bands.len(), "at most 1048576 bands");
+        }
+    }
+    Ok(())
+}
+
+/// The bounds of an entry's numbers, such that no later sum overflows.
+fn check<'a>(
+    e: &'a TreeEntry,
+    path: &'a dyn Fn(usize, &str) -> String,
+) -> impl Fn(usize) -> Result<(), RangeError> + 'a {
+    move |i| {
+        if !(1..1 << 50).contains(&e.len) || !(1..1 << 50).contains(&e.run) || e.address >= 1 << 50
+        {
+            return fault(path(i, "len"), format!("{} of {}", e.len, e.run), "1 to 2^50");
+        }
+        if e.run.div_ceil(e.len) > u64::from(crate::spec::CYLINDERS_MAX) {
+            return fault(path(i, "run"), e.run, "at most 4194304 times len");
+        }
+        let near = |c: i64| c.unsigned_abs() <= u64::from(crate::spec::CYLINDERS_MAX);
+        if !near(e.cylinder) || !near(e.cylinders) || !near(e.run_cylinders) {
+            return fault(path(i, "cylinder"), e.cylinder, "within 4194304");
+        }
+        if !e.angle.is_finite() || !e.angle_step.is_finite() {
+            return fault(path(i, "angle"), e.angle, "a finite number of revolutions");
+        }
+        Ok(())
+    }
+}

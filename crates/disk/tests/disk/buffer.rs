@@ -1,0 +1,242 @@
+//! Controller and buffer on the toy disk, worked out on paper.
+//!
+//! The toy's sectors pass in 1 ms (outer) and 2 ms (inner zone); here the interface takes 0.5 ms a sector, a hit
+//! costs 0.1 ms (0.2 after a write), a miss 0.3 (0.4), an accepted write 0.6 (0.7), one to the platter 0.8 (0.9).
+
+use seekless_block::{Duration, Extent, Flags, Op, SimTime};
+use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
+
+use crate::toy::TOY;
+
+fn disk(more: &str) -> Disk {
+    let controller = format!(
+        "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
+         write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\n{more}\n[geometry]\n"
+    );
+    let text = TOY
+        .replace("[geometry]\n", &controller)
+        .replace("\"geometry\"]", "\"geometry\", \"controller\"]");
+    Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
+}
+
+const SEGMENTS: &str = "segments = 2\nsegment_sectors = 8";
+const AHEAD: &str =
+    "segments = 2\nsegment_sectors = 8\nread_ahead = \"segment\"\nread_ahead_sectors = 4";
+
+fn at(ms: f64) -> SimTime {
+    SimTime((ms * 1e6) as u64)
+}
+
+/// Overhead, seek, rotation, transfer and total in microseconds.
+fn us(a: Access) -> [u64; 5] {
+    [a.overhead, a.seek, a.rotation, a.transfer, a.total()].map(|d| d.0 / 1_000)
+}
+
+#[test]
+fn a_miss_pays_overhead_platter_and_what_the_interface_adds() {
+    let mut d = disk(SEGMENTS);
+    // At 0: overhead 0.3; sector 4 comes to the head at 4 ms: wait 3.7. The last of its 3 sectors has passed at 7,
+    // and needs 0.5 more to leave: 7.5 in all, of which 0.8 are neither arm nor platter.
+    assert_eq!(
+        us(d.access(at(0.0), Op::Read, Extent::new(4, 3)).unwrap()),
+        [800, 0, 3_700, 3_000, 7_500]
+    );
+    // The same again: 0.1 + 3 x 0.5.
+    assert_eq!(
+        us(d.access(at(20.0), Op::Read, Extent::new(4, 3)).unwrap()),
+        [1_600, 0, 0, 0, 1_600]
+    );
+    // 5 to 8: 5 and 6 are there. Overhead 0.3 for the rest: at 30.3; sector 7 comes at 37: wait 6.7; 9 has passed at 39.
+    // Its 0.5 more: 39.5.
+    assert_eq!(
+        us(d.access(at(30.0), Op::Read, Extent::new(5, 4)).unwrap()),
+        [800, 0, 6_700, 2_000, 9_500]
+    );
+}
+
+#[test]
+fn a_slow_interface_streams_behind_the_platter() {
+    // 2 ms a sector over the interface: the first of 3 has passed at 5 ms, the last leaves 6 ms later.
+    let mut d = disk(&format!("{SEGMENTS}\nread_end_ms = 0.25"));
+    d = {
+        drop(d);
+        let text = TOY.replace(
+            "[geometry]\n",
+            "[controller]\nbus_sector_ms = [2.0, 2.0]\nread_hit_ms = [0, 0]\nread_miss_ms = [0, 0]\nwrite_hit_ms = [0, 0]\n\
+             write_miss_ms = [0, 0]\nsegments = 0\nsegment_sectors = 1\nread_end_ms = 0.25\n[geometry]\n",
+        );
+        let text = text.replace("\"geometry\"]", "\"geometry\", \"controller\"]");
+        Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
+    };
+    let a = d.access(at(0.0), Op::Read, Extent::new(4, 3)).unwrap();
+    assert_eq!(us(a), [4_250, 0, 4_000, 3_000, 11_250]);
+    // A write must not outrun it: sector 4 has come at 22 ms and is written from 24 on; sector 5 comes at 24, is
+    // written from 25; 6 has come at 26, in time; 7 comes at 28 but would pass at 27: it waits for 37.
+    let a = d.access(at(20.0), Op::Write, Extent::new(4, 4)).unwrap();
+    assert_eq!(us(a), [0, 0, 4_000, 14_000, 18_000]);
+}
+
+#[test]
+fn reading_on_goes_as_far_as_the_time_lets_it() {
+    let mut d = disk(AHEAD);
+    // Sector 0 at once? Overhead 0.3: it has passed; round again at 10 ms. Then 1 to 4 pass by 15 ms.
+    d.access(at(0.0), Op::Read, Extent::new(0, 1)).unwrap();
+    // At 13.5 sectors 1 and 2 have passed whole: a hit.
+    let mut early = d.clone();
+    assert_eq!(
+        us(early.access(at(13.5), Op::Read, Extent::new(1, 2)).unwrap()),
+        [1_100, 0, 0, 0, 1_100]
+    );
+    // At 12.5 sector 2 is half passed: it comes at 13 and leaves by 13.5; the interface alone would take until 13.6.
+    let mut within = d.clone();
+    let a = within.access(at(12.5), Op::Read, Extent::new(1, 2)).unwrap();
+    assert_eq!(us(a), [600, 0, 0, 500, 1_100]);
+    // At 50 it has stopped after 4 sectors; 5 is a miss.
+    assert_eq!(us(d.access(at(50.0), Op::Read, Extent::new(1, 4)).unwrap())[4], 2_100);
+    let a = d.access(at(60.0), Op::Read, Extent::new(5, 1)).unwrap();
+    assert_eq!(
+        (a.rotation, a.transfer),
+        (Duration::from_micros(4_700), Duration::from_micros(1_000))
+    );
+    assert_eq!(a.behind_rotation_transfer, Duration::ZERO);
+}
+
+#[test]
+fn a_new_command_stops_reading_on_at_the_end_of_a_sector() {
+    let mut d = disk(AHEAD);
+    d.access(at(0.0), Op::Read, Extent::new(0, 1)).unwrap();
+    // At 12.2 + 0.3 the head is within sector 2 until 13.0; then 2 ms to cylinder 1 and on to sector 23 (angle 8).
+    let a = d.access(at(12.2), Op::Read, Extent::new(23, 1)).unwrap();
+    assert_eq!(us(a), [1_300, 2_000, 3_000, 1_000, 7_300]);
+    // 1 and 2 were read on the disk's own account: 11 to 13.
+    assert_eq!(a.behind_rotation_transfer, Duration::from_micros(2_000));
+    // Both segments are in use: the older one, sectors 0 to 2, is given up for the next miss.
+    assert_eq!(us(d.access(at(40.0), Op::Read, Extent::new(0, 3)).unwrap())[4], 1_600);
+    d.access(at(60.0), Op::Read, Extent::new(50, 1)).unwrap();
+    assert!(d.access(at(100.0), Op::Read, Extent::new(23, 1)).unwrap().transfer > Duration::ZERO);
+}
+
+#[test]
+fn a_disk_that_settles_anew_for_each_command() {
+    let mut d = disk(&format!("{SEGMENTS}\nsettle_ms = 2.0"));
+    // On its own track the arm is ready only at 2 ms: sector 2 is caught, sector 1 would not be.
+    assert_eq!(
+        us(d.access(at(0.0), Op::Read, Extent::new(2, 1)).unwrap()),
+        [2_500, 0, 0, 1_000, 3_500]
+    );
+    assert_eq!(us(d.access(at(20.0), Op::Read, Extent::new(1, 1)).unwrap())[4], 12_500);
+    // A seek of 3 ms to cylinder 2 takes longer anyhow: overhead 0.3, there at 43.3.
+    assert_eq!(
+        us(d.access(at(40.0), Op::Read, Extent::new(40, 1)).unwrap()),
+        [800, 3_000, 6_700, 2_000, 12_500]
+    );
+}
+
+#[test]
+fn reads_on_arrival_take_the_whole_track() {
+    let text = "segments = 2\nsegment_sectors = 10";
+    let spec = |zero: &str| {
+        let d = disk(text);
+        drop(d);
+        let controller = format!(
+            "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
+             write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\n{text}\n[geometry]\n"
+        );
+        let text = TOY
+            .replace("[geometry]\n", &controller)
+            .replace("\"geometry\"]", "\"geometry\", \"controller\"]")
+            .replace("rpm = 6000", &format!("rpm = 6000\nzero_latency = \"{zero}\""));
+        Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
+    };
+    let mut d = spec("reads");
+    // At 4.3 the head is within sectors 2 to 8: from the edge of 5 one revolution, to 15.0.
+    let a = d.access(at(4.0), Op::Read, Extent::new(2, 7)).unwrap();
+    assert_eq!(
+        (a.rotation, a.transfer),
+        (Duration::from_micros(700), Duration::from_micros(10_000))
+    );
+    // The revolution has brought the rest of the track: sector 0 is there.
+    assert_eq!(
+        us(d.access(at(30.0), Op::Read, Extent::new(0, 2)).unwrap()),
+        [1_100, 0, 0, 0, 1_100]
+    );
+    // A write waits for its first sector, unless writes too start anywhere.
+    let a = d.access(at(44.0), Op::Write, Extent::new(2, 7)).unwrap();
+    assert_eq!(
+        (a.rotation, a.transfer),
+        (Duration::from_micros(7_200), Duration::from_micros(7_000))
+    );
+    let a = spec("all").access(at(44.0), Op::Write, Extent::new(2, 7)).unwrap();
+    assert_eq!(a.transfer, Duration::from_micros(10_000));
+}
+
+const BACK: &str =
+    "segments = 2\nsegment_sectors = 8\nwrite_back = \"all\"\nreads_hit_writes = true";
+
+#[test]
+fn an_accepted_write_ends_early_and_holds_the_arm() {
+    let mut d = disk(BACK);
+    // 0.6 + 2 x 0.5; the platter follows: sector 5 comes at 5, 7 has passed at 7.
+    let a = d.access(at(0.0), Op::Write, Extent::new(5, 2)).unwrap();
+    assert_eq!(us(a), [1_600, 0, 0, 0, 1_600]);
+    assert_eq!(
+        (a.behind_seek, a.behind_rotation_transfer),
+        (Duration::ZERO, Duration::from_micros(6_400))
+    );
+    let e = d.energy(&a);
+    assert_eq!(e.rotation_transfer.0, 8_000 * (1_600_000 + 6_400_000));
+    // What was written is read from the buffer, after a write: 0.2 + 0.5.
+    assert_eq!(us(d.clone().access(at(2.0), Op::Read, Extent::new(6, 1)).unwrap())[4], 700);
+    // Another read waits for the arm until 7.
+    let a = d.clone().access(at(2.0), Op::Read, Extent::new(8, 1)).unwrap();
+    assert_eq!(us(a), [5_500, 0, 1_000, 1_000, 7_500]);
+    // So does a flush; and a second write, which has no segment left, is accepted at 7.
+    assert_eq!(us(d.clone().access(at(2.0), Op::Flush, Extent::new(0, 0)).unwrap())[4], 5_000);
+    assert_eq!(us(d.clone().access(at(9.0), Op::Flush, Extent::new(0, 0)).unwrap())[4], 0);
+    assert_eq!(us(d.clone().access(at(2.0), Op::Write, Extent::new(30, 1)).unwrap())[4], 5_500);
+    // With FUA a write ends on the platter: 0.9 after the one before; its data has come by 21.4, the sector at 22.
+    let a = d.access_with(at(20.0), Op::Write, Extent::new(2, 1), Flags::FUA).unwrap();
+    assert_eq!(us(a), [900, 0, 1_100, 1_000, 3_000]);
+}
+
+#[test]
+fn writes_that_follow_each_other_share_a_segment() {
+    let one = BACK.replace("all", "one_stream");
+    let mut d = disk(&one);
+    d.access(at(0.0), Op::Write, Extent::new(5, 2)).unwrap();
+    // It goes on where the waiting one ends: accepted at once, and the head loses no turn (7 to 8 ms).
+    let a = d.clone().access(at(2.0), Op::Write, Extent::new(7, 1)).unwrap();
+    assert_eq!(us(a)[4], 1_200);
+    assert_eq!(a.behind_rotation_transfer, Duration::from_micros(1_000));
+    // Elsewhere it ends on the platter: 0.9, the arm at 7, one head over and settled at 8.5, sector 17 (angle 9).
+    let a = d.access(at(2.0), Op::Write, Extent::new(17, 1)).unwrap();
+    assert_eq!(us(a), [5_000, 1_500, 500, 1_000, 8_000]);
+}
+
+#[test]
+fn a_flush_in_the_queue_waits_for_what_was_accepted() {
+    let mut drive = Drive::new(disk(BACK), Scheduler::Sptf);
+    let command = |tag, op, start, len| Command {
+        tag,
+        op,
+        extent: Extent::new(start, len),
+        background: false,
+    };
+    drive.submit(at(0.0), command(1, Op::Write, 5, 2)).unwrap();
+    drive.submit(at(0.0), command(2, Op::Flush, 0, 0)).unwrap();
+    drive.submit(at(0.0), command(3, Op::Discard, 0, 9)).unwrap();
+    let mut ends = Vec::new();
+    while let Some(t) = drive.next_event() {
+        ends.extend(drive.poll(t).map(|c| (c.tag, c.finished)));
+    }
+    assert_eq!(ends, [(3, at(0.0)), (1, at(1.6)), (2, at(7.0))]);
+}
+
+#[test]
+fn a_write_makes_older_copies_in_the_buffer_void() {
+    let mut d = disk(SEGMENTS);
+    d.access(at(0.0), Op::Read, Extent::new(4, 3)).unwrap();
+    d.access(at(20.0), Op::Write, Extent::new(6, 1)).unwrap();
+    let a = d.access(at(40.0), Op::Read, Extent::new(4, 1)).unwrap();
+    assert!(a.transfer > Duration::ZERO);
+}
