@@ -255,6 +255,22 @@ impl Drop for Loop {
     }
 }
 
+/// Unmounts, which must work, though not at once: a program that another test is just starting holds our
+/// open files too until it is one of its own.
+pub(crate) fn unmount(path: &Path) {
+    let start = Instant::now();
+    loop {
+        let output = attempt(["umount".as_ref(), path.as_os_str()]);
+        if output.status.success() {
+            return;
+        }
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        let may_wait = words.contains("busy") && start.elapsed() < Duration::from_secs(5);
+        assert!(may_wait, "umount {}: {words}", path.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// A mounted file system.
 pub(crate) struct Mount(PathBuf);
 
@@ -270,7 +286,7 @@ impl Mount {
 
     /// Unmounts it, which must work.
     pub(crate) fn unmount(self) {
-        run(["umount".as_ref(), self.0.as_os_str()]);
+        unmount(&self.0);
         std::mem::forget(self);
     }
 }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::host::{self, Server, is_mounted, run};
+use crate::host::{self, Server, is_mounted, unmount};
 use crate::need;
 
 fn paths() -> (TempDir, PathBuf, PathBuf) {
@@ -56,13 +56,13 @@ fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
     );
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
-    run(["umount".as_ref(), path.as_os_str()]);
+    unmount(&path);
     server.ended();
     drop(server);
 
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--nbd", &address]);
-    run(["umount".as_ref(), path.as_os_str()]);
+    unmount(&path);
     server.expect_error("NBD is still served");
     let mut client = seekless_serve::client::Client::connect(&address.parse().unwrap()).unwrap();
     client.read(0, 4096).unwrap();
