@@ -6,6 +6,7 @@ mod demo;
 mod disks;
 mod learner;
 mod output;
+mod serve;
 mod simulate;
 mod simulate_report;
 mod trace_args;
@@ -28,6 +29,7 @@ enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
+    Serve(serve::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {

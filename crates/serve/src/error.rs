@@ -45,6 +45,9 @@ pub enum ServeError {
         /// What is there.
         why: &'static str,
     },
+    /// A volume cannot be mounted over what is there.
+    #[error("{}: not a regular file; name a file, new or old, for the volume to be mounted over", .0.display())]
+    MountPoint(PathBuf),
     /// An address could not be listened on.
     #[error("cannot listen on {address}")]
     Listen {

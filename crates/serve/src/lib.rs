@@ -1,4 +1,4 @@
-//! The live world: one volume, served over NBD, on real or emulated disks.
+//! The live world: one volume, served over NBD and as a FUSE file, on real or emulated disks.
 //!
 //! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
 //! commands all at once, takes every request that is in a socket, answers what the page cache holds on
@@ -21,6 +21,7 @@ mod buffers;
 pub mod client;
 mod conn;
 mod error;
+mod fuse;
 mod handle;
 mod learner;
 mod listen;
@@ -31,6 +32,7 @@ mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
 pub use error::ServeError;
+pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;

@@ -107,6 +107,8 @@ pub(crate) struct Server {
     bell: Arc<OwnedFd>,
     exports: Arc<[Export]>,
     injected: Slab<Injected>,
+    /// The newest plan, while the volume still moves to an earlier one.
+    plan: Option<Plan>,
     learner: Option<LearnerLink>,
     stopping: bool,
     eagerness: Eagerness,
@@ -139,6 +141,7 @@ impl Server {
             bell,
             exports: [export].into(),
             injected: Slab::with_capacity(1024),
+            plan: None,
             learner,
             stopping: false,
             eagerness: Eagerness::default(),
@@ -258,6 +261,7 @@ impl Server {
     /// After the events: ends of requests, then replies out, then input that waited for room.
     fn settle(&mut self) {
         self.volume.advance();
+        self.adopt();
         loop {
             while let Some(finished) = self.volume.drain() {
                 self.finished(finished);
@@ -338,7 +342,10 @@ impl Server {
 
     fn obey(&mut self, control: Control) {
         match control {
-            Control::Install(plan) => self.volume.install(plan),
+            Control::Install(plan) => {
+                self.plan = Some(plan);
+                self.adopt();
+            }
             // Whoever asked may have stopped waiting.
             Control::Stats(reply) => {
                 let _ = reply.send(self.stats());
@@ -374,6 +381,16 @@ impl Server {
             && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
         {
             reply(result.map(|()| Vec::new()));
+        }
+    }
+
+    /// Moves on to the newest plan, once the move to the one before it is over: where plans come faster than
+    /// they can be carried out, none would be otherwise.
+    fn adopt(&mut self) {
+        if !self.volume.is_moving()
+            && let Some(plan) = self.plan.take()
+        {
+            self.volume.install(plan);
         }
     }
 
