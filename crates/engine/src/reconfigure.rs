@@ -27,7 +27,7 @@ pub struct Progress {
 
 #[derive(Debug, Default)]
 pub(crate) struct Reconfigurer {
-    /// A plan that waits for background I/O of the one before to end.
+    /// A plan that waits for the stage at hand to end.
     asked: Option<Plan>,
     /// What is to be copied, in order of place: `(home, place)`.
     todo: Vec<(Extent, Lba)>,
@@ -76,16 +76,15 @@ impl Engine {
     pub(crate) fn reconfigure(&mut self, now: SimTime) {
         self.reconfigurer.waiting = false;
         loop {
-            if self.reconfigurer.in_flight == 0
+            // A stage that has begun is carried to its end, so that plans that come in quick succession do
+            // not keep each other from ever moving anything.
+            if self.reconfigurer.stage.is_none()
                 && let Some(plan) = self.reconfigurer.asked.take()
             {
                 self.adopt(plan);
             }
             let r = &mut self.reconfigurer;
-            if r.in_flight >= DEPTH || r.asked.is_some() {
-                return;
-            }
-            if r.stage.is_none() && !self.next_stage() {
+            if r.in_flight >= DEPTH || r.stage.is_none() && !self.next_stage() {
                 return;
             }
             let r = &mut self.reconfigurer;
@@ -124,7 +123,6 @@ impl Engine {
     /// Replaces the map. Copies that stay where they are stay usable; all others are to be made.
     fn adopt(&mut self, plan: Plan) {
         let r = &mut self.reconfigurer;
-        r.stage = None;
         r.todo.clear();
         r.next = 0;
         r.done = Sectors(0);

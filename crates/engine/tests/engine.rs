@@ -26,6 +26,8 @@ struct World {
     slots: Vec<u8>,
     stage: Vec<u8>,
     waiting: Vec<Io>,
+    /// By the engine's name of an I/O: the request issued last when it was sent.
+    writers: BTreeMap<u32, u64>,
     /// For each home sector, its values in order and the step each became current.
     history: Vec<Vec<(u64, u64)>>,
     /// For each home sector, the step of the newest write that a client was told of, and that of the newest
@@ -84,6 +86,7 @@ impl World {
             slots: vec![0; config.cache_bytes.0 as usize],
             stage: vec![0; config.stage_bytes.0 as usize],
             waiting: Vec::new(),
+            writers: BTreeMap::new(),
             history: (0..config.capacity.0).map(|s| vec![(0, s + 1)]).collect(),
             told: vec![0; config.capacity.0 as usize],
             durable: vec![0; config.capacity.0 as usize],
@@ -125,7 +128,11 @@ impl World {
     fn drain(&mut self) {
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Submit(io) => self.waiting.push(io),
+                Output::Submit(io) => {
+                    // A write is sent the moment it is asked.
+                    self.writers.insert(io.id.0, self.next);
+                    self.waiting.push(io);
+                }
                 Output::Move(m) => {
                     let data = self.memory(m.from, m.len).to_vec();
                     self.memory(m.to, m.len).copy_from_slice(&data);
@@ -172,11 +179,8 @@ impl World {
             assert_eq!(io.op, Op::Read, "background work never writes home");
         }
         if io.target == Target::Home && io.op.is_write_like() {
-            // Found by what it writes: the engine's names for I/Os are its own.
-            let writer = self.clients.values_mut().find(|c| {
-                c.effective == 0 && c.request.op == io.op && c.request.extent == io.extent
-            });
-            writer.expect("somebody asked for it").effective = self.step;
+            let writer = self.writers[&io.id.0];
+            self.clients.get_mut(&writer).expect("a live request").effective = self.step;
             if io.flags.contains(Flags::FUA) {
                 let range = io.extent.start.0 as usize..io.extent.end().0 as usize;
                 self.durable[range].fill(self.step);
@@ -406,6 +410,22 @@ fn the_same_plan_again_moves_nothing() {
     assert!(world.waiting.is_empty(), "no plan change, no motion");
     assert_eq!(world.engine.stats().moved_bytes, moved);
     assert_eq!(world.engine.copied(), Sectors(54));
+}
+
+#[test]
+fn plans_in_quick_succession_do_not_stop_each_other() {
+    let mut world = World::new(config(0));
+    let plan = plan_of(&[(0, 16, 0), (100, 16, 0), (200, 16, 0)]);
+    // Each plan comes while a stage of the one before is on its way.
+    for round in 0..200 {
+        if world.engine.progress().is_none() && round > 0 {
+            break;
+        }
+        world.handle(Input::Install(plan.clone()));
+        world.execute(0);
+        world.execute(0);
+    }
+    assert_eq!(world.engine.copied(), Sectors(48));
 }
 
 #[test]

@@ -139,11 +139,7 @@ impl<O> Memories<O> {
         match m.to {
             Memory::Slot { .. } => {
                 let mut slots = std::mem::take(&mut self.slots);
-                if let (Some(dst), Some(src)) =
-                    (slots.get_mut(to), self.place(m.from, len, current))
-                {
-                    dst.copy_from_slice(src);
-                }
+                transfer(slots.get_mut(to), self.place(m.from, len, current));
                 self.slots = slots;
             }
             Memory::Client { id, .. } => {
@@ -152,36 +148,21 @@ impl<O> Memories<O> {
                     && let Data::Read(dst) = &mut current.data
                 {
                     let none = Current::nobody();
-                    if let (Some(dst), Some(src)) =
-                        (dst.get_mut(to), self.place(m.from, len, &none))
-                    {
-                        dst.copy_from_slice(src);
-                    }
+                    transfer(dst.get_mut(to), self.place(m.from, len, &none));
                     return;
                 }
                 let Some(inflight) = self.requests.get_mut(id) else { return };
                 let bytes = inflight.bytes;
                 let mut buf = inflight.buf.take().unwrap_or_else(|| self.buffers.take(bytes));
-                if let (Some(dst), Some(src)) = (buf.get_mut(to), self.place(m.from, len, current))
-                {
-                    dst.copy_from_slice(src);
-                }
+                transfer(buf.get_mut(to), self.place(m.from, len, current));
                 if let Some(inflight) = self.requests.get_mut(id) {
                     inflight.buf = Some(buf);
                 }
             }
             Memory::Buffer { .. } | Memory::Stage { .. } => {
                 let mut bounce = self.buffers.take(len);
-                if let (Some(b), Some(src)) =
-                    (bounce.get_mut(..len), self.place(m.from, len, current))
-                {
-                    b.copy_from_slice(src);
-                }
-                if let (Some(dst), Some(b)) =
-                    (self.place_mut(m.to, len, current), bounce.get(..len))
-                {
-                    dst.copy_from_slice(b);
-                }
+                transfer(bounce.get_mut(..len), self.place(m.from, len, current));
+                transfer(self.place_mut(m.to, len, current), bounce.get(..len));
                 self.buffers.give(bounce);
             }
         }
@@ -206,6 +187,14 @@ impl<O> Memories<O> {
         }
         current.data = Data::None;
     }
+}
+
+/// Copies between places that are there. One that is not is a bug of ours: better no server than wrong bytes.
+pub(crate) fn transfer(to: Option<&mut [u8]>, from: Option<&[u8]>) {
+    let (Some(to), Some(from)) = (to, from) else {
+        unreachable!("the engine named memory that is not there")
+    };
+    to.copy_from_slice(from);
 }
 
 /// Where a place lies within its buffer, in bytes.

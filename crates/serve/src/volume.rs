@@ -21,7 +21,7 @@ use crate::backend::errno_of;
 use crate::backend::files::Files;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
-use crate::memory::{Current, Data, Inflight, Memories, range_of};
+use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 
 /// Real time, times a factor.
 #[derive(Clone, Copy, Debug)]
@@ -399,11 +399,7 @@ impl<O> Volume<O> {
         let mut bounce = self.memories.buffers.take(len);
         if io.op == Op::Write {
             let nobody = Current::nobody();
-            if let (Some(dst), Some(src)) =
-                (bounce.get_mut(..len), self.memories.place(memory, len, &nobody))
-            {
-                dst.copy_from_slice(src);
-            }
+            transfer(bounce.get_mut(..len), self.memories.place(memory, len, &nobody));
         }
         (bounce, 0, Home::Bounce)
     }
@@ -435,11 +431,8 @@ impl<O> Volume<O> {
                 let len = io.extent.bytes().0 as usize;
                 if let (Op::Read, Some(memory)) = (io.op, io.memory) {
                     let mut nobody = Current::nobody();
-                    if let (Some(dst), Some(src)) =
-                        (self.memories.place_mut(memory, len, &mut nobody), ended.buf.get(..len))
-                    {
-                        dst.copy_from_slice(src);
-                    }
+                    let to = self.memories.place_mut(memory, len, &mut nobody);
+                    transfer(to, ended.buf.get(..len));
                 }
                 self.memories.buffers.give(ended.buf);
             }

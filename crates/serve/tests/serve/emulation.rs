@@ -102,6 +102,7 @@ fn learning_shortens_the_ways() {
     let after = round();
     assert_eq!((before.ios, after.ios), (60, 60));
     assert!(after.seek.0 * 2 < before.seek.0, "{:?} {:?}", after.seek, before.seek);
-    assert!(after.busy.0 < before.busy.0);
+    // Not busy time: at this speed the client's own time is milliseconds of the disk's, and decides what part
+    // of a turn each read waits for.
     assert!(server.stats().unwrap().engine.copy_reads >= 50);
 }
