@@ -12,6 +12,7 @@ mod disk;
 mod disksim;
 mod drive;
 mod energy;
+pub mod fit;
 mod geometry;
 mod import;
 mod mechanism;
