@@ -5,6 +5,7 @@ mod demo;
 mod disks;
 mod learner;
 mod output;
+mod serve;
 mod simulate;
 mod simulate_report;
 mod trace_args;
@@ -26,6 +27,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
+    Serve(serve::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {

@@ -28,7 +28,10 @@ struct World {
     waiting: Vec<Io>,
     /// For each home sector, its values in order and the step each became current.
     history: Vec<Vec<(u64, u64)>>,
-    /// The latest step at which some completed read saw each sector.
+    /// For each home sector, the step of the newest write that a client was told of, and that of the newest
+    /// one on stable storage: home has a volatile cache.
+    told: Vec<u64>,
+    durable: Vec<u64>,
     step: u64,
     now: u64,
     next: u64,
@@ -41,6 +44,10 @@ struct Client {
     request: Request,
     buffer: Vec<u8>,
     issued: u64,
+    /// Of a flush: what clients had been told of when it was asked.
+    told: Vec<u64>,
+    /// Of a write: when it took effect.
+    effective: u64,
 }
 
 fn value_of(sector: &[u8]) -> u64 {
@@ -78,6 +85,8 @@ impl World {
             stage: vec![0; config.stage_bytes.0 as usize],
             waiting: Vec::new(),
             history: (0..config.capacity.0).map(|s| vec![(0, s + 1)]).collect(),
+            told: vec![0; config.capacity.0 as usize],
+            durable: vec![0; config.capacity.0 as usize],
             step: 0,
             now: 0,
             next: 0,
@@ -88,6 +97,10 @@ impl World {
     }
 
     fn issue(&mut self, op: Op, extent: Extent) -> u64 {
+        self.issue_with(op, extent, Flags::NONE)
+    }
+
+    fn issue_with(&mut self, op: Op, extent: Extent, flags: Flags) -> u64 {
         self.next += 1;
         let id = self.next;
         let mut buffer =
@@ -95,8 +108,10 @@ impl World {
         if op == Op::Write {
             fill(&mut buffer, (id << 32) | 7);
         }
-        let request = Request::new(SimTime(self.now), op, extent);
-        self.clients.insert(id, Client { request, buffer, issued: self.step });
+        let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
+        let told = if op == Op::Flush { self.told.clone() } else { Vec::new() };
+        let client = Client { request, buffer, issued: self.step, told, effective: 0 };
+        self.clients.insert(id, client);
         self.handle(Input::Request { id: RequestId(id), request });
         id
     }
@@ -156,6 +171,17 @@ impl World {
         if io.target == Target::Home && io.class == Class::Background {
             assert_eq!(io.op, Op::Read, "background work never writes home");
         }
+        if io.target == Target::Home && io.op.is_write_like() {
+            // Found by what it writes: the engine's names for I/Os are its own.
+            let writer = self.clients.values_mut().find(|c| {
+                c.effective == 0 && c.request.op == io.op && c.request.extent == io.extent
+            });
+            writer.expect("somebody asked for it").effective = self.step;
+            if io.flags.contains(Flags::FUA) {
+                let range = io.extent.start.0 as usize..io.extent.end().0 as usize;
+                self.durable[range].fill(self.step);
+            }
+        }
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => {
                 let mut data = vec![0; io.extent.bytes().0 as usize];
@@ -183,7 +209,11 @@ impl World {
                 }
                 self.home.write_zeroes(io.extent).unwrap();
             }
-            (Op::Flush, None) => {}
+            (Op::Flush, None) => {
+                for (durable, history) in self.durable.iter_mut().zip(&self.history) {
+                    *durable = history.last().map_or(0, |h| h.0);
+                }
+            }
             other => panic!("an I/O that makes no sense: {other:?}"),
         }
         self.handle(Input::Done { io: io.id, result: Ok(()) });
@@ -198,8 +228,26 @@ impl World {
             return;
         }
         assert_eq!(result, Ok(()));
-        if client.request.op != Op::Read {
-            return;
+        let range = extent.start.0 as usize..extent.end().0 as usize;
+        match client.request.op {
+            Op::Flush => {
+                let kept = self.durable.iter().zip(&client.told).all(|(d, told)| d >= told);
+                assert!(kept, "a flush ended, and a write that had ended before it is not durable");
+                return;
+            }
+            Op::Read => {}
+            _ => {
+                assert!(client.effective > 0, "a write is done only when it has taken effect");
+                if client.request.flags.contains(Flags::FUA) {
+                    let durable =
+                        self.durable[range.clone()].iter().all(|&d| d >= client.effective);
+                    assert!(durable, "a write with FUA ended, and is not durable");
+                }
+                for told in &mut self.told[range] {
+                    *told = (*told).max(client.effective);
+                }
+                return;
+            }
         }
         // Linearizable: each sector shows a value that was current at some moment between issue and now.
         for (i, sector) in client.buffer.chunks(SECTOR).enumerate() {
@@ -267,7 +315,7 @@ fn plan_of(pieces: &[(u64, u64, u64)]) -> Plan {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Issue(Op, u64, u64),
+    Issue(Op, u64, u64, bool),
     Execute(usize),
     Install(Vec<(u64, u64, u64)>),
     Fail { area_reads: bool, background: bool },
@@ -285,7 +333,8 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => (op(), 0..CAPACITY, 1u64..20).prop_map(|(op, at, len)| Step::Issue(op, at, len)),
+        10 => (op(), 0..CAPACITY, 1u64..20, any::<bool>())
+            .prop_map(|(op, at, len, fua)| Step::Issue(op, at, len, fua)),
         12 => any::<usize>().prop_map(Step::Execute),
         1 => prop::collection::vec((0..CAPACITY, 1u64..40, 0u64..3), 0..8).prop_map(Step::Install),
         1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
@@ -302,9 +351,10 @@ proptest! {
         let mut world = World::new(config(cache));
         for step in steps {
             match step {
-                Step::Issue(op, at, len) => {
+                Step::Issue(op, at, len, fua) => {
                     let len = if op == Op::Flush { 0 } else { len };
-                    world.issue(op, Extent::new(at, len));
+                    let flags = if fua { Flags::FUA } else { Flags::NONE };
+                    world.issue_with(op, Extent::new(at, len), flags);
                 }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),

@@ -1,5 +1,6 @@
-//! Serves a file over a unix socket until killed, for measurements: `serve FILE SOCKET [learn]`. With
-//! `learn` every request is observed and the whole device has a copy (a full map) before it says ready.
+//! Serves a file over a unix socket until its standard input ends, for measurements: `serve FILE SOCKET
+//! [learn]`. With `learn` every request is observed, and every other 64 KiB of the device has a copy, as
+//! many as such a map can hold, before it says ready. Says at the end what the learner missed.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::time::Duration;
@@ -58,6 +59,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     println!("ready, {} sectors copied", server.stats()?.copied_sectors);
-    server.wait()?;
+    // Nothing comes in; the end of it is the signal.
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    let stats = server.stop()?;
+    println!("{} requests, {} unobserved", stats.engine.requests, stats.unobserved);
     Ok(())
 }

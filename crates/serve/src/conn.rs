@@ -20,11 +20,13 @@ const RECEIVE_BYTES: usize = 256 << 10;
 /// Reads up to this length are answered in place where the page cache has them.
 const INLINE_BYTES: usize = 128 << 10;
 /// Replies are sent when so much waits, so that the client can begin with them.
-const FLUSH_BYTES: usize = 256 << 10;
+const FLUSH_BYTES: usize = 32 << 10;
 /// A client with so many requests in flight is not read from.
 const REQUESTS_MAX: usize = 256;
 /// Nor one with so many bytes in flight or not taken. One request more may come on top.
 const BYTES_MAX: usize = 8 << 20;
+/// Bytes of payload asked for in one turn; then other clients have theirs.
+const TURN_BYTES: usize = 1 << 20;
 /// Data up to this length is copied behind its header rather than sent from its own buffer.
 const COPY_BYTES: usize = 16 << 10;
 
@@ -158,15 +160,16 @@ impl Conn {
         self.act(volume)
     }
 
-    /// Acts on what has been received, as far as there is room for more under way.
+    /// Acts on what has been received, as far as there is room for more under way and the turn lasts.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
+        let mut turn = 0;
         loop {
             if self.out.pending() >= FLUSH_BYTES && !self.blocked {
                 self.flush(volume)?;
             }
-            if self.is_full() {
+            if self.is_full() || turn >= TURN_BYTES {
                 self.waiting = true;
                 break;
             }
@@ -187,6 +190,7 @@ impl Conn {
                 }
                 ServerEvent::Request(request) => {
                     self.start += taken;
+                    turn += payload_of(&request);
                     self.request(request, volume);
                     continue;
                 }
@@ -221,7 +225,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Whether unread input waits, and there is room again.
+    /// Whether unread input waits, and there is room for it.
     pub(crate) fn can_resume(&self) -> bool {
         self.waiting && !self.is_full()
     }

@@ -45,6 +45,9 @@ pub enum ServeError {
         /// What is there.
         why: &'static str,
     },
+    /// A volume cannot be mounted over what is there.
+    #[error("{}: not a regular file; name a file, new or old, for the volume to be mounted over", .0.display())]
+    MountPoint(PathBuf),
     /// An address could not be listened on.
     #[error("cannot listen on {address}")]
     Listen {
@@ -67,6 +70,9 @@ pub enum ServeError {
         /// What it should hold.
         needed_sectors: u64,
     },
+    /// The emulated disk's speed is no factor.
+    #[error("{0} is no speed for an emulated disk: give a factor above 0, 1 being real time")]
+    Speed(f64),
     /// There is no directory beside the backing to put the optimized area in.
     #[error("a block device has no directory beside it; name one for the optimized area's file")]
     NoAreaDir,

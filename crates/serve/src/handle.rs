@@ -167,6 +167,9 @@ impl Builder {
         config.area = Sectors(area.0 / SECTOR_BYTES);
         (self.tune)(&mut config);
         let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
+        if !(speed.is_finite() && speed > 0.0) {
+            return Err(ServeError::Speed(speed));
+        }
         let rotational = self.emulation.is_some();
         let emulated = self
             .emulation
@@ -215,6 +218,7 @@ impl Builder {
         Ok(ServerHandle {
             link: Link { control, bell },
             size: Bytes(bytes),
+            read_only: self.read_only,
             tcp,
             thread: Some(thread),
             learner,
@@ -250,6 +254,7 @@ impl Link {
 pub struct ServerHandle {
     link: Link,
     size: Bytes,
+    read_only: bool,
     tcp: Vec<SocketAddr>,
     thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
     learner: Option<LearnerThread>,
@@ -260,6 +265,12 @@ impl ServerHandle {
     #[must_use]
     pub const fn size(&self) -> Bytes {
         self.size
+    }
+
+    /// Whether writes are refused.
+    #[must_use]
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// The TCP addresses listened on, with the ports that were found.

@@ -21,6 +21,9 @@ const RING: usize = 1 << 16;
 /// The learner looks into its ring this often when nobody calls it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How much more willing than the volume's thread to wait for a processor.
+const NICE: i32 = 10;
+
 /// Makes plans from what it sees. It runs in a thread of its own.
 pub trait Learner: Send {
     /// A request came.
@@ -97,6 +100,8 @@ struct Work {
 impl Work {
     /// Until the volume has ended.
     fn run(mut self, inbox: &Receiver<Message>) {
+        // Clients come first. Where the host refuses, learning merely costs them a little.
+        let _ = rustix::process::setpriority_process(None, NICE);
         let mut planned = Instant::now();
         loop {
             let wait = self

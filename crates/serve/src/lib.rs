@@ -1,9 +1,9 @@
-//! The live world: one volume, served over NBD, on real or emulated disks.
+//! The live world: one volume, served over NBD and as a FUSE file, on real or emulated disks.
 //!
 //! One thread owns one volume. It waits for its sockets, its worker threads, the emulated disk and
 //! commands all at once, takes every request that is in a socket, answers what the page cache holds on
-//! the spot, and sends all replies of a round in one call. No lock is taken and, once warm, nothing is
-//! allocated on the way of a request. What moves where is the engine's to say; this crate moves it.
+//! the spot, and sends all replies of a round in one call. No lock is taken on the way of a request, and
+//! once warm nothing is allocated for one that the page cache answers. What moves where is the engine's to say; this crate moves it.
 //!
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};
@@ -21,6 +21,7 @@ mod buffers;
 pub mod client;
 mod conn;
 mod error;
+mod fuse;
 mod handle;
 mod learner;
 mod listen;
@@ -31,6 +32,7 @@ mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
 pub use error::ServeError;
+pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;

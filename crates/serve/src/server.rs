@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno as HostErrno;
@@ -29,6 +30,9 @@ use crate::volume::{Finished, Volume};
 const CLIENTS_MAX: usize = 128;
 /// Events taken at once.
 const EVENTS: usize = 64;
+/// How long to look for the next request before going to sleep, where one is likely: about what it
+/// costs to be woken.
+const SPIN: Duration = Duration::from_micros(50);
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
@@ -94,6 +98,8 @@ pub(crate) struct Server {
     /// Counts clients; the upper half of their tokens.
     served: u64,
     dirty: Vec<usize>,
+    /// Clients with input for another turn.
+    again: Vec<usize>,
     listeners: Vec<Listener>,
     /// The listeners are not watched, for want of file descriptors.
     deaf: bool,
@@ -101,8 +107,11 @@ pub(crate) struct Server {
     bell: Arc<OwnedFd>,
     exports: Arc<[Export]>,
     injected: Slab<Injected>,
+    /// The newest plan, while the volume still moves to an earlier one.
+    plan: Option<Plan>,
     learner: Option<LearnerLink>,
     stopping: bool,
+    eagerness: Eagerness,
 }
 
 impl Server {
@@ -125,14 +134,17 @@ impl Server {
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
             dirty: Vec::with_capacity(CLIENTS_MAX),
+            again: Vec::with_capacity(CLIENTS_MAX),
             listeners,
             deaf: true,
             control,
             bell,
             exports: [export].into(),
             injected: Slab::with_capacity(1024),
+            plan: None,
             learner,
             stopping: false,
+            eagerness: Eagerness::default(),
         };
         epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
             .map_err(host("watch the timer"))?;
@@ -151,6 +163,9 @@ impl Server {
             for event in &events {
                 self.event(*event);
             }
+            while let Some(key) = self.again.pop() {
+                self.mark(key);
+            }
             self.settle();
             if self.stopping && self.volume.is_idle() {
                 break;
@@ -168,10 +183,29 @@ impl Server {
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
+        let began = Instant::now();
+        let next =
+            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
+        if next.is_none() && self.eagerness.wants_spin() {
+            while began.elapsed() < SPIN {
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                let spare = rustix::buffer::spare_capacity(events);
+                match epoll::wait(&self.epoll, spare, Some(&now)) {
+                    Ok(0) => {}
+                    Ok(_) => {
+                        self.eagerness.spun(true);
+                        return Ok(());
+                    }
+                    Err(_) => break,
+                }
+                std::hint::spin_loop();
+            }
+            self.eagerness.spun(false);
+        }
         // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
         // is expected to be punctual.
         let mut timeout = None;
-        match self.volume.idle_for() {
+        match next {
             Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
             Some(d) => {
                 let it_value = Timespec {
@@ -186,7 +220,10 @@ impl Server {
         }
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
-            Ok(_) | Err(HostErrno::INTR) => Ok(()),
+            Ok(_) | Err(HostErrno::INTR) => {
+                self.eagerness.slept(began.elapsed());
+                Ok(())
+            }
             Err(e) => Err(host("wait for events")(e)),
         }
     }
@@ -224,6 +261,7 @@ impl Server {
     /// After the events: ends of requests, then replies out, then input that waited for room.
     fn settle(&mut self) {
         self.volume.advance();
+        self.adopt();
         loop {
             while let Some(finished) = self.volume.drain() {
                 self.finished(finished);
@@ -248,6 +286,10 @@ impl Server {
         }
         if over || conn.is_over() {
             return self.drop_conn(key);
+        }
+        // Sending may have made room, or its turn is over: the others first.
+        if conn.can_resume() {
+            self.again.push(key);
         }
         let (input, room) = conn.interest();
         let mut flags = EventFlags::empty();
@@ -300,7 +342,10 @@ impl Server {
 
     fn obey(&mut self, control: Control) {
         match control {
-            Control::Install(plan) => self.volume.install(plan),
+            Control::Install(plan) => {
+                self.plan = Some(plan);
+                self.adopt();
+            }
             // Whoever asked may have stopped waiting.
             Control::Stats(reply) => {
                 let _ = reply.send(self.stats());
@@ -336,6 +381,16 @@ impl Server {
             && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
         {
             reply(result.map(|()| Vec::new()));
+        }
+    }
+
+    /// Moves on to the newest plan, once the move to the one before it is over: where plans come faster than
+    /// they can be carried out, none would be otherwise.
+    fn adopt(&mut self) {
+        if !self.volume.is_moving()
+            && let Some(plan) = self.plan.take()
+        {
+            self.volume.install(plan);
         }
     }
 
@@ -404,6 +459,45 @@ impl Server {
                 self.listen();
             }
         }
+    }
+}
+
+/// Whether to look for the next event a little before sleeping. A client that waits for each reply asks
+/// again within microseconds, and waking up takes longer than that; but where it does not, or where it
+/// waits for this very core, looking is a waste.
+#[derive(Debug, Default)]
+struct Eagerness {
+    /// The last sleep was short: the next event is likely near.
+    near: bool,
+    /// Rounds to sleep at once, after looking in vain.
+    rest: u32,
+    /// The next such rest: doubled by every vain look, halved by every good one.
+    rest_next: u32,
+}
+
+impl Eagerness {
+    const REST_MAX: u32 = 4096;
+
+    fn wants_spin(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.near
+    }
+
+    fn spun(&mut self, found: bool) {
+        if found {
+            self.rest_next /= 2;
+        } else {
+            self.near = false;
+            self.rest = self.rest_next;
+            self.rest_next = (self.rest_next * 2 + 1).min(Self::REST_MAX);
+        }
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.near = time < 2 * SPIN;
     }
 }
 

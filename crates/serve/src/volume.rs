@@ -222,6 +222,11 @@ impl<O> Volume<O> {
         self.memories.requests.is_empty() && self.questions.is_empty()
     }
 
+    /// Whether copies are on their way to their places.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.engine.progress().is_some()
+    }
+
     pub(crate) fn stats(&self) -> (Stats, Sectors, Option<Progress>, u64) {
         (self.engine.stats(), self.engine.copied(), self.engine.progress(), self.unobserved)
     }

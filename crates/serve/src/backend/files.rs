@@ -20,6 +20,8 @@ use crate::error::ServeError;
 const WRITE_NOW_BYTES: usize = 64 << 10;
 /// The host's page.
 const PAGE: u64 = 4096;
+/// `f_type` of files in memory, as in statfs(2).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
 
@@ -34,8 +36,8 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Disk {
     fd: OwnedFd,
-    /// Reads that would wait can be told to fail instead.
-    nowait: bool,
+    /// How to read without waiting; `None` where the host knows no way.
+    at_once: Option<ReadWriteFlags>,
 }
 
 /// A backing that has been opened and locked.
@@ -224,20 +226,21 @@ impl Files {
 impl Disk {
     fn new(fd: OwnedFd) -> Self {
         let mut probe = [0; 1];
-        let nowait = !matches!(
-            rustix::io::preadv2(&fd, &mut [IoSliceMut::new(&mut probe)], 0, ReadWriteFlags::NOWAIT),
+        let nowait = ReadWriteFlags::NOWAIT;
+        let known = !matches!(
+            rustix::io::preadv2(&fd, &mut [IoSliceMut::new(&mut probe)], 0, nowait),
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS)
         );
-        Self { fd, nowait }
+        // A file in memory has nothing to wait for.
+        let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
+        let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
+        Self { fd, at_once }
     }
 
     fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
-        if !self.nowait {
-            return None;
-        }
+        let how = self.at_once?;
         let len = buf.len();
-        let mut bufs = [IoSliceMut::new(buf)];
-        match rustix::io::preadv2(&self.fd, &mut bufs, at, ReadWriteFlags::NOWAIT) {
+        match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, how) {
             Ok(n) if n == len => Some(()),
             _ => None,
         }

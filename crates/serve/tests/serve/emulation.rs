@@ -53,7 +53,11 @@ fn reads_take_the_disks_time_and_the_books_balance() {
 }
 
 #[test]
-fn a_disk_too_small_is_refused() {
+fn a_disk_too_small_or_of_no_speed_is_refused() {
+    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let builder = Builder::new(Backing::Memory(Bytes(4096))).emulate(emulation(speed));
+        assert!(matches!(builder.spawn().err(), Some(ServeError::Speed(_))));
+    }
     let builder = Builder::new(Backing::Memory(Bytes(100 << 30))).emulate(emulation(1.0));
     assert!(matches!(builder.spawn().err(), Some(ServeError::DiskTooSmall { .. })));
 }

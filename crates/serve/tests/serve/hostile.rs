@@ -107,20 +107,27 @@ fn who_reads_no_replies_waits_alone_and_loses_none() {
     let server = server();
     let at = 32 << 20;
     client(&server).write(at, &vec![0xC3; 1 << 20]).unwrap();
-    let mut deaf = raw(&server);
-    let asks = 300u64;
+    // 300 MiB of replies from buffers of their own, then as many made in place.
+    for len in [1 << 20, 100 << 10] {
+        flood(&server, at, len, (300 << 20) / u64::from(len));
+    }
+    server.stop().unwrap();
+}
+
+/// Asks for far more than the server may hold for a client before it takes the first reply.
+fn flood(server: &ServerHandle, at: u64, len: u32, asks: u64) {
+    let mut deaf = raw(server);
     let mut sender = deaf.try_clone().unwrap();
-    // 300 MiB of replies for one who does not listen: far more than the server may hold.
     let send = std::thread::spawn(move || {
         for cookie in 0..asks {
-            sender.write_all(&request(Command::Read, cookie, at, 1 << 20)).unwrap();
+            sender.write_all(&request(Command::Read, cookie, at, len)).unwrap();
         }
     });
     for _ in 0..5 {
-        honest(&server);
+        honest(server);
     }
     let mut seen = vec![false; asks as usize];
-    let mut reply = vec![0; 16 + (1 << 20)];
+    let mut reply = vec![0; 16 + len as usize];
     for _ in 0..asks {
         deaf.read_exact(&mut reply).unwrap();
         assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
@@ -130,7 +137,6 @@ fn who_reads_no_replies_waits_alone_and_loses_none() {
     }
     assert!(seen.iter().all(|&s| s));
     send.join().unwrap();
-    server.stop().unwrap();
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn hold_against_the_model(builder: Builder, seed: u64, steps: u32) {
                 scope.spawn(move || live(server, me, seed + 1 + me, steps))
             })
             .collect();
-        let ends: Vec<_> = clients.into_iter().map(|c| c.join()).collect();
+        let ends: Vec<_> = clients.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         over.store(true, Ordering::Relaxed);
         let models = ends.into_iter().map(Result::unwrap).collect();
         assert!(installer.join().unwrap() > 1, "layouts changed meanwhile");

@@ -200,7 +200,7 @@ fn fio_verifies_while_layouts_change() {
                 "--rw=randrw",
                 "--bsrange=512-128k",
                 "--blockalign=512",
-                "--size=64m",
+                "--size=32m",
                 "--iodepth=16",
                 "--verify=crc32c",
                 "--verify_fatal=1",

@@ -1,0 +1,153 @@
+"""Runs the servers in turn and prints the ratios to nbdkit; see run.sh."""
+
+import json
+import os
+import platform
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROUNDS = int(sys.argv[1])
+PRIORITY = os.environ.get("PRIORITY", "").split()
+SERVER = PRIORITY + ["taskset", "-c", os.environ.get("SERVER_CPU", "0")]
+CLIENT = PRIORITY + ["taskset", "-c", os.environ.get("CLIENT_CPU", "1")]
+TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release", "examples")
+SIZE_MIB = 256
+LEAN_SECONDS = float(os.environ.get("LEAN_SECONDS", "0.5"))
+FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
+TOOLS = {"nbdkit": "nbdkit", "qemu-nbd": "qemu-nbd", "nbd-server": "nbd-server"}
+SERVERS = [s for s, tool in TOOLS.items() if shutil.which(tool)] + ["seekless", "seekless-learn"]
+LEAN = [(op, depth, how) for how in ("sleep", "poll") for op in ("read", "write") for depth in (1, 32)]
+FIO = [(op, depth, jobs) for op in ("randread", "randwrite") for depth, jobs in ((1, 1), (32, 1), (32, 4))]
+
+
+class Server:
+    """One server, from its start to its end."""
+
+    def __init__(self, kind, folder):
+        self.kind, self.export, self.said = kind, "", ""
+        self.socket = os.path.join(folder, kind + ".sock")
+        disk, pid_file = os.path.join(folder, "disk"), os.path.join(folder, "pid")
+        command = {
+            "nbdkit": ["nbdkit", "-f", "-U", self.socket, "file", disk],
+            "qemu-nbd": ["qemu-nbd", "-f", "raw", "-t", "-e", "8", "-k", self.socket, disk],
+            "nbd-server": ["nbd-server", "-C", os.path.join(folder, "conf"), "-p", pid_file],
+            "seekless": [os.path.join(TARGET, "serve"), disk, self.socket],
+            "seekless-learn": [os.path.join(TARGET, "serve"), disk, self.socket, "learn"],
+        }[kind]
+        if kind == "nbd-server":
+            self.export = "default"
+            with open(os.path.join(folder, "conf"), "w") as conf:
+                conf.write(f"[generic]\nunixsock = {self.socket}\nallowlist = true\n"
+                           f"[default]\nexportname = {disk}\nflush = true\nfua = true\n")
+        self.process = subprocess.Popen(SERVER + command, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if kind.startswith("seekless"):
+            self.process.stdout.readline()
+        while not os.path.exists(self.socket):
+            time.sleep(0.02)
+        time.sleep(0.1)
+        self.pid = self.process.pid
+        if PRIORITY and kind == "seekless-learn":
+            # The learner is meant to give way to the volume's thread, whatever priority that was given.
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                with open(f"/proc/{self.pid}/task/{task}/comm") as comm:
+                    if comm.read().strip() == "seekless-learn":
+                        subprocess.run(["chrt", "-o", "-p", "0", task], check=False)
+        if kind == "nbd-server":
+            self.process.wait()
+            with open(pid_file) as f:
+                self.pid = int(f.read())
+
+    def stop(self):
+        if self.kind.startswith("seekless"):
+            self.said = self.process.communicate("")[0].strip()
+        elif self.kind == "nbd-server":
+            os.kill(self.pid, signal.SIGTERM)
+            time.sleep(0.2)
+        else:
+            self.process.terminate()
+            self.process.wait()
+        if os.path.exists(self.socket):
+            os.unlink(self.socket)
+
+    def lean(self, op, depth, how, seconds=LEAN_SECONDS):
+        command = [os.path.join(TARGET, "lean"), self.socket, op, str(depth), str(seconds), how]
+        done = subprocess.run(CLIENT + command + [self.export], capture_output=True, text=True)
+        return float(done.stdout) if done.returncode == 0 else None
+
+    def fio(self, op, depth, jobs):
+        command = ["fio", "--name=x", "--ioengine=nbd", f"--rw={op}", "--bs=4k", f"--size={SIZE_MIB}m",
+                   f"--uri=nbd+unix:///{self.export}?socket={self.socket}", f"--iodepth={depth}",
+                   f"--numjobs={jobs}", "--group_reporting", "--time_based", f"--runtime={FIO_SECONDS}",
+                   "--randrepeat=0", "--norandommap", "--output-format=json"]
+        done = subprocess.run(CLIENT + command, capture_output=True, text=True)
+        if done.returncode != 0:
+            return None
+        # fio prints notices before its JSON.
+        job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
+        return job["read"]["iops"] + job["write"]["iops"]
+
+
+def version(tool):
+    done = subprocess.run([tool, "-V" if tool == "nbd-server" else "--version"], capture_output=True, text=True)
+    return (done.stdout + done.stderr).strip().split("\n")[0]
+
+
+def main():
+    rows = {}
+    said = []
+    with tempfile.TemporaryDirectory(prefix="seekless-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
+        with open(os.path.join(folder, "disk"), "wb") as disk:
+            for _ in range(SIZE_MIB):
+                disk.write(os.urandom(1 << 20))
+        for turn in range(ROUNDS):
+            order = SERVERS[turn % len(SERVERS):] + SERVERS[:turn % len(SERVERS)]
+            for kind in order:
+                # What one server's writes left dirty is not for the next to wait for.
+                os.sync()
+                server = Server(kind, folder)
+                try:
+                    # The first writes to a clean page cost the file system more: they are made beforehand.
+                    server.lean("write", 32, "sleep", 1.5)
+                    for op, depth, how in LEAN:
+                        row = f"lean {how:5} {op:5} depth {depth}"
+                        rows.setdefault(row, {}).setdefault(kind, []).append(server.lean(op, depth, how))
+                    for op, depth, jobs in FIO if shutil.which("fio") else []:
+                        row = f"fio {op:9} depth {depth:2} x {jobs}"
+                        rows.setdefault(row, {}).setdefault(kind, []).append(server.fio(op, depth, jobs))
+                finally:
+                    server.stop()
+                if kind == "seekless-learn":
+                    said.append(server.said)
+            print(f"round {turn + 1} of {ROUNDS}", file=sys.stderr)
+    print(f"{'requests a second: median, and ratio to nbdkit: median (least..most of the rounds)':>60}")
+    print(f"{'':24}" + "".join(f"{kind:>28}" for kind in SERVERS))
+    for row, kinds in rows.items():
+        line = f"{row:24}"
+        for kind in SERVERS:
+            got = [v for v in kinds[kind] if v]
+            pairs = [v / b for v, b in zip(kinds[kind], kinds.get("nbdkit", [])) if v and b]
+            text = f"{statistics.median(got):9.0f}" if got else "failed"
+            if pairs:
+                text += f" {statistics.median(pairs):5.2f} ({min(pairs):.2f}..{max(pairs):.2f})"
+            line += f"{text:>28}"
+        print(line)
+    print("learner:", "; ".join(said))
+    date = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
+    with open(f"benches/serve/runs/{date}.json", "w") as out:
+        facts = {"schema": "seekless.bench.serve/1", "date": date, "kernel": platform.release(),
+                 "cpus": os.cpu_count(), "load_average": os.getloadavg(), "priority": PRIORITY,
+                 "lean_seconds": LEAN_SECONDS, "fio_seconds": FIO_SECONDS, "size_mib": SIZE_MIB,
+                 "versions": {t: version(t) for t in list(TOOLS.values()) + ["fio"] if shutil.which(t)},
+                 "learner": said, "requests_per_second": rows}
+        json.dump(facts, out, indent=1)
+        out.write("\n")
+    print(f"raw numbers: benches/serve/runs/{date}.json")
+
+
+main()

@@ -1,0 +1,325 @@
+//! `seekless serve`: a volume set up from arguments, what is served and how it goes told to a person, a
+//! clean end on a signal. It decides nothing about data.
+
+mod backing;
+mod disk;
+mod report;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_block::Bytes;
+use seekless_disk::{Disk, Scheduler};
+use seekless_serve::{
+    Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+use crate::learner::BorgLearner;
+use crate::output;
+use crate::trace_args::size;
+use disk::Emulated;
+
+/// How often the status line moves, and a server that failed is noticed.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often a mount that is in use is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+
+/// Serve a disk image or block device, learn from its use, and re-lay it under way
+///
+/// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
+/// copies side by side in the optimized area: a file without a name, on the disk of --area-dir, that is
+/// gone when the server ends. The backing itself always holds all data at its own place: it can be used
+/// without seekless at any time. Stops on SIGINT or SIGTERM, with everything written made durable; learns
+/// at once on SIGUSR1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # A new 10 GiB disk over a unix socket, then from another terminal
+  seekless serve disk.img --size 10GiB --nbd unix:/tmp/disk.sock
+  nbd-client -unix /tmp/disk.sock /dev/nbd0
+
+  # A disk as a file, where the kernel has no NBD
+  seekless serve /dev/sdb --area-dir /var/lib/seekless --fuse /run/disk
+  losetup -f --show --direct-io=on /run/disk
+
+  # A file mounted over itself: who opens disk.img now talks to seekless
+  seekless serve disk.img --fuse disk.img
+
+  # Feel an old disk, at its own speed, from a virtual machine
+  seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809
+  qemu-system-x86_64 -drive file=nbd://localhost:10809/,format=raw")]
+pub(crate) struct Args {
+    /// The file or block device to serve
+    backing: PathBuf,
+    /// Make the backing, as a sparse file of this size, if it is not there
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS", help_heading = "Front ends")]
+    nbd: Vec<Address>,
+    /// Name of the NBD export
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Front ends")]
+    name: String,
+    /// Mount the volume over this regular file, which is made if it is not there: one file of the disk's
+    /// size, for losetup or any program. Only the user who serves it may open it
+    #[arg(long, value_name = "PATH", help_heading = "Front ends")]
+    fuse: Option<PathBuf>,
+    /// Size of the optimized area; 0 = none, and nothing is learned
+    #[arg(long, value_parser = size, default_value = "256MiB", help_heading = "Learning")]
+    optimized: Bytes,
+    /// Directory whose disk holds the optimized area [default: the backing's]
+    #[arg(long, value_name = "DIR", help_heading = "Learning")]
+    area_dir: Option<PathBuf>,
+    /// How often to make a new plan of what was learned: 90s, 15m, 1h, 1d
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
+          help_heading = "Learning")]
+    learn_every: Duration,
+    /// Learn nothing, copy nothing: the vanilla system
+    #[arg(long, help_heading = "Learning", conflicts_with = "learn_every")]
+    no_learn: bool,
+    /// Bytes a second, read and written, that moving data may take; 0 = no limit
+    #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
+          help_heading = "Learning")]
+    background_rate: Bytes,
+    /// RAM for cached pages, beside the host's own
+    #[arg(long, value_parser = size, default_value = "16MiB", help_heading = "Memory")]
+    cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    cluster: Bytes,
+    /// Put an emulated mechanical disk under the volume, in real time: a name from `seekless disk list` or
+    /// the path of a TOML file; speed=X makes it X times faster
+    #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
+    disk: Option<Emulated>,
+    /// The emulated drive's scheduler: fcfs, clook or sptf
+    #[arg(long, default_value = "fcfs", requires = "disk", help_heading = "Emulation")]
+    scheduler: Scheduler,
+    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+/// What the main thread waits for.
+enum Event {
+    Stop,
+    Learn,
+    Unmounted,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        !args.nbd.is_empty() || args.fuse.is_some(),
+        "nothing to serve it through: give --nbd ADDRESS, --fuse PATH, or both"
+    );
+    let (send, events) = channel();
+    watch_signals(send.clone())?;
+    seekless_serve::serve_under_memory_pressure();
+    let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
+    let made = backing::prepare(&args.backing, args.size)?;
+    let server = builder(args)?.spawn().map_err(|e| explain(e, args))?;
+    let mount =
+        point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
+    made.keep();
+    tell(args, &report::announcement(args, &server, mount.as_ref()))?;
+    let result = watch(args, &server, mount, &events);
+    let stats = server.stop().context("the server failed")?;
+    result?;
+    if let Some(path) = &args.json {
+        output::write(path, &report::json(args, &stats)?)?;
+    }
+    tell(args, &report::summary(&stats))
+}
+
+/// Words to standard output, unless the JSON goes there.
+fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
+    if args.json.as_deref().is_some_and(|p| p.as_os_str() == "-") {
+        output::say(text);
+        return Ok(());
+    }
+    output::print(text)
+}
+
+/// Tells how it goes, learns when told to, until it is time to stop and the mount, if any, is gone.
+fn watch(
+    args: &Args,
+    server: &ServerHandle,
+    mut mount: Option<FuseMount>,
+    events: &Receiver<Event>,
+) -> anyhow::Result<()> {
+    let line = status_line();
+    let mut stopping = false;
+    let mut learning = false;
+    loop {
+        let wait = if stopping || learning { TRY_EVERY } else { LOOK_EVERY };
+        match events.recv_timeout(wait) {
+            Ok(Event::Stop) if stopping => {
+                // Asked twice: whoever still uses the mount gets errors from now on.
+                line.finish_and_clear();
+                return Ok(());
+            }
+            Ok(Event::Stop) => {
+                stopping = true;
+                if let Some(m) = &mut mount
+                    && !m.unmount()?
+                {
+                    let path = m.path().display();
+                    line.suspend(|| {
+                        output::say(&format!(
+                            "{path} is in use: waiting for its loop device to be detached (losetup -d); a second signal cuts it off"
+                        ));
+                    });
+                }
+            }
+            Ok(Event::Unmounted) if !stopping => {
+                mount = None;
+                if args.nbd.is_empty() {
+                    line.finish_and_clear();
+                    output::say("unmounted from outside, and nothing else is served: stopping");
+                    return Ok(());
+                }
+                line.suspend(|| output::say("unmounted from outside; NBD is still served"));
+            }
+            Ok(Event::Learn) => {
+                server.relearn()?;
+                learning = true;
+            }
+            Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("nobody can tell it to stop any more"),
+        }
+        if stopping && mount.as_mut().map_or(Ok(true), FuseMount::unmount)? {
+            line.finish_and_clear();
+            return Ok(());
+        }
+        // The server's own words follow when it is stopped.
+        let Ok(stats) = server.stats() else { return Ok(()) };
+        if learning && stats.progress.is_none() {
+            learning = false;
+            let copied = Bytes(stats.copied_sectors * 512);
+            line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
+        }
+        line.set_message(report::status(&stats));
+    }
+}
+
+fn builder(args: &Args) -> anyhow::Result<Builder> {
+    let learns = !args.no_learn && args.optimized.0 > 0;
+    let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
+    let (cache, read_ahead, cluster, rate) =
+        (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let mut builder = Builder::new(Backing::Path(args.backing.clone()))
+        .read_only(args.read_only)
+        .name(&args.name)
+        .area(area.bytes())
+        .engine(move |config| {
+            config.cache_bytes = cache;
+            config.read_ahead = read_ahead;
+            config.cluster = cluster;
+            config.background_rate = rate;
+        });
+    if let Some(dir) = &args.area_dir {
+        builder = builder.area_dir(dir.clone());
+    }
+    if learns {
+        builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
+    }
+    if let Some(Emulated { name, speed }) = &args.disk {
+        let spec = crate::disks::named(name)?;
+        builder = builder.emulate(Emulation {
+            disk: Disk::new(&spec).with_context(|| format!("disk {name}"))?,
+            scheduler: args.scheduler,
+            speed: *speed,
+            path_max: 0,
+        });
+    }
+    Ok(args.nbd.iter().cloned().fold(builder, Builder::listen))
+}
+
+/// The server's word, with what the command line knows better.
+fn explain(error: ServeError, args: &Args) -> anyhow::Error {
+    match (&error, &args.disk) {
+        (ServeError::NoAreaDir, _) => anyhow::Error::new(error)
+            .context(format!("{}: give --area-dir DIR, or --no-learn", args.backing.display())),
+        (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
+            .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
+        _ => error.into(),
+    }
+}
+
+fn watch_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]).context("cannot listen to signals")?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let event = if signal == SIGUSR1 { Event::Learn } else { Event::Stop };
+                if events.send(event).is_err() {
+                    break;
+                }
+            }
+        })
+        .context("cannot start a thread for signals")?;
+    Ok(())
+}
+
+/// A line that is rewritten in place; silent where nobody watches.
+fn status_line() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        line.set_style(style);
+    }
+    line
+}
+
+/// A time with a unit, not zero.
+fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..) {
+        Some("ms") => 1,
+        Some("s") => 1_000,
+        Some("m" | "min") => 60_000,
+        Some("h") => 3_600_000,
+        Some("d") => 86_400_000,
+        _ => return Err(bad()),
+    };
+    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
+}
+
+/// A size a second.
+fn rate(text: &str) -> Result<Bytes, String> {
+    size(text.strip_suffix("/s").unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_rates_as_people_write_them() {
+        for (text, ms) in [("250ms", 250), ("5s", 5_000), ("15m", 900_000), ("1d", 86_400_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "5", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(rate("8MiB/s"), Ok(Bytes(8 << 20)));
+        assert_eq!(rate("0"), Ok(Bytes(0)));
+    }
+}

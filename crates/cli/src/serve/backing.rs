@@ -1,0 +1,72 @@
+//! The backing file: made where it is asked for and not there, and taken away again where serving it comes
+//! to nothing.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use seekless_block::{Bytes, SECTOR_BYTES};
+
+/// A file made just now; removed when this is dropped, unless kept.
+#[derive(Debug, Default)]
+pub(super) struct Made(Option<PathBuf>);
+
+impl Made {
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Makes the backing if it is not there and its size is known.
+pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> {
+    let name = path.display();
+    let Some(size) = size else {
+        match path.metadata() {
+            Ok(meta) => {
+                ensure!(
+                    !meta.is_file() || meta.len() > 0,
+                    "{name}: empty; a disk of no size cannot be served (`truncate -s SIZE {name}`)"
+                );
+                return Ok(Made::default());
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| {
+                    format!("{name}: cannot open it; --size SIZE makes a new one")
+                });
+            }
+            Err(e) => return Err(e).with_context(|| format!("{name}: cannot open it")),
+        }
+    };
+    ensure!(
+        size.0 > 0 && size.0.is_multiple_of(SECTOR_BYTES),
+        "--size {}: a disk's size is a multiple of 512 bytes, and not 0",
+        size.0
+    );
+    match File::create_new(path) {
+        Ok(file) => {
+            let made = Made(Some(path.to_owned()));
+            file.set_len(size.0).with_context(|| format!("{name}: cannot make it {size} long"))?;
+            Ok(made)
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let found = path.metadata().with_context(|| format!("{name}: cannot open it"))?;
+            ensure!(
+                !found.is_file() || found.len() == size.0,
+                "{name}: is there already, {} bytes long, not the {} of --size; nothing was changed",
+                found.len(),
+                size.0
+            );
+            Ok(Made::default())
+        }
+        Err(e) => Err(e).with_context(|| format!("{name}: cannot make it")),
+    }
+}

@@ -1,0 +1,174 @@
+//! What a server is said to serve, how it goes, and what it has done: words, a line, and JSON.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use seekless_block::{Bytes, SECTOR_BYTES};
+use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
+use serde::Serialize;
+
+use super::Args;
+
+/// The path as it is called from anywhere.
+fn anywhere(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// What is served, and how to attach it.
+pub(super) fn announcement(
+    args: &Args,
+    server: &ServerHandle,
+    mount: Option<&FuseMount>,
+) -> String {
+    let mut text = String::new();
+    let mut tcp = server.tcp_addresses().iter();
+    for address in &args.nbd {
+        let name = &args.name;
+        let _ = match address {
+            Address::Unix(path) => {
+                let path = anywhere(path);
+                let path = path.display();
+                writeln!(text, "nbd   nbd+unix:///{name}?socket={path}").and_then(|()| {
+                    let name = if name.is_empty() { String::new() } else { format!(" -N {name}") };
+                    writeln!(text, "      attach: nbd-client -unix {path} /dev/nbd0{name}")
+                })
+            }
+            Address::Tcp(asked) => {
+                let found = tcp.next().map_or_else(|| asked.clone(), ToString::to_string);
+                writeln!(text, "nbd   nbd://{found}/{name}").and_then(|()| {
+                    writeln!(text, "      attach: qemu -drive file=nbd://{found}/{name},format=raw")
+                })
+            }
+        };
+    }
+    if let Some(path) = mount.map(|m| anywhere(m.path())) {
+        let path = path.display();
+        let read_only = if args.read_only { " -r" } else { "" };
+        let _ = writeln!(text, "file  {path}");
+        let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
+    }
+    let mode = if args.read_only { ", read-only" } else { "" };
+    let _ = write!(text, "serving {} ({}{mode})", args.backing.display(), server.size());
+    text
+}
+
+/// One line on how it goes.
+pub(super) fn status(stats: &ServerStats) -> String {
+    let e = &stats.engine;
+    let mut line = format!(
+        "{} requests | {} RAM hits, {} reads from copies, {} from home | copies of {}",
+        e.requests,
+        e.cache_hits,
+        e.copy_reads,
+        e.home_reads,
+        Bytes(stats.copied_sectors * SECTOR_BYTES),
+    );
+    if let Some(p) = stats.progress {
+        let share = 100 * p.done.0 / p.total.0.max(1);
+        let _ = write!(line, ", moving: {share} %");
+    }
+    if let Some(d) = &stats.disk {
+        let (busy, elapsed) = (d.busy.as_secs_f64(), d.elapsed.as_secs_f64());
+        let _ = write!(line, " | disk busy {busy:.1} of {elapsed:.1} s");
+    }
+    if stats.clients > 0 {
+        let _ = write!(line, " | NBD clients: {}", stats.clients);
+    }
+    line
+}
+
+/// What it has done.
+pub(super) fn summary(stats: &ServerStats) -> String {
+    let e = &stats.engine;
+    let mut text = format!(
+        "stopped after {} requests: {} reads answered from RAM, {} from copies, {} from home; {} moved",
+        e.requests,
+        e.cache_hits,
+        e.copy_reads,
+        e.home_reads,
+        Bytes(e.moved_bytes),
+    );
+    if stats.unobserved > 0 {
+        let _ = write!(text, "\nnot learned from, for want of time: {} requests", stats.unobserved);
+    }
+    if let Some(d) = &stats.disk {
+        let _ = write!(
+            text,
+            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J",
+            d.busy.as_secs_f64(),
+            d.elapsed.as_secs_f64(),
+            d.seek.as_secs_f64(),
+            d.rotation.as_secs_f64(),
+            d.transfer.as_secs_f64(),
+            d.energy_total().as_joules_f64(),
+        );
+    }
+    text
+}
+
+/// Schema `seekless.serve/1`: counts since the start.
+#[derive(Serialize)]
+struct Counts<'a> {
+    schema: &'static str,
+    backing: &'a str,
+    requests: u64,
+    cache_hits: u64,
+    copy_reads: u64,
+    home_reads: u64,
+    moved_bytes: u64,
+    overtaken_sectors: u64,
+    plans_refused: u64,
+    copied_sectors: u64,
+    unobserved_requests: u64,
+    /// The emulated disk, where there is one.
+    disk: Option<DiskCounts<'a>>,
+}
+
+#[derive(Serialize)]
+struct DiskCounts<'a> {
+    name: &'a str,
+    device_ios: u64,
+    elapsed_s: f64,
+    busy_s: f64,
+    background_busy_s: f64,
+    seek_s: f64,
+    rotation_s: f64,
+    transfer_s: f64,
+    energy_j: f64,
+}
+
+/// The final counts.
+pub(super) fn json(args: &Args, stats: &ServerStats) -> anyhow::Result<String> {
+    let e = &stats.engine;
+    let name = args.disk.as_ref().map_or("", |d| &d.name);
+    let backing = args.backing.to_string_lossy();
+    let counts = Counts {
+        schema: "seekless.serve/1",
+        backing: &backing,
+        requests: e.requests,
+        cache_hits: e.cache_hits,
+        copy_reads: e.copy_reads,
+        home_reads: e.home_reads,
+        moved_bytes: e.moved_bytes,
+        overtaken_sectors: e.overtaken,
+        plans_refused: e.plans_refused,
+        copied_sectors: stats.copied_sectors,
+        unobserved_requests: stats.unobserved,
+        disk: stats.disk.as_ref().map(|d| disk_counts(name, d)),
+    };
+    Ok(serde_json::to_string_pretty(&counts)?)
+}
+
+fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
+    DiskCounts {
+        name,
+        device_ios: d.ios,
+        elapsed_s: d.elapsed.as_secs_f64(),
+        busy_s: d.busy.as_secs_f64(),
+        background_busy_s: d.background_busy.as_secs_f64(),
+        seek_s: d.seek.as_secs_f64(),
+        rotation_s: d.rotation.as_secs_f64(),
+        transfer_s: d.transfer.as_secs_f64(),
+        energy_j: d.energy_total().as_joules_f64(),
+    }
+}

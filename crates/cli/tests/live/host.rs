@@ -1,0 +1,313 @@
+//! The host as the tests use it: a server process, loop devices and mounts that clean up after themselves,
+//! and other programs, each with a time it must not pass.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The longest a test may take, and the longest a program may that it runs.
+const TEST: Duration = Duration::from_secs(80);
+const PROGRAM_SECONDS: &str = "40";
+
+/// Returns from the test, saying why, where the host lacks something.
+#[macro_export]
+macro_rules! need {
+    ($test:literal, $missing:expr) => {
+        if let Some(missing) = $missing {
+            eprintln!("SKIPPED {}: {missing}", $test);
+            return;
+        }
+    };
+}
+
+/// What is missing of these programs.
+pub(crate) fn programs(names: &[&str]) -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    names.iter().find(|n| !is_there(n)).map(|n| format!("no program {n}"))
+}
+
+/// What is missing for FUSE mounts.
+pub(crate) fn fuse() -> Option<String> {
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    let helper = root().and_then(|_| programs(&["fusermount3"]));
+    device.err().map(|e| format!("/dev/fuse: {e}")).or(helper)
+}
+
+/// What is missing for attaching loop devices, mounting and unmounting at will.
+pub(crate) fn root() -> Option<String> {
+    (!rustix::process::getuid().is_root()).then(|| "not root".to_owned())
+}
+
+/// What is missing for loop-mounting this file system.
+pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
+    let known = || std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !known().contains(filesystem) {
+        // It may be a module not loaded yet; whether that helped is seen below.
+        let _ = Command::new("modprobe").arg(filesystem).output();
+    }
+    if !known().contains(filesystem) {
+        return Some(format!("the kernel has no {filesystem}"));
+    }
+    let control = std::fs::File::open("/dev/loop-control");
+    control.err().map(|e| format!("/dev/loop-control: {e}"))
+}
+
+/// Runs a program to its end.
+pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=2", PROGRAM_SECONDS]).args(args).stdin(Stdio::null());
+    command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
+}
+
+/// Runs a program that must succeed; what it said.
+pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String {
+    let args: Vec<_> = args.into_iter().map(|a| a.as_ref().to_owned()).collect();
+    let output = attempt(&args);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{args:?}: {}\n{out}\n{err}", output.status);
+    out
+}
+
+/// The program under test.
+pub(crate) fn seekless() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_seekless"))
+}
+
+/// A running `seekless serve`. Dropping it stops it, by force if need be, and takes its mount away.
+pub(crate) struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+    json: PathBuf,
+    mount: Option<PathBuf>,
+    _watch: Sender<()>,
+}
+
+impl Server {
+    /// Starts it and waits until it serves. `mount` is the path of its `--fuse`, which is added.
+    pub(crate) fn start(dir: &Path, backing: &Path, mount: Option<&Path>, args: &[&str]) -> Self {
+        let json = dir.join("counts.json");
+        let mut command = seekless();
+        command.arg("serve").arg(backing).arg("--json").arg(&json).args(args).current_dir(dir);
+        if let Some(path) = mount {
+            command.arg("--fuse").arg(path);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = lines_of(child.stdout.take().unwrap());
+        let errors = lines_of(child.stderr.take().unwrap());
+        let watch = watch(pid_of(&child));
+        let mount = mount.map(Path::to_owned);
+        let server = Self { child, lines, errors, json, mount, _watch: watch };
+        server.expect("serving ");
+        server
+    }
+
+    /// The next line on its standard output that begins so.
+    pub(crate) fn expect(&self, beginning: &str) -> String {
+        next_line(&self.lines, beginning).unwrap_or_else(|| {
+            let said: Vec<_> = self.errors.try_iter().collect();
+            panic!("it never said '{beginning}'; but: {}", said.join("\n"))
+        })
+    }
+
+    /// The next line on its standard error that holds this.
+    pub(crate) fn expect_error(&self, part: &str) {
+        let line = next_line(&self.errors, "");
+        assert!(line.as_ref().is_some_and(|l| l.contains(part)), "expected '{part}', got {line:?}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(pid_of(&self.child), signal).unwrap();
+    }
+
+    /// Has it learn, waits until all is moved, and checks that there is something to show for it.
+    pub(crate) fn learn(&self) {
+        self.signal(Signal::USR1);
+        let line = self.expect("learned: ");
+        assert!(!line.contains("copies of 0 B"), "{line}");
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn wait(&mut self, most: Duration) -> Option<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                None if start.elapsed() < most => std::thread::sleep(Duration::from_millis(20)),
+                status => return status,
+            }
+        }
+    }
+
+    /// Stops it; its counts.
+    pub(crate) fn stop(mut self) -> Value {
+        self.signal(Signal::TERM);
+        self.ended()
+    }
+
+    /// Waits for its end, which must be a good one; its counts.
+    pub(crate) fn ended(&mut self) -> Value {
+        let status = self.wait(Duration::from_secs(20));
+        let said: Vec<_> = self.errors.try_iter().collect();
+        assert!(status.is_some_and(|s| s.success()), "{status:?}\n{}", said.join("\n"));
+        serde_json::from_slice(&std::fs::read(&self.json).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The second signal has it stop though its mount is in use.
+        for _ in 0..2 {
+            if self.wait(Duration::ZERO).is_none() {
+                let _ = kill_process(pid_of(&self.child), Signal::TERM);
+                self.wait(Duration::from_secs(2));
+            }
+        }
+        if self.wait(Duration::ZERO).is_none() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if let Some(path) = self.mount.as_ref().filter(|p| is_mounted(p)) {
+            let _ = Command::new("umount").arg("-l").arg(path).output();
+        }
+    }
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// Kills a server that is still there when its test should long be over: what hangs in its mounts then gets
+/// errors, and the test fails. Dropping what is returned calls it off.
+fn watch(pid: Pid) -> Sender<()> {
+    let (keep, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(TEST) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("the test takes too long: its server is killed");
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    keep
+}
+
+fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (send, lines) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+fn next_line(lines: &Receiver<String>, beginning: &str) -> Option<String> {
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        let line = lines.recv_timeout(end.saturating_duration_since(Instant::now())).ok()?;
+        if line.starts_with(beginning) {
+            return Some(line);
+        }
+    }
+}
+
+/// Whether something is mounted over this very path.
+pub(crate) fn is_mounted(path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(&format!(" {} ", path.display()))
+}
+
+/// A loop device.
+pub(crate) struct Loop(String);
+
+impl Loop {
+    pub(crate) fn attach(file: &Path, options: &[&str]) -> Self {
+        let mut args: Vec<&OsStr> = vec!["losetup".as_ref(), "-f".as_ref(), "--show".as_ref()];
+        args.extend(options.iter().map(OsStr::new));
+        args.push(file.as_ref());
+        let device = Self(run(args).trim().to_owned());
+        assert!(device.0.starts_with("/dev/loop"), "{}", device.0);
+        device
+    }
+
+    pub(crate) fn device(&self) -> &str {
+        &self.0
+    }
+
+    /// Detaches it, and waits until that is so.
+    pub(crate) fn detach(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = attempt(["losetup", "-d", &self.0]);
+    }
+}
+
+/// A mounted file system.
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    pub(crate) fn new(device: &str, dir: &Path, options: &str) -> Self {
+        run(["mount".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), dir.as_os_str()]);
+        Self(dir.to_owned())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Unmounts it, which must work.
+    pub(crate) fn unmount(self) {
+        run(["umount".as_ref(), self.0.as_os_str()]);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if !attempt(["umount".as_ref(), self.0.as_os_str()]).status.success() {
+            let _ = attempt(["umount".as_ref(), "-l".as_ref(), self.0.as_os_str()]);
+        }
+    }
+}
+
+/// Small numbers that look random, the same on every run.
+pub(crate) struct Numbers(u64);
+
+impl Numbers {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub(crate) const fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 11) % limit
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}

@@ -1,0 +1,87 @@
+//! The file and the NBD export are one disk: what is written through one is read through the other, at once.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+use rustix::fs::FallocateFlags;
+use seekless_serve::client::Client;
+
+use crate::host::{self, Numbers, Server};
+use crate::need;
+
+const SIZE: u64 = 4 << 20;
+
+#[test]
+fn both_front_ends_show_the_same_bytes_at_the_same_time() {
+    need!("same bytes", host::fuse());
+    let dir = tempfile::tempdir().unwrap();
+    let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
+    let address = format!("unix:{}", dir.path().join("nbd.sock").display());
+    let args = ["--size", "4MiB", "--optimized", "4MiB", "--learn-every", "20ms"];
+    let more = ["--background-rate", "0", "--cache", "256KiB", "--nbd", &address];
+    let server = Server::start(dir.path(), &image, Some(&path), &[&args[..], &more].concat());
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut client = Client::connect(&address.parse().unwrap()).unwrap();
+    assert_eq!((client.size(), file.metadata().unwrap().len()), (SIZE, SIZE));
+
+    let mut numbers = Numbers::new(11);
+    let mut model = vec![0; SIZE as usize];
+    let end = Instant::now() + Duration::from_secs(4);
+    let mut steps = 0;
+    while steps < 2000 || Instant::now() < end {
+        steps += 1;
+        let at = numbers.below(SIZE);
+        let most = if numbers.below(4) == 0 { 200_000 } else { 5000 };
+        let len = (1 + numbers.below(most)).min(SIZE - at);
+        let (from, to) = (at as usize, (at + len) as usize);
+        let (low, high) = (at / 512 * 512, (at + len).next_multiple_of(512));
+        match numbers.below(8) {
+            0 => {
+                model[from..to].copy_from_slice(&numbers.bytes(to - from));
+                file.write_all_at(&model[from..to], at).unwrap();
+            }
+            1 => {
+                let range = low as usize..high as usize;
+                model[range.clone()].copy_from_slice(&numbers.bytes((high - low) as usize));
+                client.write(low, &model[range]).unwrap();
+            }
+            2 => {
+                let how = [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE];
+                let how = how[numbers.below(2) as usize] | FallocateFlags::KEEP_SIZE;
+                model[from..to].fill(0);
+                rustix::fs::fallocate(&file, how, at, len).unwrap();
+            }
+            _ => {
+                let through_nbd = client.read(low, (high - low) as u32).unwrap();
+                assert!(through_nbd == model[low as usize..high as usize], "NBD, step {steps}");
+                let mut through_file = vec![0; to - from];
+                file.read_exact_at(&mut through_file, at).unwrap();
+                assert!(through_file == model[from..to], "file, step {steps}");
+            }
+        }
+    }
+    drop((file, client));
+    let counts = server.stop();
+    assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
+    assert!(std::fs::read(image).unwrap() == model, "home differs");
+}
+
+/// One request of the kernel is one request of the volume, and a flush is one: none is dropped, none made up.
+#[test]
+fn every_sync_reaches_the_volume() {
+    need!("syncs", host::fuse());
+    let dir = tempfile::tempdir().unwrap();
+    let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
+    let args = ["--size", "1MiB", "--no-learn"];
+    let server = Server::start(dir.path(), &image, Some(&path), &args);
+    let file = File::options().write(true).open(&path).unwrap();
+    file.write_all_at(&[1; 4096], 0).unwrap(); // 1
+    file.sync_all().unwrap(); // 2
+    file.sync_data().unwrap(); // 3
+    file.write_all_at(&[2; 1024], 512).unwrap(); // 4
+    file.sync_data().unwrap(); // 5
+    file.write_all_at(&[3; 10], 700).unwrap(); // 6 and 7: the sector is read, mended and written
+    drop(file);
+    assert_eq!(server.stop()["requests"], 7);
+}

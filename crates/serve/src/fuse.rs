@@ -1,0 +1,359 @@
+//! A volume as one file, for hosts whose kernel has no NBD: mounted over a regular file through FUSE, it
+//! can be read, written, flushed, punched, and loop-mounted. The kernel caches nothing of it.
+//!
+//! Requests go to the volume's thread as they come; replies are sent when they end, in any order. It
+//! refuses to know what the file holds.
+
+mod bytes;
+mod gate;
+mod mount;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno as Error, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
+    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
+    ReplyOpen, ReplyWrite, Request, Session, SessionACL, TimeOrNow, WriteFlags,
+};
+use rustix::fs::{FallocateFlags, OFlags};
+use seekless_block::{Flags, SECTOR_BYTES};
+use seekless_nbd::Errno;
+
+use crate::backend::NO_HOLE;
+use crate::error::{ServeError, host};
+use crate::handle::ServerHandle;
+use bytes::ByteDisk;
+
+/// Longest read and write of the kernel.
+const REQUEST_BYTES: u32 = 1 << 20;
+/// Asynchronous requests that the kernel may have under way: a loop device has as many.
+const IN_FLIGHT: u16 = 128;
+/// How long the kernel may believe what it was told about the file: nothing of it ever changes.
+const BELIEVE: Duration = Duration::from_secs(86_400);
+
+/// Lets this thread and those it starts from now on, among them a volume's, write to disk when the host is
+/// short of memory instead of waiting for memory that only they can free: a file system mounted on the
+/// volume would have them do that. Without the privilege (`CAP_SYS_RESOURCE`) nothing changes.
+pub fn serve_under_memory_pressure() {
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+}
+
+/// A regular file that a volume can be mounted over. Made if it is not there, and then removed again.
+#[derive(Debug)]
+pub struct MountPoint {
+    path: PathBuf,
+    made: bool,
+}
+
+impl MountPoint {
+    /// Finds or makes the file. A mount there whose server has died is taken away first.
+    ///
+    /// # Errors
+    /// Where the host has no FUSE for us, where the path is no regular file, or where it cannot be made.
+    pub fn new(path: &Path) -> Result<Self, ServeError> {
+        let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
+        File::options().read(true).write(true).open(mount::DEVICE).map_err(|source| {
+            let what = "open it: FUSE needs the kernel's fuse module, and access to this device";
+            ServeError::Path { path: mount::DEVICE.into(), what, source }
+        })?;
+        if is_dead(path) {
+            let what = "take away the mount of a server that died";
+            mount::unmount(path, true).map_err(fail(what))?;
+        }
+        let made = match path.metadata() {
+            Ok(meta) if meta.is_file() => false,
+            Ok(_) => return Err(ServeError::MountPoint(path.to_owned())),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                File::create_new(path).map_err(fail("make a file to mount over"))?;
+                true
+            }
+            Err(e) => return Err(fail("ask for its kind")(e)),
+        };
+        Ok(Self { path: path.to_owned(), made })
+    }
+
+    /// Mounts a volume over the file. `ended` is called when it is no longer mounted, whoever unmounted it.
+    ///
+    /// # Errors
+    /// Where the host refuses.
+    pub fn mount(
+        self,
+        server: &ServerHandle,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Result<FuseMount, ServeError> {
+        let path = self.path.clone();
+        let fail = |source| ServeError::Path { path, what: "mount the volume over it", source };
+        let read_only = server.is_read_only();
+        let export = Export {
+            disk: ByteDisk::new(server.injector(), server.size().0),
+            read_only,
+            owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
+            since: SystemTime::now(),
+        };
+        let device = match mount::mount(&self.path, read_only) {
+            Ok(device) => device,
+            Err(e) => return Err(fail(e)),
+        };
+        // From here on dropping it unmounts.
+        let mut mounted = FuseMount { point: self, thread: None, gone: false };
+        let session = Session::from_fd(export, device, SessionACL::Owner, fuser::Config::default());
+        let session = session.map_err(fail)?;
+        let thread = std::thread::Builder::new().name("seekless-fuse".into()).spawn(move || {
+            // It ends when it is unmounted, and has nothing to add to that.
+            let _ = session.run();
+            ended();
+        });
+        mounted.thread = Some(thread.map_err(host("start the thread of the FUSE mount"))?);
+        Ok(mounted)
+    }
+}
+
+impl Drop for MountPoint {
+    fn drop(&mut self) {
+        // Never what somebody has put there meanwhile.
+        if self.made && self.path.metadata().is_ok_and(|m| m.is_file() && m.len() == 0) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A mounted volume. Dropping it unmounts it; whoever still uses it then gets errors once the server ends.
+#[derive(Debug)]
+pub struct FuseMount {
+    point: MountPoint,
+    thread: Option<JoinHandle<()>>,
+    gone: bool,
+}
+
+impl FuseMount {
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.point.path
+    }
+
+    /// Unmounts it, unless it has been unmounted already. False where it is in use: nothing is changed then.
+    ///
+    /// # Errors
+    /// Where the host refuses.
+    pub fn unmount(&mut self) -> Result<bool, ServeError> {
+        match self.take_away(false) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+            Err(source) => {
+                let path = self.point.path.clone();
+                Err(ServeError::Path { path, what: "unmount the volume from it", source })
+            }
+        }
+    }
+
+    fn take_away(&mut self, lazily: bool) -> io::Result<()> {
+        // The kernel has hung up: it was unmounted, or the connection was cut and a dead mount is left.
+        let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        if !self.gone && (!ended || is_dead(&self.point.path)) {
+            mount::unmount(&self.point.path, lazily || ended)?;
+        }
+        self.gone = true;
+        if let Some(thread) = self.thread.take()
+            && !lazily
+        {
+            // It sees the kernel hang up.
+            let _ = thread.join();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for FuseMount {
+    fn drop(&mut self) {
+        if self.take_away(false).is_err() {
+            // In use: it goes when its last user has gone, or with this process.
+            let _ = self.take_away(true);
+        }
+    }
+}
+
+/// Whether a FUSE mount is there that nobody serves any more.
+fn is_dead(path: &Path) -> bool {
+    path.metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotConnected)
+}
+
+/// What the kernel talks to: a file system that is one file.
+struct Export {
+    disk: ByteDisk,
+    read_only: bool,
+    /// User and group.
+    owner: (u32, u32),
+    since: SystemTime,
+}
+
+impl Export {
+    fn attributes(&self) -> FileAttr {
+        let size = self.disk.size();
+        FileAttr {
+            ino: INodeNo::ROOT,
+            size,
+            blocks: size / SECTOR_BYTES,
+            atime: self.since,
+            mtime: self.since,
+            ctime: self.since,
+            crtime: self.since,
+            kind: FileType::RegularFile,
+            perm: if self.read_only { 0o400 } else { 0o600 },
+            nlink: 1,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+}
+
+impl Filesystem for Export {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Where the kernel cannot, requests come one by one, and shorter.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _ = config.set_max_write(REQUEST_BYTES);
+        let _ = config.set_max_background(IN_FLIGHT);
+        Ok(())
+    }
+
+    fn getattr(&self, _: &Request, _: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&BELIEVE, &self.attributes());
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        _: Option<TimeOrNow>,
+        _: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let resized = size.is_some_and(|s| s != self.disk.size());
+        if resized || mode.is_some() || uid.is_some() || gid.is_some() {
+            reply.error(Error::EPERM);
+        } else {
+            reply.attr(&BELIEVE, &self.attributes());
+        }
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if self.read_only && flags.acc_mode() != OpenAccMode::O_RDONLY {
+            return reply.error(Error::EROFS);
+        }
+        let how = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), how);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        at: u64,
+        len: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.disk.read(at, len.into(), move |result| match result {
+            Ok(data) => reply.data(data),
+            Err(e) => reply.error(error_of(e)),
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        at: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        if self.read_only {
+            return reply.error(Error::EROFS);
+        }
+        // Opened with O_DSYNC, or with O_SYNC, which has its bit set too.
+        let fua = OFlags::from_bits_retain(flags.0 as u32).contains(OFlags::DSYNC);
+        let done = Box::new(move |result: Result<u64, Errno>| match result {
+            Ok(len) => reply.written(len as u32),
+            Err(e) => reply.error(error_of(e)),
+        });
+        self.disk.write(at, data, fua, done);
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if self.read_only {
+            return reply.ok();
+        }
+        self.disk.flush(ends(reply));
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        at: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        let grows =
+            at.saturating_add(len) > self.disk.size() && !mode.contains(FallocateFlags::KEEP_SIZE);
+        // Both promise zeroes afterwards, so neither is a discard, which promises nothing: a loop device
+        // writes zeroes by punching holes.
+        let flags = match mode - FallocateFlags::KEEP_SIZE {
+            FallocateFlags::PUNCH_HOLE => Flags::NONE,
+            FallocateFlags::ZERO_RANGE => NO_HOLE,
+            _ => return reply.error(Error::EOPNOTSUPP),
+        };
+        if self.read_only {
+            reply.error(Error::EROFS);
+        } else if grows {
+            reply.error(Error::ENOSPC);
+        } else {
+            self.disk.zero(at, len, flags, ends(reply));
+        }
+    }
+}
+
+fn ends(reply: ReplyEmpty) -> bytes::Done<()> {
+    Box::new(move |result| match result {
+        Ok(()) => reply.ok(),
+        Err(e) => reply.error(error_of(e)),
+    })
+}
+
+fn error_of(e: Errno) -> Error {
+    match e {
+        Errno::Perm => Error::EPERM,
+        Errno::NoMem => Error::ENOMEM,
+        Errno::Inval => Error::EINVAL,
+        Errno::NoSpc => Error::ENOSPC,
+        Errno::Overflow => Error::EOVERFLOW,
+        Errno::NotSup => Error::EOPNOTSUPP,
+        Errno::Io | Errno::Shutdown | Errno::Other(_) => Error::EIO,
+    }
+}

@@ -1,0 +1,101 @@
+//! Who may change which sectors when. A change of part of a sector reads the sector and writes it back
+//! whole: nothing else may change that sector meanwhile, or it would be undone. Changes of whole sectors do
+//! not mind each other: the engine orders them. It refuses to know what a change is.
+
+use seekless_block::Extent;
+
+/// What a change touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) extent: Extent,
+    /// Nothing else may change these sectors meanwhile.
+    pub(crate) alone: bool,
+}
+
+impl Span {
+    const fn conflicts(&self, other: &Self) -> bool {
+        (self.alone || other.alone) && self.extent.overlaps(other.extent)
+    }
+}
+
+/// A change that was let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// See the module. Changes that conflict are let in one after the other, in the order they came.
+#[derive(Debug)]
+pub(crate) struct Gate<T> {
+    inside: Vec<(Ticket, Span)>,
+    waiting: Vec<(Span, T)>,
+    next: u64,
+}
+
+impl<T> Gate<T> {
+    pub(crate) const fn new() -> Self {
+        Self { inside: Vec::new(), waiting: Vec::new(), next: 0 }
+    }
+
+    /// Lets a change in, or keeps it until [`Self::leave`] lets it in.
+    pub(crate) fn enter(&mut self, span: Span, item: T) -> Option<(Ticket, T)> {
+        if self.inside.iter().any(|(_, s)| s.conflicts(&span))
+            || self.waiting.iter().any(|(s, _)| s.conflicts(&span))
+        {
+            self.waiting.push((span, item));
+            return None;
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        self.inside.push((ticket, span));
+        Some((ticket, item))
+    }
+
+    /// A change has ended: those that waited for it and may go now.
+    pub(crate) fn leave(&mut self, ticket: Ticket) -> Vec<(Ticket, T)> {
+        self.inside.retain(|(t, _)| *t != ticket);
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().filter_map(|(span, item)| self.enter(span, item)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the definition: of two changes that conflict, the later one goes in only after the
+        /// earlier one has left; of those that conflict with nobody before them, none waits.
+        #[test]
+        fn conflicting_changes_go_one_by_one_in_order_and_nobody_waits_for_nothing(
+            spans in prop::collection::vec((0u64..12, 1u64..4, any::<bool>()), 1..40),
+            leaves in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 80),
+        ) {
+            let spans: Vec<Span> = spans
+                .iter()
+                .map(|&(at, len, alone)| Span { extent: Extent::new(at, len), alone })
+                .collect();
+            let mut gate = Gate::new();
+            let mut left = vec![false; spans.len()];
+            let mut inside: Vec<(Ticket, usize)> = Vec::new();
+            let (mut come, mut choices) = (0, leaves.iter().cycle());
+            while left.iter().any(|l| !l) {
+                let (enter, which) = choices.next().unwrap();
+                if come < spans.len() && (*enter || inside.is_empty()) {
+                    inside.extend(gate.enter(spans[come], come));
+                    come += 1;
+                } else {
+                    let (ticket, i) = inside.swap_remove(which.index(inside.len()));
+                    left[i] = true;
+                    inside.extend(gate.leave(ticket));
+                }
+                for i in 0..come {
+                    let blocked = (0..i).any(|j| !left[j] && spans[i].conflicts(&spans[j]));
+                    let is_inside = inside.iter().any(|&(_, k)| k == i);
+                    prop_assert_eq!(is_inside, !left[i] && !blocked, "change {}", i);
+                }
+            }
+            prop_assert!(gate.inside.is_empty() && gate.waiting.is_empty());
+        }
+    }
+}
