@@ -3,8 +3,10 @@
 
 mod demo;
 mod disks;
+mod emulate;
 mod learner;
 mod output;
+mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_report;
@@ -28,6 +30,10 @@ enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
     Serve(serve::Args),
+    Emulate(emulate::Args),
+    /// The papers' tables and figures, from our models, beside the printed ones
+    #[command(subcommand)]
+    Reproduce(reproduce::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -38,6 +44,8 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Emulate(args) => emulate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {

@@ -141,7 +141,7 @@ pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<
     let stepped = seeks::backward_steps(samples, &map, rough);
     let mut revolution_ms = stepped.unwrap_or(rough);
     let mut tracks = map.tracks(revolution_ms);
-    pairs.retain(|p| tracks.distance(p) > 1.0);
+    pairs.retain(|p| tracks.distance(p) >= seeks::TRACKS_MIN);
     let mut fitted = seeks::best(&pairs, &tracks, revolution_ms);
     if stepped.is_none() {
         // The band's height is only known with the curve, and the curve only with the height.

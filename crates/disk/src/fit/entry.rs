@@ -12,6 +12,8 @@ use crate::spec::{
 const CYLINDERS: f64 = 2_000_000.0;
 /// What a skew leaves beyond the switch it hides.
 const MARGIN_MS: f64 = 0.01;
+/// Errors of shorter seeks count as if they were this long.
+const LEAST_MS: f64 = 0.5;
 
 pub(super) fn describe(
     name: &str,
@@ -152,17 +154,15 @@ fn round(x: f64, places: i32) -> f64 {
     (x * scale).round() / scale
 }
 
-/// The curve at whole cylinders, never falling.
+/// The curve at whole cylinders.
 fn table(knots: &[(f64, f64)], heads: f64) -> SeekSpec {
     let mut points: Vec<(u32, f64)> = Vec::new();
-    let mut least = 0f64;
     for &(x, _) in knots {
         let d = (x / heads).round().max(1.0);
         if points.last().is_some_and(|p| f64::from(p.0) >= d) {
             continue;
         }
-        least = least.max(at(knots, d * heads));
-        points.push((d as u32, round(least, 4)));
+        points.push((d as u32, round(at(knots, d * heads), 4)));
     }
     if points.first().is_none_or(|p| p.0 > 1) {
         points.insert(0, (1, round(at(knots, heads), 4)));
@@ -178,7 +178,7 @@ fn cubic_linear(knots: &[(f64, f64)]) -> Option<SeekSpec> {
     for split in 5..knots.len().saturating_sub(2) {
         let (low, high) = knots.split_at(split);
         let (Some(c), Some(l)) = (polynomial::<4>(low), polynomial::<2>(high)) else { continue };
-        let off = |c: &[f64], k: &(f64, f64)| ((value(c, k.0) - k.1) / k.1.max(0.1)).powi(2);
+        let off = |c: &[f64], k: &(f64, f64)| ((value(c, k.0) - k.1) / k.1.max(LEAST_MS)).powi(2);
         let error = low.iter().map(|k| off(&c, k)).sum::<f64>()
             + high.iter().map(|k| off(&l, k)).sum::<f64>();
         let sound = c[0] >= 0.0 && l.iter().all(|v| *v >= 0.0);
@@ -206,7 +206,7 @@ fn polynomial<const N: usize>(points: &[(f64, f64)]) -> Option<[f64; N]> {
     let scale = points.last().map_or(1.0, |p| p.0).max(1.0);
     let mut m = vec![[0.0; 8]; N];
     for &(x, y) in points {
-        let weight = 1.0 / y.max(0.1).powi(2);
+        let weight = 1.0 / y.max(LEAST_MS).powi(2);
         let powers: [f64; N] = std::array::from_fn(|i| (x / scale).powi(i as i32));
         for (row, p) in m.iter_mut().zip(powers) {
             for (cell, q) in row.iter_mut().zip(powers) {

@@ -7,10 +7,12 @@ use super::{Distance, Sample};
 
 /// Fewest accesses a curve is fitted to.
 pub(super) const PAIRS_MIN: usize = 200;
+/// Shortest distance fitted. Within a few tracks the skew decides the wait: it is not spread over a revolution.
+pub(super) const TRACKS_MIN: f64 = 8.0;
 /// Knots of the curve for each doubling of the distance.
 const KNOTS_PER_OCTAVE: f64 = 2.0;
 /// Fewest accesses a knot rests on.
-const KNOT_MIN: usize = 24;
+const KNOT_MIN: usize = 64;
 /// Rounds of taking the curve off and moving it to the edge of what is left.
 const ROUNDS: usize = 8;
 
@@ -138,14 +140,37 @@ fn envelope(mut points: Vec<(f64, f64)>, revolution_ms: f64) -> (Vec<(f64, f64)>
             knot.1 = (knot.1 + edge).max(0.0);
         }
     }
+    rise(&mut curve);
     let left = sorted(points.iter().map(|p| p.1 - at(&curve, p.0)).collect());
     (curve, left)
+}
+
+/// Makes a curve that never falls: neighbours that do are given their mean.
+fn rise(curve: &mut [(f64, f64)]) {
+    let mut blocks: Vec<(f64, usize)> = Vec::with_capacity(curve.len());
+    for knot in curve.iter() {
+        let mut block = (knot.1, 1);
+        while let Some(last) = blocks.pop() {
+            if last.0 <= block.0 {
+                blocks.push(last);
+                break;
+            }
+            let n = last.1 + block.1;
+            block = ((last.0 * last.1 as f64 + block.0 * block.1 as f64) / n as f64, n);
+        }
+        blocks.push(block);
+    }
+    let values = blocks.into_iter().flat_map(|(v, n)| std::iter::repeat_n(v, n));
+    curve.iter_mut().zip(values).for_each(|(knot, v)| knot.1 = v);
 }
 
 /// Distances of the knots: even in their logarithm, each with enough points between it and the next.
 fn knots(points: &[(f64, f64)]) -> Vec<f64> {
     let step = 2f64.powf(1.0 / KNOTS_PER_OCTAVE);
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
+    let (Some(first), Some(last)) = (points.get(KNOT_MIN / 2).or(points.first()), points.last())
+    else {
+        return Vec::new();
+    };
     let mut out = vec![first.0.max(1.0)];
     let mut from = 0;
     let mut x = out[0];

@@ -83,38 +83,70 @@ fn a_track(spec: &DiskSpec) -> u32 {
     spec.geometry.zones[0].sectors_per_track
 }
 
+/// A minute of probing. The two disks of the eighties are not among them: their tracks are so short that many
+/// reads of 4 KiB cross from one to the next.
 #[test]
 fn a_fit_gives_the_disk_back() {
-    for name in catalogue::names() {
+    let mut good = 0;
+    for name in catalogue::names().filter(|n| !["rz55", "disk1000"].contains(n)) {
         let spec = catalogue::get(name).unwrap();
-        for seconds in [60.0, 300.0] {
-            let samples = probe(&spec, seconds);
-            let f = match fit("fitted", spec.capacity_sectors, &samples, "a test") {
-                Ok(f) => f,
-                Err(e) => {
-                    println!("{name}: {e}");
-                    continue;
-                }
-            };
-            let c = compare(&spec, &f, 0.03);
-            println!(
-                "{name} {seconds} s, {} reads: rpm off {:.4}% ({:?}, band {:.3}/{:.3}), seeks within 3%: {:.1}% of distances, {:.1}% in log; bandwidth off {:.2}% at most; {} zones, {:?}",
-                samples.len(),
-                c.rpm * 100.0,
-                f.speed_from,
-                f.band_ms,
-                f.revolution_ms,
-                c.even * 100.0,
-                c.log * 100.0,
-                c.rate * 100.0,
-                f.zones.len(),
-                f.distance
-            );
-            if name == "wd800jb" || name == "rz55" {
-                println!("{:?}\n{:?}", f.spec.seek, f.envelope);
-            }
-            let again = DiskSpec::parse("again", &f.spec.to_toml().unwrap()).unwrap();
-            assert_eq!(again, f.spec);
+        if spec.geometry.zones.is_empty() {
+            continue;
         }
+        let samples = probe(&spec, 60.0);
+        let f = fit("fitted", spec.capacity_sectors, &samples, "a test").unwrap();
+        let c = compare(&spec, &f, 0.03);
+        println!(
+            "{name}: {} reads: rpm off {:.4}% ({:?}, band {:.3}/{:.3}); seeks within 3%: {:.1}% of distances, \
+             {:.1}% of their logarithms; bandwidth off {:.2}% at most, {} zones; {:?}",
+            samples.len(),
+            c.rpm * 100.0,
+            f.speed_from,
+            f.band_ms,
+            f.revolution_ms,
+            c.even * 100.0,
+            c.log * 100.0,
+            c.rate * 100.0,
+            f.zones.len(),
+            f.spec.seek
+        );
+        assert!(c.rpm < 0.005 && (f.band_ms / f.revolution_ms - 1.0).abs() < 0.1, "{name}");
+        assert!(c.rate < 0.03, "{name}");
+        good += usize::from(c.even >= 0.95);
+        let again = DiskSpec::parse("again", &f.spec.to_toml().unwrap()).unwrap();
+        assert_eq!(again, f.spec);
     }
+    assert!(good >= 5, "{good}");
+}
+
+#[test]
+fn what_is_no_disk_is_refused() {
+    let spec = catalogue::get("wd800jb").unwrap();
+    let samples = probe(&spec, 60.0);
+    let fit = |s: &[Sample]| fit("x", spec.capacity_sectors, s, "a test");
+    for end in [0, 1, 7, 300, 3_000] {
+        let _ = fit(&samples[..end]).unwrap_err();
+    }
+    // Every read takes a tenth of a millisecond: a device without platters.
+    let mut flat = samples.clone();
+    flat.iter_mut().for_each(|s| s.service = seekless_block::Duration(100_000));
+    let e = fit(&flat).unwrap_err().to_string();
+    assert!(e.contains("no revolution"), "{e}");
+    flat.iter_mut().for_each(|s| s.service = seekless_block::Duration(0));
+    let _ = fit(&flat).unwrap_err();
+    flat.iter_mut().for_each(|s| s.service = seekless_block::Duration(u64::MAX));
+    let _ = fit(&flat).unwrap_err();
+}
+
+#[test]
+fn the_speed_comes_from_the_band_where_nothing_steps_back() {
+    let spec = catalogue::get("wd360gd").unwrap();
+    let mut samples = probe(&spec, 300.0);
+    let back = |a: &Sample, b: &Sample| b.extent.start < a.extent.start;
+    samples.dedup_by(|b, a| back(a, b) && a.extent.start.0 - b.extent.start.0 <= 64);
+    let f = fit("x", spec.capacity_sectors, &samples, "a test").unwrap();
+    assert_eq!(f.speed_from, seekless_disk::fit::SpeedFrom::BandHeight);
+    let off = (f.spec.mechanics.rpm / spec.mechanics.rpm - 1.0).abs();
+    println!("rpm off {:.3}%", off * 100.0);
+    assert!(off < 0.005, "{off}");
 }
