@@ -115,7 +115,8 @@ pub enum FitError {
 /// Where there are too few samples of a kind, or they are no spinning disk's.
 pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<Fit, FitError> {
     let capacity = samples.iter().map(|s| s.extent.end().0).fold(capacity, u64::max);
-    let runs = zones::runs(samples);
+    let stepped = seeks::backward_steps(samples).filter(|ms| (2.0..=1000.0).contains(ms));
+    let runs = zones::runs(samples, stepped);
     if runs.is_empty() {
         return Err(FitError::TooFew {
             what: "sequential runs of 8 reads",
@@ -138,7 +139,8 @@ pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<
     if !(2.0..=1000.0).contains(&rough) {
         return Err(FitError::NotSpinning { band_ms: rough });
     }
-    let stepped = seeks::backward_steps(samples, &map, rough);
+    // Where a cache answers steps back, they tell nothing.
+    let stepped = stepped.filter(|ms| (ms / rough - 1.0).abs() < 0.15);
     let mut revolution_ms = stepped.unwrap_or(rough);
     let mut tracks = map.tracks(revolution_ms);
     pairs.retain(|p| tracks.distance(p) >= seeks::TRACKS_MIN);

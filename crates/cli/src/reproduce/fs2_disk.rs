@@ -98,7 +98,7 @@ fn probed() -> anyhow::Result<Fit> {
 }
 
 fn breakdown(all: &[Parts]) -> Table {
-    let seconds = |name: &str| Column::number(name, Unit::Seconds);
+    let seconds = |name: &str| Column::number(name, Unit::Seconds).digits(4);
     let columns = vec![
         Column::text("disk"),
         seconds("T_s seek"),

@@ -11,6 +11,8 @@ pub(super) const PAIRS_MIN: usize = 200;
 pub(super) const TRACKS_MIN: f64 = 8.0;
 /// Knots of the curve for each doubling of the distance.
 const KNOTS_PER_OCTAVE: f64 = 2.0;
+/// Fewest steps back in a series.
+const STEPS_MIN: usize = 6;
 /// Fewest accesses a knot rests on.
 const KNOT_MIN: usize = 64;
 /// Rounds of taking the curve off and moving it to the edge of what is left.
@@ -76,17 +78,33 @@ pub(super) fn rough_band(pairs: &[Pair]) -> f64 {
     median(heights.collect())
 }
 
-/// One revolution from reads that step back a little on their track; `None` where too few agree.
-pub(super) fn backward_steps(samples: &[Sample], map: &Map, rough: f64) -> Option<f64> {
-    let step = |w: &[Sample]| {
-        let (a, b) = (w[0].extent, w[1].extent);
-        let back = a.start.0.checked_sub(b.start.0).filter(|&k| k > 0 && k <= 64)?;
-        let same = w[1].op == Op::Read && a.len == b.len;
-        same.then(|| w[1].service.as_millis_f64() + back as f64 * map.sector_ms(b.start.0))
+/// One revolution from reads that step back a little on their track, by one stride and then by another: a step
+/// of `k` sectors waits one revolution less the time of `k`. `None` where there are too few.
+pub(super) fn backward_steps(samples: &[Sample]) -> Option<f64> {
+    let stride = |a: &Sample, b: &Sample| {
+        let back = a.extent.start.0.checked_sub(b.extent.start.0);
+        let same = b.op == Op::Read && a.extent.len == b.extent.len;
+        back.filter(|k| same && (1..=64).contains(k))
     };
-    let near = |p: &f64| (p / rough - 1.0).abs() < 0.15;
-    let found: Vec<f64> = samples.windows(2).filter_map(step).filter(near).collect();
-    (found.len() >= 16).then(|| median(found))
+    // Stride and usual time of each series.
+    let mut series: Vec<(f64, f64)> = Vec::new();
+    let mut at = 0;
+    while at + 1 < samples.len() {
+        let first = stride(&samples[at], &samples[at + 1]);
+        let same = |w: &&[Sample]| stride(&w[0], &w[1]) == first;
+        let n = samples[at..].windows(2).take_while(same).count().max(1);
+        if let Some(k) = first.filter(|_| n >= STEPS_MIN) {
+            let times = samples[at + 1..=at + n].iter().map(|s| s.service.as_millis_f64());
+            series.push((k as f64, median(times.collect())));
+        }
+        at += n;
+    }
+    let turn = |w: &[(f64, f64)]| {
+        let ((k, a), (l, b)) = (w[0], w[1]);
+        (k < l).then(|| (l * a - k * b) / (l - k))
+    };
+    let found: Vec<f64> = series.windows(2).filter_map(turn).collect();
+    (found.len() >= 4).then(|| median(found)).filter(|ms| *ms > 0.0)
 }
 
 /// A curve and how well it does.

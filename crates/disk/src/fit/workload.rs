@@ -5,7 +5,7 @@ use seekless_block::{Extent, Lba};
 /// Every read starts and ends on 4 KiB, for direct I/O on any disk.
 const UNIT: u64 = 8;
 /// Places where runs are read.
-const PLACES: u64 = 128;
+const PLACES: u64 = 64;
 /// Places where steps are made backwards.
 const STEP_PLACES: u64 = 12;
 /// Steps at each.
@@ -29,9 +29,9 @@ pub fn workload(capacity: u64) -> Option<impl Iterator<Item = Extent>> {
 
 fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
     let (len, count) = match capacity {
-        LARGE.. => (128, 64),
-        SMALL..LARGE => (32, 128),
-        _ => (16, 128),
+        LARGE.. => (128, 32),
+        SMALL..LARGE => (32, 64),
+        _ => (16, 64),
     };
     let run = (len * count).min(capacity / 2 / len * len);
     // A small disk is an old and slow one, with few zones.
@@ -47,8 +47,9 @@ fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
 fn backward(capacity: u64) -> impl Iterator<Item = Extent> {
     let span = STEPS * 2 * UNIT;
     let places = if capacity > 4 * span { STEP_PLACES } else { 0 };
-    (0..places).flat_map(move |i| {
-        let top = share(capacity - 2 * span, i, STEP_PLACES) + span;
+    (0..places * 2).flat_map(move |i| {
+        // Both strides at each place.
+        let top = share(capacity - 2 * span, i / 2, STEP_PLACES) + span;
         let stride = (1 + i % 2) * UNIT;
         (0..STEPS).map(move |n| Extent::new(top - n * stride, UNIT))
     })

@@ -4,6 +4,8 @@ use super::Sample;
 
 /// Reads in a run at least.
 const RUN_MIN: usize = 8;
+/// A request that takes more than the usual by this share has crossed to another track.
+const CROSSED: f64 = 0.3;
 /// Neighbouring places whose times a sector differ by less than this are one zone.
 const SAME: f64 = 0.012;
 
@@ -11,13 +13,16 @@ const SAME: f64 = 0.012;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// Sector in its middle.
-    pub(super) middle: f64,
+    middle: f64,
     /// Milliseconds a sector while on a track.
-    pub(super) sector_ms: f64,
-    /// Mean extra time of a request that crosses to another track; `None` where requests do not tell.
-    pub(super) switch_ms: Option<f64>,
+    sector_ms: f64,
+    /// Whether requests tell transfer from changes of track.
+    clean: bool,
+    /// Extra time of the requests that crossed to another track, together, and how many those were.
+    extra_ms: f64,
+    crossings: usize,
     /// Milliseconds a sector over all.
-    pub(super) mean_ms: f64,
+    mean_ms: f64,
 }
 
 fn quantile(sorted: &[f64], share: f64) -> f64 {
@@ -30,8 +35,9 @@ pub(super) fn median(mut x: Vec<f64>) -> f64 {
     quantile(&x, 0.5)
 }
 
-/// The runs of reads, each starting where the one before ended.
-pub(super) fn runs(samples: &[Sample]) -> Vec<Run> {
+/// The runs of reads, each starting where the one before ended. A disk that reads nothing ahead has turned past the
+/// next sector by the time it is asked for it: where the revolution is known, whole ones are taken off.
+pub(super) fn runs(samples: &[Sample], revolution_ms: Option<f64>) -> Vec<Run> {
     let follows = |a: &Sample, b: &Sample| {
         a.op == b.op && a.extent.end() == b.extent.start && a.extent.len == b.extent.len
     };
@@ -41,34 +47,46 @@ pub(super) fn runs(samples: &[Sample]) -> Vec<Run> {
         .filter(|c| {
             c.len() > RUN_MIN && c[0].op == seekless_block::Op::Read && c[0].extent.len.0 > 0
         })
-        .map(|c| run(&c[1..]))
+        .map(|c| run(&c[1..], revolution_ms))
         .filter(|r| r.sector_ms > 0.0)
         .collect();
     runs.sort_by(|a, b| a.middle.total_cmp(&b.middle));
     runs
 }
 
-fn run(reads: &[Sample]) -> Run {
+fn run(reads: &[Sample], revolution_ms: Option<f64>) -> Run {
     let len = reads[0].extent.len.0 as f64;
-    let times: Vec<f64> = reads.iter().map(|s| s.service.as_millis_f64()).collect();
+    let times = reads.iter().map(|s| {
+        let ms = s.service.as_millis_f64();
+        revolution_ms.map_or(ms, |turn| ms % turn)
+    });
+    let times: Vec<f64> = times.collect();
     let mut sorted = times.clone();
     sorted.sort_by(f64::total_cmp);
     // Requests that stay on a track take the least; those that change tracks take a switch more.
     let low = quantile(&sorted, 0.25);
-    let plain: Vec<f64> = times.iter().copied().filter(|t| (t - low).abs() < 0.1 * low).collect();
+    let plain: Vec<f64> =
+        times.iter().copied().filter(|t| (t - low).abs() < CROSSED * low).collect();
     let base = median(plain.clone());
-    let extra: Vec<f64> = times.iter().map(|t| t - base).filter(|e| *e > 0.1 * low).collect();
-    let clean = plain.len() * 3 >= times.len()
-        && !extra.is_empty()
-        && plain.len() + extra.len() == times.len();
+    let extra: Vec<f64> = times.iter().map(|t| t - base).filter(|e| *e > CROSSED * low).collect();
     let mean = times.iter().sum::<f64>() / times.len() as f64;
+    let clean = plain.len() * 3 >= times.len();
     Run {
         middle: (reads[0].extent.start.0 as f64 + reads[reads.len() - 1].extent.end().0 as f64)
             / 2.0,
         sector_ms: if clean { base / len } else { mean / len },
-        switch_ms: clean.then(|| extra.iter().sum::<f64>() / extra.len() as f64),
+        clean,
+        extra_ms: extra.iter().sum(),
+        crossings: extra.len(),
         mean_ms: mean / len,
     }
+}
+
+/// Extra time of all requests that crossed over how many did.
+fn switch_ms(runs: &[Run]) -> Option<f64> {
+    let crossings: usize = runs.iter().map(|r| r.crossings).sum();
+    let extra: f64 = runs.iter().map(|r| r.extra_ms).sum();
+    (crossings > 0).then(|| extra / crossings as f64)
 }
 
 /// Places of one bandwidth.
@@ -91,9 +109,9 @@ impl Map {
         let mut zones: Vec<Zone> = Vec::new();
         let mut first = 0;
         let same = |a: &Run, b: &Run| {
-            (a.sector_ms - b.sector_ms).abs() < SAME * a.sector_ms
-                && a.switch_ms.is_some() == b.switch_ms.is_some()
+            (a.sector_ms - b.sector_ms).abs() < SAME * a.sector_ms && a.clean == b.clean
         };
+        let overall = switch_ms(runs);
         for group in runs.chunk_by(same) {
             let after = runs.partition_point(|r| r.middle <= group[group.len() - 1].middle);
             let end = runs
@@ -104,13 +122,12 @@ impl Map {
                 continue;
             }
             let of = |f: fn(&Run) -> f64| median(group.iter().map(f).collect());
-            let switches: Vec<f64> = group.iter().filter_map(|r| r.switch_ms).collect();
-            let clean = switches.len() == group.len();
+            let clean = group.iter().all(|r| r.clean);
             zones.push(Zone {
                 first,
                 end,
                 sector_ms: if clean { of(|r| r.sector_ms) } else { of(|r| r.mean_ms) },
-                switch_ms: clean.then(|| switches.iter().sum::<f64>() / switches.len() as f64),
+                switch_ms: clean.then(|| switch_ms(group).or(overall).unwrap_or(0.0)),
             });
             first = end;
         }

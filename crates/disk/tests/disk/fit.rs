@@ -87,7 +87,6 @@ fn a_track(spec: &DiskSpec) -> u32 {
 /// reads of 4 KiB cross from one to the next.
 #[test]
 fn a_fit_gives_the_disk_back() {
-    let mut good = 0;
     for name in catalogue::names().filter(|n| !["rz55", "disk1000"].contains(n)) {
         let spec = catalogue::get(name).unwrap();
         if spec.geometry.zones.is_empty() {
@@ -112,11 +111,10 @@ fn a_fit_gives_the_disk_back() {
         );
         assert!(c.rpm < 0.005 && (f.band_ms / f.revolution_ms - 1.0).abs() < 0.1, "{name}");
         assert!(c.rate < 0.03, "{name}");
-        good += usize::from(c.even >= 0.95);
+        assert!(c.even >= 0.95, "{name}");
         let again = DiskSpec::parse("again", &f.spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, f.spec);
     }
-    assert!(good >= 5, "{good}");
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn what_is_no_disk_is_refused() {
     let spec = catalogue::get("wd800jb").unwrap();
     let samples = probe(&spec, 60.0);
     let fit = |s: &[Sample]| fit("x", spec.capacity_sectors, s, "a test");
-    for end in [0, 1, 7, 300, 3_000] {
+    for end in [0, 1, 7, 300, 2_000] {
         let _ = fit(&samples[..end]).unwrap_err();
     }
     // Every read takes a tenth of a millisecond: a device without platters.
