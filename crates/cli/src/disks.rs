@@ -1,7 +1,9 @@
 //! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
 //! file of its own.
 
+mod fit;
 mod import;
+mod probe;
 mod text;
 mod validate;
 
@@ -12,6 +14,8 @@ use clap::Subcommand;
 use seekless_block::Sectors;
 use seekless_disk::{DiskSpec, catalogue};
 use seekless_report::{Cell, Column, Table, Unit};
+
+pub(crate) use fit::figure;
 
 use crate::output;
 
@@ -33,6 +37,8 @@ pub(crate) enum Args {
     },
     Import(import::Args),
     Validate(validate::Args),
+    Fit(fit::Args),
+    Probe(probe::Args),
 }
 
 /// The disk of this name in the catalogue, or in a TOML file of this path.
@@ -82,6 +88,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         Args::Import(args) => import::run(args),
         Args::Validate(args) => validate::run(args),
+        Args::Fit(args) => fit::run(args),
+        Args::Probe(args) => probe::run(args),
         Args::Show { name, json: true } => {
             output::print(&serde_json::to_string_pretty(&named(name)?)?)
         }

@@ -4,8 +4,10 @@
 mod convert;
 mod demo;
 mod disks;
+mod emulate;
 mod learner;
 mod output;
+mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_report;
@@ -30,6 +32,10 @@ enum Command {
     Simulate(simulate::Args),
     Convert(convert::Args),
     Serve(serve::Args),
+    Emulate(emulate::Args),
+    /// The papers' tables and figures, from our models, beside the printed ones
+    #[command(subcommand)]
+    Reproduce(reproduce::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
@@ -41,6 +47,8 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Emulate(args) => emulate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Disk(args) => disks::run(&args),
     };
     match result {

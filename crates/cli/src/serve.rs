@@ -111,6 +111,38 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+impl Args {
+    /// An emulated disk and nothing else: no learning, no cache, no read-ahead.
+    pub(crate) fn emulation(
+        (name, speed): (&str, f64),
+        image: &std::path::Path,
+        size: Bytes,
+        front: (&[Address], Option<&std::path::Path>),
+        scheduler: Scheduler,
+        json: Option<&std::path::Path>,
+    ) -> Self {
+        Self {
+            backing: image.to_owned(),
+            size: Some(size),
+            read_only: false,
+            nbd: front.0.to_vec(),
+            name: String::new(),
+            fuse: front.1.map(ToOwned::to_owned),
+            optimized: Bytes(0),
+            area_dir: None,
+            learn_every: Duration::from_secs(3600),
+            no_learn: true,
+            background_rate: Bytes(0),
+            cache: Bytes(0),
+            read_ahead: Bytes(0),
+            cluster: Bytes(0),
+            disk: Some(Emulated { name: name.to_owned(), speed }),
+            scheduler,
+            json: json.map(ToOwned::to_owned),
+        }
+    }
+}
+
 /// What the main thread waits for.
 enum Event {
     Stop,
@@ -287,7 +319,7 @@ fn status_line() -> ProgressBar {
 }
 
 /// A time with a unit, not zero.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..) {

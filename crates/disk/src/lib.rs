@@ -13,6 +13,7 @@ mod disk;
 mod disksim;
 mod drive;
 mod energy;
+pub mod fit;
 #[doc(hidden)]
 pub mod fuzzing;
 mod geometry;

@@ -1,0 +1,203 @@
+//! `seekless disk fit`: a description from a trace with service times. What a fit is, is the library's part;
+//! here samples are gathered, and the result is written, drawn and told.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use seekless_block::{Bytes, Op, Sectors};
+use seekless_disk::fit::{Distance, Fit, FitError, Sample, SpeedFrom, fit};
+use seekless_report::{Axis, Basis, Cell, Column, Figure, Plot, Points, Scatter, Table, Unit};
+use seekless_trace::Source;
+
+use crate::output;
+use crate::trace_args::{ReadArgs, size};
+
+/// Most points drawn; more would only be ink.
+const DRAWN: usize = 6_000;
+
+/// Describe a disk from a trace with service times
+///
+/// As FS2 (SOSP 2005) 4.2 does it: the lower envelope of access time over logical seek distance is the seek
+/// curve, the height of the band above it one revolution, and sequential reads give the bandwidth of each
+/// zone. The trace should hold reads made one at a time, at random places, and some runs of reads in order.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
+  seekless simulate week.blkparse --disk mine.toml")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times
+    trace: String,
+    /// Capacity of the disk [default: up to the last sector the trace touches]
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    to: To,
+}
+
+/// Where a fitted disk goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// Where to write the description
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: PathBuf,
+    /// Draw access time over seek distance, as FS2's Figure 8
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Name of the disk [default: the description's file name]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let samples = samples(args)?;
+    let capacity = args.size.map_or(0, |b| b.sectors_ceil().0);
+    args.to.hand_out(capacity, &samples, &format!("fitted to the accesses of {}", args.trace))
+}
+
+fn samples(args: &Args) -> anyhow::Result<Vec<Sample>> {
+    let mut reader = Source::new(&args.trace).open(&args.read.options())?;
+    let mut samples = Vec::new();
+    let mut device = None;
+    while let Some(record) = reader.next_record()? {
+        let name = reader.devices().get(record.device as usize).map(|d| d.name.as_str());
+        if args.device.as_deref().is_some_and(|wanted| name != Some(wanted)) {
+            continue;
+        }
+        let first = *device.get_or_insert(record.device);
+        if first != record.device {
+            let names: Vec<&str> = reader.devices().iter().map(|d| d.name.as_str()).collect();
+            bail!(
+                "{} has several devices ({}): choose one with --device",
+                args.trace,
+                names.join(", ")
+            );
+        }
+        if let (Op::Read | Op::Write, Some(service)) = (record.request.op, record.service) {
+            samples.push(Sample { op: record.request.op, extent: record.request.extent, service });
+        }
+    }
+    ensure!(
+        !samples.is_empty(),
+        "{}: no read or write with a service time; a fit needs them",
+        args.trace
+    );
+    Ok(samples)
+}
+
+impl To {
+    /// The name the disk is to have.
+    fn name(&self) -> String {
+        let stem = self.output.file_stem().map(|s| s.to_string_lossy().into_owned());
+        let name = self.name.clone().or(stem).unwrap_or_default();
+        let name: String =
+            name.chars().map(|c| if c.is_ascii_graphic() { c } else { '-' }).collect();
+        if name.is_empty() || name == "-" { "fitted".to_owned() } else { name }
+    }
+
+    /// Fits, writes, draws and tells.
+    pub(super) fn hand_out(
+        &self,
+        capacity: u64,
+        samples: &[Sample],
+        from: &str,
+    ) -> anyhow::Result<()> {
+        let fitted = fit(&self.name(), capacity, samples, from).map_err(|e| match e {
+            FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
+            e => e.into(),
+        })?;
+        let toml = fitted.spec.to_toml().context("cannot write TOML")?;
+        output::write(&self.output, &format!("# {from}.\n{toml}"))?;
+        if let Some(path) = &self.plot {
+            output::write(path, &figure(&fitted, Basis::Measured, from).svg())?;
+        }
+        if self.output == Path::new("-") {
+            return Ok(());
+        }
+        output::print(&told(&fitted))?;
+        output::print(&zones(&fitted).terminal(output::width(), output::colour()))
+    }
+}
+
+fn told(fit: &Fit) -> String {
+    let from = match fit.speed_from {
+        SpeedFrom::BackwardSteps => "from reads that step backwards",
+        SpeedFrom::BandHeight => "from the height of the band",
+    };
+    let over = match fit.distance {
+        Distance::Sectors => "sectors, cubic and line",
+        Distance::Tracks => "tracks, a table",
+    };
+    let longest = fit.envelope.last().map_or(0.0, |p| p.1);
+    format!(
+        "{}: {}, {:.2} rpm {from} (band {:.3} ms, revolution {:.3} ms), seeks up to {longest:.2} ms over {over}, {} accesses",
+        fit.spec.name,
+        Sectors(fit.spec.capacity_sectors).bytes(),
+        fit.spec.mechanics.rpm,
+        fit.band_ms,
+        fit.revolution_ms,
+        fit.points.len(),
+    )
+}
+
+fn zones(fit: &Fit) -> Table {
+    let mut table = Table::new(
+        "Zones",
+        vec![
+            Column::number("from", Unit::Bytes),
+            Column::number("to", Unit::Bytes),
+            Column::number("bandwidth", Unit::Other("B/s".into())),
+            Column::number("sectors a track", Unit::Count),
+            Column::number("track switch", Unit::Seconds),
+        ],
+    );
+    for z in &fit.zones {
+        table = table.row([
+            Cell::from(z.first * 512),
+            Cell::from(z.end * 512),
+            Cell::from(z.sectors_per_second * 512.0),
+            Cell::from(u64::from(z.sectors_per_track)),
+            Cell::from(z.switch_ms / 1e3),
+        ]);
+    }
+    table
+}
+
+/// Access time over logical seek distance, with the lower envelope.
+pub(crate) fn figure(fit: &Fit, basis: Basis, from: &str) -> Figure {
+    let every = fit.points.len().div_ceil(DRAWN).max(1);
+    let seconds = |p: &(f64, f64)| (p.0, p.1 / 1e3);
+    let curve = curve(fit);
+    let scatter = Scatter {
+        x: Axis::new("Logical seek distance", Unit::Other("sectors".into())),
+        y: Axis::new("Access time", Unit::Seconds),
+        series: vec![
+            Points::new(
+                "accesses",
+                fit.points.iter().step_by(every).map(seconds).collect::<Vec<_>>(),
+            ),
+            Points::new("lower envelope", curve),
+        ],
+    };
+    let title = format!("{}: access time over seek distance", fit.spec.name);
+    Figure::new(title, basis, Plot::from(scatter)).caption(format!(
+        "{from}. The band is one revolution high, {:.2} ms; its lower envelope is the seek curve.",
+        fit.revolution_ms
+    ))
+}
+
+/// The envelope at even distances, for drawing.
+fn curve(fit: &Fit) -> Vec<(f64, f64)> {
+    let last = fit.envelope.last().map_or(0.0, |p| p.0);
+    let at = |x: f64| {
+        let after = fit.envelope.partition_point(|k| k.0 < x);
+        let (a, b) = (fit.envelope.get(after.wrapping_sub(1))?, fit.envelope.get(after)?);
+        Some((x, (a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)) / 1e3))
+    };
+    (1..400).filter_map(|i| at(last * f64::from(i) / 400.0)).collect()
+}

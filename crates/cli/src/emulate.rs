@@ -1,0 +1,66 @@
+//! `seekless emulate`: a modelled disk in real time over a sparse image. It is `serve` with everything off but
+//! the emulation.
+
+use std::path::PathBuf;
+
+use seekless_block::{Bytes, Sectors};
+use seekless_disk::Scheduler;
+use seekless_serve::Address;
+
+use crate::trace_args::size;
+use crate::{disks, serve};
+
+/// Run a modelled disk in real time: an image that answers as late as that disk would
+///
+/// Queue, scheduler and the disk's own cache answer as the model has them; nothing is learned, cached or read
+/// ahead by seekless. The image is sparse and holds what is written, at its own place. Stops on SIGINT or
+/// SIGTERM.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
+  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf")]
+pub(crate) struct Args {
+    /// The disk: a name from `seekless disk list`, or the path of a TOML file
+    name: String,
+    /// The file that holds its data; made if it is not there
+    image: PathBuf,
+    /// Size of a new image [default: the disk's]
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<Address>,
+    /// Mount the disk over this regular file, which is made if it is not there
+    #[arg(long, value_name = "PATH")]
+    fuse: Option<PathBuf>,
+    /// Times faster than the real disk
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// The drive's scheduler
+    #[arg(long, default_value = "fcfs")]
+    scheduler: Scheduler,
+    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse().ok().filter(|s| (0.001..=1e6).contains(s));
+    speed.ok_or_else(|| format!("'{text}' is no speed: a number from 0.001 to 1000000"))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let spec = disks::named(&args.name)?;
+    let whole = || Sectors(spec.capacity_sectors).bytes();
+    let existing = args.image.metadata().ok().filter(std::fs::Metadata::is_file);
+    let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);
+    serve::run(&serve::Args::emulation(
+        (&args.name, args.speed),
+        &args.image,
+        size,
+        (&args.nbd, args.fuse.as_deref()),
+        args.scheduler,
+        args.json.as_deref(),
+    ))
+}

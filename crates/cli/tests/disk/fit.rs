@@ -1,0 +1,129 @@
+//! `disk fit`, `disk probe` and `reproduce fs2-disk` through the binary.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use seekless_block::{Extent, Op, SimTime};
+use seekless_disk::fit::workload;
+use seekless_disk::{Disk, DiskSpec, SeekSpec, catalogue};
+
+use crate::support::{fails, succeeds, word};
+
+/// The characterizing reads of a modelled disk as an MSR Cambridge trace, times in units of 100 ns.
+fn trace(spec: &DiskSpec, seconds: u64) -> String {
+    let mut disk = Disk::new(spec).unwrap();
+    let mut now = SimTime(0);
+    let mut text = String::new();
+    for Extent { start, len } in workload(spec.capacity_sectors).unwrap() {
+        let took = disk.access(now, Op::Read, Extent { start, len }).unwrap().total();
+        let (at, bytes) = (128_166_372_000_000_000 + now.0 / 100, len.0 * 512);
+        writeln!(text, "{at},host,0,Read,{},{bytes},{}", start.0 * 512, took.0 / 100).unwrap();
+        now = now + took;
+        if now.0 > seconds * 1_000_000_000 {
+            break;
+        }
+    }
+    text
+}
+
+#[test]
+fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let spec = catalogue::get("wd800jb").unwrap();
+    fs::write(path("t.csv"), trace(&spec, 120)).unwrap();
+    let size = format!("{}B", spec.capacity_sectors * 512);
+    let (from, toml, svg) = (path("t.csv"), path("mine.toml"), path("mine.svg"));
+    let trace = format!("msr:{}", word(&from));
+    let said = succeeds(&[
+        "disk",
+        "fit",
+        &trace,
+        "--size",
+        &size,
+        "-o",
+        word(&toml),
+        "--plot",
+        word(&svg),
+    ]);
+    assert!(said.contains("mine: ") && said.contains("rpm"), "{said}");
+    let fitted = DiskSpec::parse("mine", &fs::read_to_string(&toml).unwrap()).unwrap();
+    assert_eq!(fitted.capacity_sectors, spec.capacity_sectors);
+    assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
+    // FS2 4.2 prints 9E-8 x + 4.16 for long seeks, 1.35 for the shortest.
+    let SeekSpec::CubicLinear { cubic, linear, .. } = fitted.seek else { panic!() };
+    for (found, printed) in [(linear[0] * 1e8, 9.0), (linear[1], 4.16), (cubic[3], 1.35)] {
+        assert!((found / printed - 1.0).abs() < 0.03, "{found} {printed}");
+    }
+    let svg = fs::read_to_string(&svg).unwrap();
+    assert!(svg.contains("lower envelope") && svg.ends_with("</svg>\n"));
+    // What was fitted can be used like any other disk.
+    assert!(succeeds(&["disk", "show", word(&toml)]).contains("kind = \"measured\""));
+}
+
+#[test]
+fn traces_that_tell_too_little_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let spec = catalogue::get("wd360gd").unwrap();
+    let text = trace(&spec, 8);
+    let cut: String = text.lines().take(300).fold(String::new(), |t, l| t + l + "\n");
+    fs::write(path("short.csv"), cut).unwrap();
+    fs::write(path("none.trace"), "1.0 0 5 8 1\n2.0 0 9 8 1\n").unwrap();
+    let out = path("o.toml");
+    let short = format!("msr:{}", word(&path("short.csv")));
+    let said = fails(&["disk", "fit", &short, "-o", word(&out)]);
+    assert!(said.contains("200 or more are needed"), "{said}");
+    let none = format!("disksim:{}", word(&path("none.trace")));
+    let said = fails(&["disk", "fit", &none, "-o", word(&out)]);
+    assert!(said.contains("service time"), "{said}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_probe_refuses_what_it_cannot_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("o.toml");
+    let small = folder.path().join("small");
+    fs::write(&small, [0; 4096]).unwrap();
+    let before = fs::metadata(&small).unwrap().modified().unwrap();
+    for path in [folder.path(), &folder.path().join("absent"), &small] {
+        let said = fails(&["disk", "probe", word(path), "--budget", "1s", "-o", word(&out)]);
+        assert!(said.contains(word(path)), "{said}");
+    }
+    assert_eq!(fs::metadata(&small).unwrap().modified().unwrap(), before);
+    assert!(!out.exists());
+}
+
+#[test]
+fn fs2s_disk_is_taken_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, figures) = (folder.path().join("r.html"), folder.path().join("figures"));
+    let out = succeeds(&[
+        "reproduce",
+        "fs2-disk",
+        "--report",
+        word(&html),
+        "--figures",
+        word(&figures),
+        "--json",
+        "-",
+    ]);
+    let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for disk in v["figure2"].as_array().unwrap() {
+        let of = |key: &str| disk[key].as_f64().unwrap();
+        let parts = of("seek_ms") + of("rotation_ms") + of("transfer_ms");
+        assert!((parts - of("access_ms")).abs() < 1e-9, "{disk}");
+        // Random work: seek dominates, transfer is dwarfed.
+        assert!(of("seek_ms") > of("rotation_ms") && of("transfer_ms") < 0.05 * parts, "{disk}");
+    }
+    // Half a revolution of the testbed's 7200 rpm is 4.17 ms.
+    let testbed = v["figure2"].as_array().unwrap().iter().find(|d| d["disk"] == "wd800jb").unwrap();
+    assert!((testbed["rotation_ms"].as_f64().unwrap() - 4.167).abs() < 0.05, "{testbed}");
+    assert!((v["figure8"]["band_ms"].as_f64().unwrap() - 8.333).abs() < 0.1);
+    for file in ["fs2-figure2.svg", "fs2-figure8.svg"] {
+        assert!(fs::read_to_string(figures.join(file)).unwrap().contains("<svg"));
+    }
+    // The report stands beside JSON on standard output.
+    assert!(fs::read_to_string(&html).unwrap().contains("FS2&#39;s numbers and ours"));
+}

@@ -1,0 +1,103 @@
+//! What to read to learn a disk: runs in order, steps backwards, reads at every distance. No time, no file.
+
+use seekless_block::{Extent, Lba};
+
+/// Every read starts and ends on 4 KiB, for direct I/O on any disk.
+const UNIT: u64 = 8;
+/// Places where runs are read.
+const PLACES: u64 = 64;
+/// Places where steps are made backwards.
+const STEP_PLACES: u64 = 12;
+/// Steps at each.
+const STEPS: u64 = 16;
+/// Disks from here on (64 GiB) have tracks long enough for larger requests.
+const LARGE: u64 = 1 << 27;
+/// Disks below (1 GiB) have tracks so short that requests must be smaller.
+const SMALL: u64 = 1 << 21;
+
+/// Reads that characterize a disk of `capacity` sectors when made one at a time, each right after the other:
+/// about ten seconds of runs and steps, then reads at all distances without end. The same every time. `None`
+/// where the disk is smaller than a MiB.
+#[must_use]
+pub fn workload(capacity: u64) -> Option<impl Iterator<Item = Extent>> {
+    let capacity = capacity / UNIT * UNIT;
+    if capacity < 2048 {
+        return None;
+    }
+    Some(sequential(capacity).chain(backward(capacity)).chain(Seeks::new(capacity)))
+}
+
+fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
+    let (len, count) = match capacity {
+        LARGE.. => (128, 32),
+        SMALL..LARGE => (32, 64),
+        _ => (16, 64),
+    };
+    let run = (len * count).min(capacity / 2 / len * len);
+    // A small disk is an old and slow one, with few zones.
+    let places = (capacity >> 17).min(capacity / (2 * run)).clamp(1, PLACES);
+    let last = capacity - run;
+    (0..places).flat_map(move |i| {
+        let start = if places == 1 { 0 } else { share(last, i, places - 1) };
+        (0..run / len).map(move |n| Extent::new(start + n * len, len))
+    })
+}
+
+/// Downwards by one and by two reads: what comes next has just gone by, so the platter turns once for it.
+fn backward(capacity: u64) -> impl Iterator<Item = Extent> {
+    let span = STEPS * 2 * UNIT;
+    let places = if capacity > 4 * span { STEP_PLACES } else { 0 };
+    (0..places * 2).flat_map(move |i| {
+        // Both strides at each place.
+        let top = share(capacity - 2 * span, i / 2, STEP_PLACES) + span;
+        let stride = (1 + i % 2) * UNIT;
+        (0..STEPS).map(move |n| Extent::new(top - n * stride, UNIT))
+    })
+}
+
+fn share(of: u64, i: u64, n: u64) -> u64 {
+    (u128::from(of) * u128::from(i) / u128::from(n)) as u64 / UNIT * UNIT
+}
+
+/// Half to places drawn evenly, half at distances drawn evenly in their logarithm.
+struct Seeks {
+    units: u64,
+    at: u64,
+    dice: u64,
+    drawn: u64,
+}
+
+impl Seeks {
+    fn new(capacity: u64) -> Self {
+        Self { units: capacity / UNIT, at: 0, dice: 0x5eed_0f5e_ec5, drawn: 0 }
+    }
+
+    /// Evenly from 0 to 1 (SplitMix64).
+    fn draw(&mut self) -> f64 {
+        self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.dice;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Iterator for Seeks {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        self.drawn += 1;
+        let last = self.units - 1;
+        self.at = if self.drawn.is_multiple_of(2) {
+            (self.draw() * last as f64) as u64
+        } else {
+            let distance = ((last as f64).powf(self.draw()) as u64).max(1);
+            let down = self.at.checked_sub(distance);
+            let up = Some(self.at + distance).filter(|&a| a <= last);
+            let first = self.draw() < 0.5;
+            let (a, b) = if first { (down, up) } else { (up, down) };
+            a.or(b).unwrap_or(0)
+        };
+        Some(Extent { start: Lba(self.at * UNIT), len: seekless_block::Sectors(UNIT) })
+    }
+}
