@@ -2,12 +2,16 @@
 //!
 //! A band is a row of equal tracks under one head, one or more cylinders apart. Knows no time.
 
+use crate::check::{CYLINDERS_MAX, RangeError};
 use crate::geometry::{Place, Run, WIDTH_BITS};
-use crate::spec::{RangeError, TreeEntry, TreeSpec};
+use crate::spec::{TreeEntry, TreeSpec};
 use crate::turn::REVOLUTION;
 
 /// Most bands, and instances of nodes, a tree may unroll into.
 const BANDS_MAX: usize = 1 << 20;
+
+/// Deepest nesting.
+const DEPTH_MAX: usize = 64;
 
 /// A tree, unrolled.
 #[derive(Clone, Debug)]
@@ -70,6 +74,8 @@ struct Origin {
     angle: u64,
     /// Addresses it covers.
     room: u64,
+    /// Nodes around it.
+    depth: usize,
 }
 
 impl Bands {
@@ -83,7 +89,7 @@ impl Bands {
                 "1 or more nodes; the last is the root",
             );
         };
-        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX };
+        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX, depth: 0 };
         unroll(tree, heads, root, origin, &mut 0, &mut bands)?;
         bands.sort_by_key(|b: &Band| b.first);
         let mut this = Self { bands, slips: slips(tree)?, remaps: Vec::new(), capacity };
@@ -296,6 +302,10 @@ fn unroll(
     bands: &mut Vec<Band>,
 ) -> Result<(), RangeError> {
     let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
+    if origin.depth == DEPTH_MAX {
+        let field = format!("geometry.tree.nodes[{node}]");
+        return fault(field, "nested too deep", "at most 64 nodes inside each other");
+    }
     *steps += 1;
     if *steps > BANDS_MAX {
         return fault("geometry.tree".to_owned(), *steps, "at most 1048576 instances of nodes");
@@ -314,7 +324,7 @@ fn unroll(
         let angle_step = ticks(e.angle_step);
         let instances = run.div_ceil(e.len);
         let far = start + step * (instances as i64 - 1);
-        if start.min(far) < 0 || start.max(far) >= i64::from(crate::spec::CYLINDERS_MAX) {
+        if start.min(far) < 0 || start.max(far) >= i64::from(CYLINDERS_MAX) {
             return fault(path(i, "cylinder"), start.min(far), "cylinders from 0 to 4194303");
         }
         if let (Some(track), None) = (e.track, e.node) {
@@ -357,6 +367,7 @@ fn unroll(
                     cylinder: start + step * k as i64,
                     angle: (angle + turned as u64) % REVOLUTION,
                     room: e.len.min(run - k * e.len),
+                    depth: origin.depth + 1,
                 };
                 unroll(tree, heads, child, origin, steps, bands)?;
             }
@@ -380,10 +391,10 @@ fn check<'a>(
         {
             return fault(path(i, "len"), format!("{} of {}", e.len, e.run), "1 to 2^50");
         }
-        if e.run.div_ceil(e.len) > u64::from(crate::spec::CYLINDERS_MAX) {
+        if e.run.div_ceil(e.len) > u64::from(CYLINDERS_MAX) {
             return fault(path(i, "run"), e.run, "at most 4194304 times len");
         }
-        let near = |c: i64| c.unsigned_abs() <= u64::from(crate::spec::CYLINDERS_MAX);
+        let near = |c: i64| c.unsigned_abs() <= u64::from(CYLINDERS_MAX);
         if !near(e.cylinder) || !near(e.cylinders) || !near(e.run_cylinders) {
             return fault(path(i, "cylinder"), e.cylinder, "within 4194304");
         }

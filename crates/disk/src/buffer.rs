@@ -24,6 +24,7 @@ pub(crate) struct Buffer {
     write_hit: Pair,
     write_miss: Pair,
     settle: Duration,
+    write_data: Duration,
     reconnect: Duration,
     read_end: Duration,
     write_end: Duration,
@@ -93,6 +94,7 @@ impl Buffer {
             write_hit: spec.write_hit_ms.map(ms),
             write_miss: spec.write_miss_ms.map(ms),
             settle: ms(spec.settle_ms),
+            write_data: ms(spec.write_data_ms),
             reconnect: ms(spec.reconnect_ms),
             read_end: ms(spec.read_end_ms),
             write_end: ms(spec.write_end_ms),
@@ -403,10 +405,12 @@ impl Buffer {
         if back && self.writing.len() >= self.write_segments && !appends {
             accepted = accepted.max(self.writing.remove(0));
         }
-        let bus_end = accepted + Duration(self.bus_sector[1].0 * extent.len.0);
+        let late = if back { Duration::ZERO } else { self.write_data };
+        let data_from = accepted.max(at + late);
+        let bus_end = data_from + Duration(self.bus_sector[1].0 * extent.len.0);
         let begin = self.stop_ahead(mechanism, accepted.max(self.free_at), &mut access);
         let begin = if back { begin } else { self.settled(mechanism, at, begin, target) };
-        let inflow = Inflow { begin: accepted, bus: self.bus_sector[1] };
+        let inflow = Inflow { begin: data_from, bus: self.bus_sector[1] };
         let phases = inflow.write(mechanism, begin, target, extent);
         let media_end = begin + phases.total();
         self.free_at = media_end.max(bus_end);
@@ -421,7 +425,7 @@ impl Buffer {
             return access;
         }
         let Phases { seek, rotation, transfer, cylinders } = phases;
-        let done = media_end.max(bus_end) + self.reconnect + self.write_end;
+        let done = media_end.max(bus_end) + self.write_end;
         let overhead = Duration(done.since(at).0.saturating_sub(phases.total().0));
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }

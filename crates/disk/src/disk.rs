@@ -5,11 +5,12 @@
 use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
+use crate::check::RangeError;
 use crate::energy::{EnergyByState, PowerStates};
 use crate::geometry::{Geometry, Place, Run};
 use crate::mechanism::{Mechanism, Phases};
 use crate::seek::SeekCurve;
-use crate::spec::{DiskSpec, RangeError};
+use crate::spec::DiskSpec;
 use crate::turn::Turn;
 
 /// An access that cannot be made.

@@ -8,6 +8,7 @@
 mod bands;
 mod buffer;
 pub mod catalogue;
+mod check;
 mod disk;
 mod disksim;
 mod drive;
@@ -15,6 +16,7 @@ mod energy;
 pub mod fit;
 mod geometry;
 mod import;
+mod import_layout;
 mod mechanism;
 mod parse;
 mod queue;
@@ -24,6 +26,7 @@ mod spec;
 mod turn;
 pub mod validate;
 
+pub use check::RangeError;
 pub use disk::{Access, Disk, DiskError, Target};
 pub use drive::{Command, Completion, Drive};
 pub use energy::{EnergyByState, PowerStates};
@@ -33,8 +36,7 @@ pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
-    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, RangeError,
-    ReadAhead, SeekSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack,
-    ZeroLatency, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec,
+    Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack, ZeroLatency, ZoneSpec,
 };
 pub use turn::Turn;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::spec::{DiskSpec, RangeError};
+use crate::check::RangeError;
+use crate::spec::DiskSpec;
 
 /// A specification that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

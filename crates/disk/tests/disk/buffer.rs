@@ -302,3 +302,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_data_of_a_write_may_come_later_than_the_arm_starts() {
+    let mut d = disk("segments = 0\nsegment_sectors = 1\nwrite_data_ms = 3.0\nwrite_end_ms = 0.25");
+    // The arm is on its track at once; the data of sector 2 has come at 3.5, when the head is past it: round to 12.
+    let a = d.access(at(0.0), Op::Write, Extent::new(2, 2)).unwrap();
+    assert_eq!(us(a), [1_050, 0, 11_200, 2_000, 14_250]);
+}

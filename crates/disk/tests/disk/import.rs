@@ -229,3 +229,41 @@ fn no_cut_or_changed_byte_panics() {
         }
     }
 }
+
+#[test]
+fn a_drive_that_lets_go_of_the_bus_before_it_takes_a_writes_data() {
+    let more = "Data preparation overhead = 0.01, First reselect overhead = 0.02, Other reselect overhead = 0.04,
+        Write completion overhead = 0.1, Extra write disconnect = 1, Extradisc command overhead = 0.2,
+        Extradisc disconnect overhead = 0.08, Extradisc inter-disconnect delay = 0.3, Extradisc seek delta = 0.05,
+        Minimum seek delay = 0.32,\n}";
+    let text = SPECS
+        .replace("Time scale for overheads = 2.0", "Time scale for overheads = 1.0")
+        .replacen('}', more, 1);
+    let c = import(&text).unwrap().controller.unwrap();
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
+    // Each command pays 0.25 always. Hits prepare data; the arm starts no sooner than 0.32.
+    near(c.read_hit_ms[0], 0.25 + 0.1 + 0.01);
+    near(c.read_miss_ms[0], 0.25 + 0.3);
+    near(c.write_miss_ms[0], 0.25 + 0.2 + 0.05);
+    near(c.write_data_ms, 0.25 + 0.2 + 0.08 + 0.3 + 0.02 + 0.01);
+    near(c.write_end_ms, 0.1 + 0.04);
+    near(c.reconnect_ms, 0.02 + 0.01);
+    near(c.settle_ms, 0.0);
+}
+
+#[test]
+fn a_tree_nested_without_end_is_refused() {
+    let track = "[ 0, 0, 0.0, 5, 1, 0.0, 5, 1, TRACK, 0, 0 ]";
+    let inner = |n: usize| format!(", [ 0, 0, 0.0, 5, 1, 0.0, 5, 1, IDX, {n}, 0 ]");
+    let tree = |depth: usize| {
+        let nodes: String = (0..depth).map(inner).collect();
+        let (i, j) = (TREE.find("IDX = [").unwrap(), TREE.find("Slips").unwrap());
+        let text = format!("{}IDX = [ {track}{nodes} ],\n{}", &TREE[..i], &TREE[j..]);
+        text.replace("Slips = [ 3, 2, 41, 1 ],", "")
+            .replace("Remaps = [ 20, 1, 7, 0, 5, 6 ]", "")
+            .replace("= 74", "= 5")
+    };
+    assert_eq!(import_disksim("t", &tree(40), &mut |n| open(n)).unwrap().capacity_sectors, 5);
+    let e = import_disksim("t", &tree(100_000), &mut |n| open(n)).unwrap_err().to_string();
+    assert!(e.contains("64"), "{e}");
+}

@@ -1,6 +1,7 @@
 //! Specifications as text: what is accepted, and what an error says.
 
-use seekless_disk::{DiskSpec, catalogue};
+use seekless_block::{Extent, Op, SimTime};
+use seekless_disk::{Disk, DiskSpec, catalogue};
 
 use crate::toy::TOY;
 
@@ -98,4 +99,47 @@ fn the_catalogue_reads_back_from_its_own_toml() {
     assert!(names >= 2);
     let e = catalogue::get("floppy").unwrap_err().to_string();
     assert!(e.contains("floppy") && e.contains("wd800jb"), "{e}");
+}
+
+/// The toy with everything a specification can say.
+fn full() -> String {
+    let zone = "cylinder_skew = 3\noffset = 1\nunused_front = 1\nspares = 3\nspare_rule = { per = \"cylinders\", cylinders = 1 }\n\
+                slips = [4, 21]\nremaps = [[7, 19]]";
+    let controller = "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
+                      write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\nsegments = 2\nsegment_sectors = 8\n\
+                      read_ahead = \"segment\"\nread_ahead_sectors = 9\nwrite_back = \"all\"\nwrite_segments = 2\n[geometry]\n";
+    TOY.replace("cylinder_skew = 3", zone)
+        .replace("[geometry]\n", controller)
+        .replace("\"geometry\"]", "\"geometry\", \"controller\"]")
+        .replace("capacity_sectors = 60", "capacity_sectors = 53")
+}
+
+#[test]
+fn no_changed_byte_panics_neither_in_the_text_nor_in_the_disk_it_makes() {
+    let text = full();
+    DiskSpec::parse("full", &text).unwrap();
+    let mut made = 0;
+    for i in 0..text.len() {
+        for with in ["0", "9", "-", ".", "e", "\"", "]", "\n"] {
+            let mut changed = text.clone();
+            changed.replace_range(i..=i, with);
+            let Ok(spec) = DiskSpec::parse("changed", &changed) else { continue };
+            let Ok(mut disk) = Disk::new(&spec) else {
+                panic!("checked twice, differently: {changed}")
+            };
+            let end = disk.capacity().get();
+            for (at, op, start, len) in [
+                (0, Op::Read, 0, end),
+                (1, Op::Write, end / 2, end - end / 2),
+                (u64::MAX, Op::Read, end - 1, 1),
+                (u64::MAX - 9, Op::Flush, 0, 0),
+                (77, Op::WriteZeroes, 1.min(end - 1), 1),
+            ] {
+                // Disks of millions of sectors would take long, not panic.
+                disk.access(SimTime(at), op, Extent::new(start, len.min(10_000))).unwrap();
+            }
+            made += 1;
+        }
+    }
+    assert!(made > 500, "{made}");
 }

@@ -1,0 +1,294 @@
+//! The allowed ranges of a specification's values. Knows no file: a fault names the field, [`crate::parse`] the line.
+
+use crate::bands::Bands;
+use crate::spec::{DiskSpec, SeekSpec, SpareRule, ZoneSpec};
+use crate::turn::Turn;
+
+/// A value outside its range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {found}; allowed: {allowed}")]
+pub struct RangeError {
+    /// Dotted path; `[i]` counts from 0.
+    pub field: String,
+    /// The value.
+    pub found: String,
+    /// What would do.
+    pub allowed: String,
+}
+
+fn fault<T>(
+    field: impl Into<String>,
+    found: impl ToString,
+    allowed: impl Into<String>,
+) -> Result<T, RangeError> {
+    Err(RangeError { field: field.into(), found: found.to_string(), allowed: allowed.into() })
+}
+
+fn between(field: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), RangeError> {
+    if value >= low && value <= high {
+        Ok(())
+    } else {
+        fault(field, value, format!("{low} to {high} {unit}"))
+    }
+}
+
+/// Most sectors accepted: 562 TB. At 4 ms a sector over the interface the longest request takes 2^62 ns.
+const CAPACITY_MAX: u64 = 1 << 40;
+/// Longest time accepted for one movement, in milliseconds.
+const MOVE_MS_MAX: f64 = 2_000.0;
+/// Most cylinders accepted.
+pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
+
+impl DiskSpec {
+    /// Checks every value against its range, and the zones against each other.
+    ///
+    /// # Errors
+    /// The first value outside its range.
+    pub fn validate(&self) -> Result<(), RangeError> {
+        if self.name.is_empty() || !self.name.bytes().all(|b| b.is_ascii_graphic()) {
+            return fault("name", format!("{:?}", self.name), "printable ASCII without spaces");
+        }
+        if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
+            return fault(
+                "capacity_sectors",
+                self.capacity_sectors,
+                format!("1 to {CAPACITY_MAX}"),
+            );
+        }
+        let m = &self.mechanics;
+        between("mechanics.rpm", m.rpm, Turn::RPM_MIN, Turn::RPM_MAX, "revolutions a minute")?;
+        between("mechanics.head_switch_ms", m.head_switch_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("mechanics.write_settle_ms", m.write_settle_ms, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
+        self.validate_seek()?;
+        self.validate_power()?;
+        self.validate_controller()?;
+        self.validate_geometry()
+    }
+
+    fn validate_power(&self) -> Result<(), RangeError> {
+        let p = &self.power;
+        between("power.seek_w", p.seek_w, 0.0, 1_000.0, "W")?;
+        between("power.rotation_transfer_w", p.rotation_transfer_w, 0.0, 1_000.0, "W")?;
+        between("power.idle_w", p.idle_w, 0.0, 1_000.0, "W")?;
+        between("power.standby_w", p.standby_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
+        between("power.spin_up_w", p.spin_up_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
+        between("power.spin_up_s", p.spin_up_s.unwrap_or(0.0), 0.0, 600.0, "s")
+    }
+
+    fn validate_controller(&self) -> Result<(), RangeError> {
+        let Some(c) = &self.controller else { return Ok(()) };
+        for (i, ms) in c.bus_sector_ms.into_iter().enumerate() {
+            between(&format!("controller.bus_sector_ms[{i}]"), ms, 0.0, 4.0, "ms")?;
+        }
+        for (field, pair) in [
+            ("read_hit_ms", c.read_hit_ms),
+            ("read_miss_ms", c.read_miss_ms),
+            ("write_hit_ms", c.write_hit_ms),
+            ("write_miss_ms", c.write_miss_ms),
+        ] {
+            for (i, ms) in pair.into_iter().enumerate() {
+                between(&format!("controller.{field}[{i}]"), ms, 0.0, MOVE_MS_MAX, "ms")?;
+            }
+        }
+        between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_data_ms", c.write_data_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.read_watermark", c.read_watermark, 0.0, 1.0, "of the request")?;
+        if c.segments > 4_096 {
+            return fault("controller.segments", c.segments, "0 to 4096");
+        }
+        if c.segments > 0 && c.segment_sectors == 0 {
+            return fault("controller.segment_sectors", 0, "1 to 4294967295");
+        }
+        if c.write_segments == 0 || c.write_segments > 4_096 {
+            return fault("controller.write_segments", c.write_segments, "1 to 4096");
+        }
+        Ok(())
+    }
+
+    fn validate_seek(&self) -> Result<(), RangeError> {
+        let time = |field: &str, ms: f64| between(field, ms, 0.0, MOVE_MS_MAX, "ms");
+        match &self.seek {
+            SeekSpec::Table { points } => {
+                if points.is_empty() || points.len() > CYLINDERS_MAX as usize {
+                    return fault("seek.points", points.len(), "1 to 4194304 points");
+                }
+                for (i, &(d, ms)) in points.iter().enumerate() {
+                    let field = format!("seek.points[{i}]");
+                    time(&field, ms)?;
+                    let after = if i == 0 { 0 } else { points[i - 1].0 };
+                    if d <= after || d > CYLINDERS_MAX {
+                        let allowed = format!("a distance from {} to {CYLINDERS_MAX}", after + 1);
+                        return fault(field, d, allowed);
+                    }
+                }
+                Ok(())
+            }
+            SeekSpec::ThreePoint { single_ms, average_ms, full_ms } => {
+                time("seek.single_ms", *single_ms)?;
+                between("seek.average_ms", *average_ms, *single_ms, MOVE_MS_MAX, "ms")?;
+                between("seek.full_ms", *full_ms, *average_ms, MOVE_MS_MAX, "ms")
+            }
+            SeekSpec::SquareRoot { constant_ms, factor_ms } => {
+                time("seek.constant_ms", *constant_ms)?;
+                between("seek.factor_ms", *factor_ms, 0.0, 100.0, "ms")
+            }
+            SeekSpec::CubicLinear { cubic, linear, threshold_sectors } => {
+                for (i, c) in cubic.iter().enumerate() {
+                    between(&format!("seek.cubic[{i}]"), *c, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
+                }
+                for (i, c) in linear.iter().enumerate() {
+                    between(&format!("seek.linear[{i}]"), *c, 0.0, MOVE_MS_MAX, "ms")?;
+                }
+                between("seek.threshold_sectors", *threshold_sectors, 0.0, 1e15, "sectors")
+            }
+            SeekSpec::RootLinear {
+                first_ms,
+                short_constant_ms,
+                short_root_ms,
+                long_constant_ms,
+                long_linear_ms,
+                ..
+            } => {
+                for (i, ms) in first_ms.iter().enumerate() {
+                    time(&format!("seek.first_ms[{i}]"), *ms)?;
+                }
+                for (field, value) in [
+                    ("seek.short_constant_ms", short_constant_ms),
+                    ("seek.short_root_ms", short_root_ms),
+                    ("seek.long_constant_ms", long_constant_ms),
+                    ("seek.long_linear_ms", long_linear_ms),
+                ] {
+                    between(field, *value, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn validate_geometry(&self) -> Result<(), RangeError> {
+        let g = &self.geometry;
+        if !(1..=256).contains(&g.heads) {
+            return fault("geometry.heads", g.heads, "1 to 256");
+        }
+        if let Some(tree) = &g.tree {
+            if !g.zones.is_empty() {
+                return fault("geometry.tree", "given", "with no zones");
+            }
+            return Bands::new(tree, g.heads, self.capacity_sectors).map(|_| ());
+        }
+        if g.zones.is_empty() || g.zones.len() > 4_096 {
+            return fault("geometry.zone", g.zones.len(), "1 to 4096 zones");
+        }
+        let mut next_cylinder = 0u32;
+        let mut sectors = 0u64;
+        for (i, z) in g.zones.iter().enumerate() {
+            sectors += validate_zone(i, z, g.heads, next_cylinder)?;
+            next_cylinder = z.first_cylinder + z.cylinders;
+        }
+        if self.capacity_sectors > sectors {
+            let allowed = format!("1 to {sectors}, what the zones hold");
+            return fault("capacity_sectors", self.capacity_sectors, allowed);
+        }
+        Ok(())
+    }
+}
+
+fn validate_slipped_tracks(
+    field: &str,
+    z: &ZoneSpec,
+    tracks: u64,
+    whole_zone: bool,
+) -> Result<(), RangeError> {
+    if !whole_zone || !z.slips.is_empty() {
+        return fault(field, "given", "only with spares per zone and without slips");
+    }
+    for (i, track) in z.slipped_tracks.iter().enumerate() {
+        let low = if i == 0 { 0 } else { z.slipped_tracks[i - 1] + 1 };
+        if !(low..tracks).contains(track) {
+            let allowed = format!("rising, {low} to {}", tracks - 1);
+            return fault(format!("{field}[{i}]"), track, allowed);
+        }
+    }
+    let slipped = z.slipped_tracks.len() as u64 * u64::from(z.sectors_per_track);
+    if slipped > z.spares {
+        return fault(field, slipped, format!("at most {} sectors (its spares)", z.spares));
+    }
+    Ok(())
+}
+
+/// Sectors of data in a zone, or what is wrong with it.
+fn validate_zone(
+    index: usize,
+    z: &ZoneSpec,
+    heads: u32,
+    next_cylinder: u32,
+) -> Result<u64, RangeError> {
+    let path = |field: &str| format!("geometry.zone[{index}].{field}");
+    if !(next_cylinder..CYLINDERS_MAX).contains(&z.first_cylinder) {
+        let allowed = format!("{next_cylinder} (past the zone before) to {}", CYLINDERS_MAX - 1);
+        return fault(path("first_cylinder"), z.first_cylinder, allowed);
+    }
+    if !(1..=CYLINDERS_MAX - z.first_cylinder).contains(&z.cylinders) {
+        let allowed = format!("1 to {}", CYLINDERS_MAX - z.first_cylinder);
+        return fault(path("cylinders"), z.cylinders, allowed);
+    }
+    if !(1..=65_536).contains(&z.sectors_per_track) {
+        return fault(path("sectors_per_track"), z.sectors_per_track, "1 to 65536");
+    }
+    let spt = u64::from(z.sectors_per_track);
+    for (field, value) in
+        [("track_skew", z.track_skew), ("cylinder_skew", z.cylinder_skew), ("offset", z.offset)]
+    {
+        between(&path(field), value, 0.0, spt as f64, "sectors (one track)")?;
+    }
+    let cylinder = spt * u64::from(heads);
+    let physical = cylinder * u64::from(z.cylinders);
+    let region = match z.spare_rule {
+        SpareRule::Zone => physical,
+        SpareRule::Track => spt,
+        SpareRule::Cylinders(n) if n >= 1 && n <= z.cylinders => cylinder * u64::from(n),
+        SpareRule::Cylinders(n) => {
+            return fault(path("spare_rule"), n, format!("1 to {} cylinders", z.cylinders));
+        }
+    };
+    if z.spares >= region {
+        return fault(path("spares"), z.spares, format!("0 to {}", region - 1));
+    }
+    for (i, slip) in z.slips.iter().enumerate() {
+        let field = format!("geometry.zone[{index}].slips[{i}]");
+        let low = if i == 0 { 0 } else { z.slips[i - 1] + 1 };
+        if !(low..physical).contains(slip) {
+            return fault(field, slip, format!("rising, {low} to {}", physical - 1));
+        }
+    }
+    let regions = physical / region;
+    if !z.slipped_tracks.is_empty() {
+        validate_slipped_tracks(&path("slipped_tracks"), z, physical / spt, region == physical)?;
+    }
+    let (mut last_region, mut used) = (u64::MAX, 0);
+    for (i, slip) in z.slips.iter().enumerate() {
+        used = if slip / region == last_region { used + 1 } else { 1 };
+        last_region = slip / region;
+        if last_region >= regions || used > z.spares {
+            let field = format!("geometry.zone[{index}].slips[{i}]");
+            let allowed = format!("at most {} slips (its spares) in its region", z.spares);
+            return fault(field, slip, allowed);
+        }
+    }
+    for (i, (bad, good)) in z.remaps.iter().enumerate() {
+        let field = format!("geometry.zone[{index}].remaps[{i}]");
+        let worst = (*bad).max(*good);
+        if worst >= physical {
+            return fault(field, worst, format!("0 to {}", physical - 1));
+        }
+    }
+    let data = physical - regions * z.spares;
+    let lost = u64::from(z.unused_front);
+    if lost >= data {
+        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
+    }
+    Ok(data - lost)
+}
