@@ -11,7 +11,8 @@ mod zones;
 
 use seekless_block::{Duration, Extent, Op};
 
-use crate::spec::{DiskSpec, RangeError, SeekSpec};
+use crate::RangeError;
+use crate::spec::{DiskSpec, SeekSpec};
 
 pub use workload::workload;
 

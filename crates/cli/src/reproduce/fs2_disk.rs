@@ -61,7 +61,7 @@ fn parts(name: &'static str) -> anyhow::Result<Parts> {
     for _ in 0..READS {
         let at = draw(&mut dice, disk.capacity().0 / SECTORS) * SECTORS;
         let access = disk.access(now, Op::Read, seekless_block::Extent::new(at, SECTORS))?;
-        now = now + access.total();
+        now += access.total();
         sums[0] += access.seek.0;
         sums[1] += access.rotation.0;
         sums[2] += (access.transfer + access.overhead).0;
@@ -88,7 +88,7 @@ fn probed() -> anyhow::Result<Fit> {
     let mut samples = Vec::new();
     for extent in workload(spec.capacity_sectors).context("a disk too small")? {
         let service = disk.access(now, Op::Read, extent)?.total();
-        now = now + service;
+        now += service;
         samples.push(Sample { op: Op::Read, extent, service });
         if now.0 > PROBED_NS {
             break;

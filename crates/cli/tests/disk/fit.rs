@@ -18,7 +18,7 @@ fn trace(spec: &DiskSpec, seconds: u64) -> String {
         let took = disk.access(now, Op::Read, Extent { start, len }).unwrap().total();
         let (at, bytes) = (128_166_372_000_000_000 + now.0 / 100, len.0 * 512);
         writeln!(text, "{at},host,0,Read,{},{bytes},{}", start.0 * 512, took.0 / 100).unwrap();
-        now = now + took;
+        now += took;
         if now.0 > seconds * 1_000_000_000 {
             break;
         }

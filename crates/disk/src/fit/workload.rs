@@ -69,7 +69,7 @@ struct Seeks {
 
 impl Seeks {
     fn new(capacity: u64) -> Self {
-        Self { units: capacity / UNIT, at: 0, dice: 0x5eed_0f5e_ec5, drawn: 0 }
+        Self { units: capacity / UNIT, at: 0, dice: 0x05ee_d0f5_eec5, drawn: 0 }
     }
 
     /// Evenly from 0 to 1 (SplitMix64).
