@@ -33,7 +33,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// The file a text beside it names: under that name, or its last part, in any case of letters.
+/// The file a text beside it names: under that name, or its last part, in any case of letters; else the one called
+/// as the text itself is but for the ending (descriptions are passed on under new names).
 pub(crate) fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
     let folder = match file.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
@@ -46,7 +47,14 @@ pub(crate) fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
             return Ok(candidate);
         }
     }
-    let found = names(folder)?.into_iter().find(|n| n.eq_ignore_ascii_case(last));
+    let named = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    let ending = last.rsplit_once('.').map_or("", |(_, e)| e);
+    let renamed = format!("{named}.{ending}");
+    let all = names(folder)?;
+    let mut found = [last, &renamed].into_iter().filter_map(|wanted| {
+        all.iter().find(|n| n.eq_ignore_ascii_case(wanted) && folder.join(n).is_file())
+    });
+    let found = found.next();
     found.map(|n| folder.join(n)).with_context(|| format!("no such file in {}", folder.display()))
 }
 
@@ -75,6 +83,8 @@ mod tests {
             assert_eq!(found, folder.path().join("Quantum.MODEL"), "{wanted}");
         }
         assert!(beside(&specs, "other.model").is_err());
+        fs::write(folder.path().join("A.model"), "x").unwrap();
+        assert_eq!(beside(&specs, "other.model").unwrap(), folder.path().join("A.model"));
     }
 
     #[test]

@@ -206,6 +206,30 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
         output::write(&folder.join("fs2-figure2.svg"), &figure2.svg())?;
         output::write(&folder.join("fs2-figure8.svg"), &figure8.svg())?;
     }
+    let (parts, beside) = (breakdown(&all), beside_table(&rows));
+    if let Some(path) = &out.report {
+        let share = testbed.transfer / testbed.access() * 100.0;
+        let report = Report::new(
+            "FS2's disk, taken apart",
+            format!("On the disk of FS2's testbed a random read spends {share:.1} % of its time transferring; the rest is seek and rotation. All numbers are modelled."),
+        )
+        .tile(Tile::new("T_s, seek", format!("{:.2} ms", testbed.seek), TESTBED))
+        .tile(Tile::new("T_r, rotation", format!("{:.2} ms", testbed.rotation), TESTBED))
+        .tile(Tile::new("T_t, transfer", format!("{:.2} ms", testbed.transfer), TESTBED))
+        .section(Section::new("Figure 2").figure(figure2).table(parts.clone()))
+        .section(Section::new("Figure 8").figure(figure8).table(beside.clone()))
+        .provenance(Provenance {
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            facts: vec![
+                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
+                ("disks".into(), DRIVES.join(", ")),
+                ("reads of each".into(), READS.to_string()),
+            ],
+            measured: vec!["The paper's numbers, on its authors' machine.".into()],
+            modelled: vec!["Everything of ours.".into()],
+        });
+        output::write(path, &report.html())?;
+    }
     if let Some(path) = &out.json {
         let value = json!({
             "schema": "seekless.reproduce/1",
@@ -222,37 +246,11 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
             })).collect::<Vec<_>>(),
         });
         output::write(path, &serde_json::to_string_pretty(&value)?)?;
-        if path.as_os_str() == "-" {
-            return Ok(());
+    }
+    if out.json.as_deref().is_none_or(|p| p.as_os_str() != "-") {
+        for table in [parts, beside] {
+            output::print(&table.terminal(output::width(), output::colour()))?;
         }
-    }
-    let tables = [breakdown(&all), beside_table(&rows)];
-    for table in &tables {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
-    let [parts, beside] = tables;
-    if let Some(path) = &out.report {
-        let share = testbed.transfer / testbed.access() * 100.0;
-        let report = Report::new(
-            "FS2's disk, taken apart",
-            format!("On the disk of FS2's testbed a random read spends {share:.1} % of its time transferring; the rest is seek and rotation. All numbers are modelled."),
-        )
-        .tile(Tile::new("T_s, seek", format!("{:.2} ms", testbed.seek), TESTBED))
-        .tile(Tile::new("T_r, rotation", format!("{:.2} ms", testbed.rotation), TESTBED))
-        .tile(Tile::new("T_t, transfer", format!("{:.2} ms", testbed.transfer), TESTBED))
-        .section(Section::new("Figure 2").figure(figure2).table(parts))
-        .section(Section::new("Figure 8").figure(figure8).table(beside))
-        .provenance(Provenance {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("disks".into(), DRIVES.join(", ")),
-                ("reads of each".into(), READS.to_string()),
-            ],
-            measured: vec!["The paper's numbers, on its authors' machine.".into()],
-            modelled: vec!["Everything of ours.".into()],
-        });
-        output::write(path, &report.html())?;
     }
     Ok(())
 }

@@ -94,8 +94,8 @@ fn faulty_descriptions_name_file_line_and_field() {
         (
             "small.diskspecs",
             "source small.model",
-            "source other.model",
-            "small.diskspecs:2: names 'other.model'",
+            "source other.modell",
+            "small.diskspecs:2: names 'other.modell'",
         ),
         (
             "small.diskspecs",

@@ -6,11 +6,13 @@ use super::Sample;
 const RUN_MIN: usize = 8;
 /// A request that takes more than the usual by this share has crossed to another track.
 const CROSSED: f64 = 0.3;
+/// A change of track that takes this many times the usual was disturbed.
+const DISTURBED: f64 = 2.5;
 /// Neighbouring places whose times a sector differ by less than this are one zone.
 const SAME: f64 = 0.012;
 
 /// What a sequential run tells of its place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Run {
     /// Sector in its middle.
     middle: f64,
@@ -18,9 +20,8 @@ pub(super) struct Run {
     sector_ms: f64,
     /// Whether requests tell transfer from changes of track.
     clean: bool,
-    /// Extra time of the requests that crossed to another track, together, and how many those were.
-    extra_ms: f64,
-    crossings: usize,
+    /// Extra time of each request that crossed to another track.
+    extra_ms: Vec<f64>,
     /// Milliseconds a sector over all.
     mean_ms: f64,
 }
@@ -76,17 +77,17 @@ fn run(reads: &[Sample], revolution_ms: Option<f64>) -> Run {
             / 2.0,
         sector_ms: if clean { base / len } else { mean / len },
         clean,
-        extra_ms: extra.iter().sum(),
-        crossings: extra.len(),
+        extra_ms: extra,
         mean_ms: mean / len,
     }
 }
 
-/// Extra time of all requests that crossed over how many did.
+/// Mean extra time of the requests that crossed, to a track or a cylinder; much longer ones were disturbed.
 fn switch_ms(runs: &[Run]) -> Option<f64> {
-    let crossings: usize = runs.iter().map(|r| r.crossings).sum();
-    let extra: f64 = runs.iter().map(|r| r.extra_ms).sum();
-    (crossings > 0).then(|| extra / crossings as f64)
+    let all: Vec<f64> = runs.iter().flat_map(|r| &r.extra_ms).copied().collect();
+    let most = DISTURBED * median(all.clone());
+    let (n, sum) = all.iter().filter(|e| **e <= most).fold((0, 0.0), |(n, s), e| (n + 1, s + e));
+    (n > 0).then(|| sum / f64::from(n))
 }
 
 /// Places of one bandwidth.
