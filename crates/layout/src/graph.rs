@@ -64,7 +64,7 @@ pub struct AccessGraph {
 
 impl AccessGraph {
     /// An empty graph that keeps at most about `max_edges` edges (16 bytes each and as much again in the
-    /// table); beyond, it ages before its time.
+    /// table); beyond, the lightest and oldest are forgotten.
     #[must_use]
     pub fn new(max_edges: usize) -> Self {
         Self {
@@ -104,36 +104,61 @@ impl AccessGraph {
             self.last.insert(request.stream, port);
         }
         if self.edges.len() > self.max_edges {
-            self.age();
+            self.shed();
         }
     }
 
     /// Halves every weight and count and forgets what falls to zero: what was asked for recently counts for
     /// more. Meant to be called once a day; BORG found short training better than long (FAST'09, 6.2).
     pub fn age(&mut self) {
-        const GONE: u32 = u32::MAX;
         self.edges.retain(|_, w| {
             *w /= 2;
             *w > 0
         });
+        for node in self.nodes.values_mut() {
+            node.reads /= 2;
+            node.writes /= 2;
+        }
+        self.compact(|node, linked| linked || node.reads > 0);
+    }
+
+    /// Forgets the lightest quarter of the edges, of equals the oldest, and the vertices that lose their
+    /// last one.
+    fn shed(&mut self) {
+        // A port's number tells its age: a higher one was made later.
+        let mut ranked: Vec<(u32, u32, (u32, u32))> =
+            self.edges.iter().map(|(&key, &weight)| (weight, key.0.max(key.1), key)).collect();
+        let lightest = ranked.len() / 4;
+        ranked.select_nth_unstable(lightest);
+        for (_, _, key) in &ranked[..lightest] {
+            self.edges.remove(key);
+        }
+        self.compact(|_, linked| linked);
+    }
+
+    /// Keeps only the vertices that `keep(vertex, whether an edge ends there)` wants, and renumbers the ports
+    /// without a gap, older ones first.
+    fn compact(&mut self, keep: impl Fn(&Node, bool) -> bool) {
+        const GONE: u32 = u32::MAX;
         let mut linked = vec![false; self.ports as usize];
         for &(leave, enter) in self.edges.keys() {
             linked[leave as usize] = true;
             linked[enter as usize] = true;
         }
-        self.nodes.retain(|_, n| {
-            n.reads /= 2;
-            n.writes /= 2;
-            n.reads > 0 || linked[n.enter as usize] || linked[n.leave as usize]
-        });
+        self.nodes.retain(|_, n| keep(n, linked[n.enter as usize] || linked[n.leave as usize]));
         let mut renumbered = vec![GONE; self.ports as usize];
+        for node in self.nodes.values() {
+            renumbered[node.enter as usize] = 0;
+            renumbered[node.leave as usize] = 0;
+        }
         self.ports = 0;
+        for port in renumbered.iter_mut().filter(|p| **p != GONE) {
+            *port = self.ports;
+            self.ports += 1;
+        }
         for node in self.nodes.values_mut() {
-            for port in [&mut node.enter, &mut node.leave] {
-                renumbered[*port as usize] = self.ports;
-                *port = self.ports;
-                self.ports += 1;
-            }
+            node.enter = renumbered[node.enter as usize];
+            node.leave = renumbered[node.leave as usize];
         }
         self.edges = std::mem::take(&mut self.edges)
             .into_iter()

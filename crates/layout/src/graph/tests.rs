@@ -63,13 +63,13 @@ proptest! {
     }
 
     #[test]
-    fn forgetting_keeps_the_graph_whole_and_small(
+    fn a_full_graph_stays_whole_and_small(
         raw in prop::collection::vec((0u32..3, 0u64..600, 1u64..12), 0..300)
     ) {
         let mut graph = AccessGraph::new(40);
         for &(p, s, l) in &raw {
             graph.observe(&read(p, s, l));
-            prop_assert!(graph.edge_count() <= 40 + 12, "{}", graph.edge_count());
+            prop_assert!(graph.edge_count() <= 40 + 24, "{}", graph.edge_count());
         }
         let (vertices, edges) = graph.snapshot();
         for pair in vertices.windows(2) {
@@ -93,6 +93,24 @@ fn figure_4_overlapping_vertices_are_split() {
     assert_eq!(vertices, vec![(0, 1, 1), (1, 3, 2), (10, 12, 1), (20, 22, 1)]);
     let expected = BTreeMap::from([((0, 1), 1), ((1, 10), 1), ((1, 20), 1)]);
     assert_eq!(edges, expected);
+}
+
+#[test]
+fn a_full_graph_forgets_the_light_and_of_these_the_old() {
+    let mut graph = AccessGraph::new(16);
+    for _ in 0..3 {
+        for at in [0, 100, 200] {
+            graph.observe(&read(1, at, 8)); // heavy: 0 -> 100 -> 200 -> 0
+        }
+    }
+    for at in 1..40 {
+        graph.observe(&read(2, at * 1000, 8)); // each once
+    }
+    let (vertices, edges) = graph.snapshot();
+    assert!(edges.len() <= 16);
+    let starts: Vec<u64> = vertices.iter().map(|v| v.extent.start.0).collect();
+    assert!([0, 100, 200].iter().all(|s| starts.contains(s)), "the heavy stay: {starts:?}");
+    assert!(starts.contains(&39_000) && !starts.contains(&1000), "the old go first: {starts:?}");
 }
 
 #[test]
