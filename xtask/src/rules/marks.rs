@@ -15,7 +15,7 @@ const CODE: &[(&str, &str)] = &[
 ];
 /// Folders of one machine, where they begin a path.
 const PLACES: &[&str] =
-    &[concat!("/wo", "rk/"), concat!("/tmp/bash", "_jobs"), concat!("/root/", ".")];
+    &[concat!("/wo", "rk/"), concat!("/tmp/bash", "_jobs"), concat!("/ro", "ot/.")];
 /// Hosts that a package manager is configured with elsewhere.
 const HOSTS: &[&str] = &[
     concat!("static.", "crates.io"),
