@@ -306,8 +306,10 @@ proptest! {
             now += parts.access(now, Op::Read, Extent::new(lba, 1)).unwrap().total();
         }
         let apart = now.since(SimTime(at)).0.abs_diff(total.0);
-        // Each of the single accesses rounds its end down by less than a nanosecond, and then waits for it.
-        prop_assert!(apart <= 1, "{apart} ns apart");
+        // Each of the single accesses rounds its end down by less than a nanosecond, and then waits for it. Where
+        // the head reaches a sector at the very instant it comes by, that nanosecond decides over a turn of 10 ms.
+        let off = (apart + 1) % 10_000_000;
+        prop_assert!(off <= 2 && apart <= 20_000_001, "{apart} ns apart");
         prop_assert_eq!(whole.arm(), parts.arm());
     }
 }
