@@ -209,3 +209,19 @@ pub struct Stats {
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
     pub plans_refused: u64,
 }
+
+impl std::ops::Sub for Stats {
+    type Output = Self;
+    /// What was done between two looks; `before` is the earlier one.
+    fn sub(self, before: Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            cache_hits: self.cache_hits - before.cache_hits,
+            copy_reads: self.copy_reads - before.copy_reads,
+            home_reads: self.home_reads - before.home_reads,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            overtaken: self.overtaken - before.overtaken,
+            plans_refused: self.plans_refused - before.plans_refused,
+        }
+    }
+}

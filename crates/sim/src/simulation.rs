@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Command, Disk, DiskError, Drive, Scheduler};
-use seekless_engine::{Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Target};
+use seekless_engine::{
+    Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Stats, Target,
+};
 use seekless_layout::Plan;
 
 use crate::measure::Measured;
@@ -91,6 +93,7 @@ pub struct Simulation {
     /// Background busy time before the first request: no part of the span.
     measured: Measured,
     background_before: Duration,
+    stats_before: Stats,
     refused: Option<SimError>,
 }
 
@@ -116,6 +119,7 @@ impl Simulation {
             started: None,
             measured: Measured::new(),
             background_before: Duration::ZERO,
+            stats_before: Stats::default(),
             refused: None,
         })
     }
@@ -170,18 +174,31 @@ impl Simulation {
     /// # Errors
     /// Where a request could not be served.
     pub fn finish(mut self) -> Result<Measured, SimError> {
+        self.lap()
+    }
+
+    /// Lets everything in flight end, says what it cost since the beginning or the last lap, and counts anew. RAM,
+    /// copies and the arm stay as they are; of an open loop's arrival times, the next request's counts as now.
+    ///
+    /// # Errors
+    /// Where a request could not be served.
+    pub fn lap(&mut self) -> Result<Measured, SimError> {
         while self.in_flight > 0 && self.refused.is_none() {
             self.step();
         }
         if let Some(error) = self.refused {
             return Err(error);
         }
-        let mut m = self.measured;
-        m.span = self.started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
+        let mut m = std::mem::replace(&mut self.measured, Measured::new());
+        let started = self.started.take();
+        m.span = started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
         let background = m.background.busy() - self.background_before;
+        self.background_before = Duration::ZERO;
         let idle = Duration(m.span.0.saturating_sub((m.foreground.busy() + background).0));
         m.idle_energy = m.energy.idle + self.drive.disk().idle_energy(idle);
-        m.engine = self.engine.stats();
+        let stats = self.engine.stats();
+        m.engine = stats - self.stats_before;
+        self.stats_before = stats;
         Ok(m)
     }
 

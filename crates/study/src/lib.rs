@@ -2,10 +2,14 @@
 //! the same RAM, read-ahead and scheduler, with the movement of data counted.
 #![forbid(unsafe_code)]
 
+mod estimate;
 mod outcome;
+mod rolling;
 mod scan;
 mod simulate;
 
+pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, TraceFacts};
+pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};

@@ -65,11 +65,12 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// Counts a trace. Where `device` names one, only that device's requests count.
+    /// Counts a trace. Where `device` names one, only that device's requests count. `each(reader, record, how many
+    /// so far)` sees every one that counts.
     pub(crate) fn new(
         reader: &mut Reader,
         device: Option<&str>,
-        mut tick: impl FnMut(&Reader),
+        mut each: impl FnMut(&Reader, &Record, u64),
     ) -> Result<Self, ScanError> {
         let mut facts = TraceFacts::default();
         let mut ends: Vec<u64> = Vec::new();
@@ -108,9 +109,7 @@ impl Scan {
             if let Some(day) = day {
                 *days.entry(day).or_insert(0) += 1;
             }
-            if facts.requests.is_multiple_of(65_536) {
-                tick(reader);
-            }
+            each(reader, &record, facts.requests);
         }
         if facts.requests == 0 {
             let names = reader.devices().iter().map(|d| d.name.clone()).collect();

@@ -15,7 +15,7 @@ use crate::outcome::{Outcome, Run};
 use crate::scan::{Boundary, Scan, ScanError};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
-const EDGES: usize = 1 << 24;
+pub(crate) const EDGES: usize = 1 << 24;
 
 /// Who decides where copies stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub enum StudyError {
     #[error("policy {policy}")]
     Run {
         /// Under which policy.
-        policy: &'static str,
+        policy: String,
         /// Why.
         #[source]
         source: SimError,
@@ -179,8 +179,10 @@ pub fn simulate(
 ) -> Result<Outcome, StudyError> {
     let path = source.path().display().to_string();
     let mut reader = source.open(&options.open)?;
-    let mut scan = Scan::new(&mut reader, options.device.as_deref(), |r| {
-        progress(Stage::Scan, r.progress());
+    let mut scan = Scan::new(&mut reader, options.device.as_deref(), |r, _, count| {
+        if count.is_multiple_of(65_536) {
+            progress(Stage::Scan, r.progress());
+        }
     })
     .map_err(|e| explain(e, &path))?;
     scan.facts.path.clone_from(&path);
@@ -282,7 +284,7 @@ pub fn simulate(
     })
 }
 
-fn explain(error: ScanError, path: &str) -> StudyError {
+pub(crate) fn explain(error: ScanError, path: &str) -> StudyError {
     let path = path.to_owned();
     match error {
         ScanError::Trace(e) => StudyError::Trace(e),
@@ -301,7 +303,7 @@ struct Learned {
 }
 
 /// Nanoseconds of a day.
-const DAY: u64 = 86_400_000_000_000;
+pub(crate) const DAY: u64 = 86_400_000_000_000;
 
 /// Calls `each(trains, day, request)` for every wanted request of the trace, in order. Days are the
 /// trace's, or 24 hours of its time.
@@ -379,7 +381,7 @@ fn run(
     (policy, plan, config, disk): (Policy, Plan, SimConfig, Disk),
     progress: &mut dyn FnMut(Stage, Progress),
 ) -> Result<Measured, StudyError> {
-    let failed = |source| StudyError::Run { policy: policy.name(), source };
+    let failed = |source| StudyError::Run { policy: policy.name().to_owned(), source };
     let mut simulation = Simulation::new(disk, config).map_err(failed)?;
     simulation.install(plan).map_err(failed)?;
     for_each(

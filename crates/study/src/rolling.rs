@@ -1,0 +1,503 @@
+//! Many systems, one trace, as time goes by: the trace is cut into folds (days, where it counts them); every
+//! system serves every fold, and before each one it plans anew from the folds before. Training and measurement
+//! are apart in time at every step, as they are for a system that runs.
+//!
+//! All systems are stepped side by side over one reading of the trace, in batches, so that memory does not
+//! grow with its length.
+
+use std::collections::BTreeMap;
+use std::num::NonZero;
+
+use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_disk::{Disk, DiskSpec, Scheduler};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_sim::{Measured, Replay, SimConfig, Simulation};
+use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
+
+use crate::outcome::TraceFacts;
+use crate::scan::Scan;
+use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain};
+
+/// Requests handed to all systems at a time.
+const BATCH: usize = 1 << 15;
+
+/// How a system learns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Learning {
+    /// Size of the optimized area.
+    pub optimized: Bytes,
+    /// Where it lies.
+    pub area_at: AreaAt,
+    /// Folds from one plan to the next, at least 1.
+    pub every: u32,
+    /// Plans from the fold to come instead of those before: what perfect foresight would gain. `every` is not used.
+    pub foresight: bool,
+}
+
+/// A system to be tried.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Its name, for tables.
+    pub name: String,
+    /// The device.
+    pub disk: DiskSpec,
+    /// The drive's scheduler.
+    pub scheduler: Scheduler,
+    /// RAM.
+    pub cache: Bytes,
+    /// Read-ahead.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// `None` is vanilla.
+    pub learning: Option<Learning>,
+}
+
+/// How the trace is read and cut.
+#[derive(Clone, Debug)]
+pub struct RollingOptions {
+    /// How the trace is read.
+    pub open: OpenOptions,
+    /// Only this device of the trace.
+    pub device: Option<String>,
+    /// Closed or open loop.
+    pub replay: Replay,
+    /// Most folds; at least 2.
+    pub folds: u32,
+}
+
+/// A stretch of the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// Requests in it.
+    pub requests: u64,
+    /// Days in it; 0 where the trace is cut by requests.
+    pub days: u64,
+}
+
+/// What a system's run over one fold cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lap {
+    /// Client requests.
+    pub requests: u64,
+    /// Foreground device I/Os.
+    pub device_ios: u64,
+    /// Foreground busy time.
+    pub busy_s: f64,
+    /// Of it, moving the arm and waiting for the platter.
+    pub positioning_s: f64,
+    /// Busy time of moving data before the fold.
+    pub background_busy_s: f64,
+    /// Bytes moved.
+    pub moved_bytes: u64,
+    /// Energy, moving included.
+    pub joules: f64,
+    /// Mean response time.
+    pub response_ms: f64,
+    /// From the first request to the last answer.
+    pub span_s: f64,
+    /// Requests answered from RAM alone.
+    pub cache_hits: u64,
+    /// Reads answered from a copy.
+    pub copy_hits: u64,
+}
+
+impl Lap {
+    fn new(m: &Measured) -> Self {
+        let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
+        Self {
+            requests: m.requests,
+            device_ios: m.device_ios,
+            busy_s: m.foreground.busy().as_secs_f64(),
+            positioning_s: (m.foreground.seek + m.foreground.rotation).as_secs_f64(),
+            background_busy_s: m.background.busy().as_secs_f64(),
+            moved_bytes: m.engine.moved_bytes,
+            joules: all.as_joules_f64(),
+            response_ms: m.response.mean_ms(),
+            span_s: m.span.as_secs_f64(),
+            cache_hits: m.engine.cache_hits,
+            copy_hits: m.engine.copy_reads,
+        }
+    }
+
+    /// Busy time, moving counted.
+    #[must_use]
+    pub fn all_busy_s(&self) -> f64 {
+        self.busy_s + self.background_busy_s
+    }
+}
+
+/// Every system's laps.
+#[derive(Clone, Debug)]
+pub struct Rolling {
+    /// The trace.
+    pub trace: TraceFacts,
+    /// What it was cut into.
+    pub folds: Vec<Fold>,
+    /// The replay that was possible: closed where the trace has no times.
+    pub replay: Replay,
+    /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
+    pub laps: Vec<Vec<Lap>>,
+}
+
+/// What is going on, for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RollingStage {
+    /// Counting the trace.
+    Scan,
+    /// Building the graph of each fold.
+    Foresee,
+    /// Running all systems.
+    Run,
+}
+
+/// Runs every system over every fold. `systems` may depend on what the trace is like.
+///
+/// # Errors
+/// Where the trace cannot be read, is empty, has fewer than two requests, or does not fit a system's disk.
+pub fn rolling(
+    source: &Source,
+    options: &RollingOptions,
+    systems: impl FnOnce(&TraceFacts, Sectors) -> Vec<System>,
+    progress: &mut dyn FnMut(RollingStage, Progress),
+) -> Result<(Vec<System>, Rolling), StudyError> {
+    let path = source.path().display().to_string();
+    let mut reader = source.open(&options.open)?;
+    let mut days = Days::default();
+    let mut scan = Scan::new(&mut reader, options.device.as_deref(), |reader, record, index| {
+        days.count(record);
+        if index.is_multiple_of(65_536) {
+            progress(RollingStage::Scan, reader.progress());
+        }
+    })
+    .map_err(|e| explain(e, &path))?;
+    scan.facts.path.clone_from(&path);
+    let cut = Cut::new(&scan.facts, &days, options.folds);
+    if cut.folds.len() < 2 {
+        return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
+    }
+    let replay = match options.replay {
+        Replay::Open if !scan.facts.has_times => Replay::Closed { depth: 1 },
+        replay => replay,
+    };
+    let systems = systems(&scan.facts, scan.capacity);
+    let (foreseen, median) = foresee(source, options, &scan, &cut, &systems, progress)?;
+
+    let mut runs = Vec::with_capacity(systems.len());
+    for system in &systems {
+        runs.push(Running::new(system, &scan, replay, median, &path)?);
+    }
+    let mut graph = AccessGraph::new(EDGES);
+    let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
+    let mut fold = 0;
+    let mut today = 0;
+    for_each(source, options, &scan, &cut, |reader, at, day, request| {
+        if at != fold {
+            step(&mut runs, &mut batch)?;
+            finish_fold(&mut runs, &systems)?;
+            begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
+            fold = at;
+        }
+        // Days without requests age too, but nothing is left after a few.
+        for _ in today..day.min(today + 8) {
+            graph.age();
+        }
+        today = today.max(day);
+        graph.observe(request);
+        batch.push(*request);
+        if batch.len() == BATCH {
+            step(&mut runs, &mut batch)?;
+            progress(RollingStage::Run, reader.progress());
+        }
+        Ok(())
+    })?;
+    step(&mut runs, &mut batch)?;
+    finish_fold(&mut runs, &systems)?;
+    let laps = runs.into_iter().map(|r| r.laps).collect();
+    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, laps }))
+}
+
+/// One system at work.
+#[derive(Debug)]
+struct Running {
+    simulation: Simulation,
+    name: String,
+    area: Sectors,
+    laps: Vec<Lap>,
+}
+
+impl Running {
+    fn new(
+        system: &System,
+        scan: &Scan,
+        replay: Replay,
+        median: Option<Lba>,
+        path: &str,
+    ) -> Result<Self, StudyError> {
+        let disk = Disk::new(&system.disk)?;
+        let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
+        let need = scan.capacity + area;
+        if need > disk.capacity() {
+            return Err(StudyError::DiskTooSmall {
+                path: path.to_owned(),
+                end: scan.capacity.0,
+                devices: scan.facts.devices,
+                area: area.bytes(),
+                need: need.bytes(),
+                disk: system.disk.name.clone(),
+                has: disk.capacity().bytes(),
+            });
+        }
+        let amid = system.learning.is_some_and(|l| l.area_at == AreaAt::Median);
+        let area_at = median.filter(|_| amid).unwrap_or(Lba(scan.capacity.0));
+        let config = SimConfig {
+            area_at,
+            engine: Config {
+                area,
+                cache_bytes: system.cache,
+                read_ahead: system.read_ahead,
+                cluster: system.cluster,
+                ..Config::new(scan.capacity)
+            },
+            scheduler: system.scheduler,
+            replay,
+        };
+        let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
+        Ok(Self { simulation, name: system.name.clone(), area, laps: Vec::new() })
+    }
+}
+
+fn failed(name: &str, source: seekless_sim::SimError) -> StudyError {
+    StudyError::Run { policy: name.to_owned(), source }
+}
+
+/// Every system serves the batch, on as many threads as there are processors.
+fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let share = runs.len().div_ceil(threads).max(1);
+    let requests = batch.as_slice();
+    let serve = |runs: &mut [Running]| -> Result<(), StudyError> {
+        for run in runs {
+            for request in requests {
+                run.simulation.offer(request).map_err(|e| failed(&run.name, e))?;
+            }
+        }
+        Ok(())
+    };
+    let results: Vec<Result<(), StudyError>> = std::thread::scope(|scope| {
+        let handles: Vec<_> =
+            runs.chunks_mut(share).map(|chunk| scope.spawn(|| serve(chunk))).collect();
+        // A panic of ours goes on as one.
+        handles
+            .into_iter()
+            .map(|h| h.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    batch.clear();
+    results.into_iter().collect()
+}
+
+fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyError> {
+    for (run, system) in runs.iter_mut().zip(systems) {
+        let m = run.simulation.lap().map_err(|e| failed(&system.name, e))?;
+        run.laps.push(Lap::new(&m));
+    }
+    Ok(())
+}
+
+/// Systems whose turn it is plan anew. Equal questions to the planner are asked once.
+fn begin_fold(
+    runs: &mut [Running],
+    systems: &[System],
+    graph: &AccessGraph,
+    foreseen: &BTreeMap<(usize, u64), Plan>,
+    fold: usize,
+) -> Result<(), StudyError> {
+    let mut plans: BTreeMap<u64, Plan> = BTreeMap::new();
+    for (run, system) in runs.iter_mut().zip(systems) {
+        let Some(learning) = system.learning else { continue };
+        let plan = if learning.foresight {
+            foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
+        } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
+            plans
+                .entry(run.area.0)
+                .or_insert_with(|| plan_borg(graph, &BorgConfig { area: run.area, min_weight: 0 }))
+                .clone()
+        } else {
+            continue;
+        };
+        run.simulation.install(plan).map_err(|e| failed(&system.name, e))?;
+    }
+    Ok(())
+}
+
+/// The plan of each fold that foresight would make, by fold and size of the area; and the median of the reads of
+/// the first fold, where the area of those who want it amid the addresses lies.
+#[expect(clippy::type_complexity)]
+fn foresee(
+    source: &Source,
+    options: &RollingOptions,
+    scan: &Scan,
+    cut: &Cut,
+    systems: &[System],
+    progress: &mut dyn FnMut(RollingStage, Progress),
+) -> Result<(BTreeMap<(usize, u64), Plan>, Option<Lba>), StudyError> {
+    let areas: Vec<Sectors> = systems
+        .iter()
+        .filter_map(|s| s.learning)
+        .filter(|l| l.foresight)
+        .map(|l| l.optimized.sectors_ceil())
+        .collect();
+    let (mut plans, mut median) = (BTreeMap::new(), None);
+    let mut graph = AccessGraph::new(EDGES);
+    let mut fold = 0;
+    let mut count = 0u64;
+    let mut close = |graph: &mut AccessGraph, fold: usize| {
+        if fold == 0 {
+            median = graph.median_read();
+        } else {
+            for &area in &areas {
+                plans.insert((fold, area.0), plan_borg(graph, &BorgConfig { area, min_weight: 0 }));
+            }
+        }
+        *graph = AccessGraph::new(EDGES);
+    };
+    for_each(source, options, scan, cut, |reader, at, _, request| {
+        if at != fold {
+            close(&mut graph, fold);
+            fold = at;
+        }
+        graph.observe(request);
+        count += 1;
+        if count.is_multiple_of(65_536) {
+            progress(RollingStage::Foresee, reader.progress());
+        }
+        Ok(())
+    })?;
+    close(&mut graph, fold);
+    Ok((plans, median))
+}
+
+/// Calls `each(reader, fold, day, request)` for every wanted request of the trace, in order.
+fn for_each(
+    source: &Source,
+    options: &RollingOptions,
+    scan: &Scan,
+    cut: &Cut,
+    mut each: impl FnMut(&Reader, usize, u64, &Request) -> Result<(), StudyError>,
+) -> Result<(), StudyError> {
+    let mut reader = source.open(&options.open)?;
+    let (mut index, mut fold) = (0, 0);
+    while let Some(record) = reader.next_record()? {
+        let Some(request) = scan.place(&record) else { continue };
+        let day = day_of(&record);
+        // A record out of order stays in the fold that is open.
+        fold = cut.fold(index, day).max(fold);
+        each(&reader, fold, day, &request)?;
+        index += 1;
+    }
+    Ok(())
+}
+
+/// The trace's day number, or 24 hours of its time.
+fn day_of(record: &Record) -> u64 {
+    record.day.map_or(record.request.arrival.0 / DAY, u64::from)
+}
+
+/// Requests of each day.
+#[derive(Debug, Default)]
+struct Days(BTreeMap<u64, u64>);
+
+impl Days {
+    fn count(&mut self, record: &Record) {
+        *self.0.entry(day_of(record)).or_insert(0) += 1;
+    }
+}
+
+/// Where folds begin.
+#[derive(Clone, Debug)]
+struct Cut {
+    folds: Vec<Fold>,
+    by: By,
+}
+
+#[derive(Clone, Debug)]
+enum By {
+    /// First day of each fold.
+    Day(Vec<u64>),
+    /// First request of each fold.
+    Index(Vec<u64>),
+}
+
+/// Fewer days than this tell too little of one another: the trace is cut by requests.
+const DAYS_MIN: usize = 4;
+
+impl Cut {
+    /// At most `most` folds of whole days with nearly equally many days each, where there are enough; else of
+    /// nearly equally many requests.
+    fn new(facts: &TraceFacts, days: &Days, most: u32) -> Self {
+        let most = most.max(2) as usize;
+        if days.0.len() >= DAYS_MIN {
+            let active: Vec<(u64, u64)> = days.0.iter().map(|(&d, &n)| (d, n)).collect();
+            let count = active.len().min(most);
+            let mut folds = Vec::with_capacity(count);
+            let mut starts = Vec::with_capacity(count);
+            for k in 0..count {
+                let run = &active[k * active.len() / count..(k + 1) * active.len() / count];
+                starts.push(if k == 0 { 0 } else { run[0].0 });
+                folds.push(Fold {
+                    requests: run.iter().map(|&(_, n)| n).sum(),
+                    days: run.len() as u64,
+                });
+            }
+            return Self { folds, by: By::Day(starts) };
+        }
+        let total = facts.requests;
+        let count = (most as u64).min(total);
+        let starts: Vec<u64> = (0..count)
+            .map(|k| (u128::from(k) * u128::from(total) / u128::from(count)) as u64)
+            .collect();
+        let ends = starts.iter().skip(1).copied().chain([total]);
+        let folds =
+            starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
+        Self { folds, by: By::Index(starts) }
+    }
+
+    /// The fold of the `index`-th request, which is of `day`.
+    fn fold(&self, index: u64, day: u64) -> usize {
+        let (starts, at) = match &self.by {
+            By::Day(starts) => (starts, day),
+            By::Index(starts) => (starts, index),
+        };
+        starts.partition_point(|&s| s <= at).saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_never_torn_and_every_request_has_a_fold() {
+        let days = Days(BTreeMap::from([(3, 10), (4, 20), (7, 30), (8, 40), (11, 50)]));
+        let facts = TraceFacts { requests: 150, ..TraceFacts::default() };
+        let cut = Cut::new(&facts, &days, 2);
+        // Five active days in two folds: two and three.
+        assert_eq!(cut.folds, [Fold { requests: 30, days: 2 }, Fold { requests: 120, days: 3 }]);
+        assert_eq!([0, 3, 6, 7, 11, 99].map(|d| cut.fold(0, d)), [0, 0, 0, 1, 1, 1]);
+        let cut = Cut::new(&facts, &days, 100);
+        assert_eq!(cut.folds.len(), 5);
+    }
+
+    #[test]
+    fn a_trace_of_one_day_is_cut_by_requests() {
+        let days = Days(BTreeMap::from([(0, 7)]));
+        let facts = TraceFacts { requests: 7, ..TraceFacts::default() };
+        let cut = Cut::new(&facts, &days, 3);
+        assert_eq!(cut.folds.iter().map(|f| f.requests).collect::<Vec<_>>(), [2, 2, 3]);
+        assert_eq!([0, 1, 2, 3, 4, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1, 2, 2]);
+        let few = TraceFacts { requests: 1, ..TraceFacts::default() };
+        assert_eq!(Cut::new(&few, &Days::default(), 8).folds.len(), 1);
+    }
+}
