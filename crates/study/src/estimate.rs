@@ -17,9 +17,9 @@ pub struct Gain {
 /// Student's t that 95% of values do not exceed, by degrees of freedom from 1 on: the range between minus and plus
 /// this holds 90%.
 const T95: [f64; 30] = [
-    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761,
-    1.753, 1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701,
-    1.699, 1.697,
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771,
+    1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725, 1.721, 1.717, 1.714, 1.711, 1.708, 1.706,
+    1.703, 1.701, 1.699, 1.697,
 ];
 
 impl Gain {
@@ -88,7 +88,9 @@ mod tests {
         for seed in 1..=3u64 {
             let mut state = seed;
             let mut uniform = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (state >> 11) as f64 / (1u64 << 53) as f64
             };
             let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;

@@ -2,12 +2,15 @@
 //! the same RAM, read-ahead and scheduler, with the movement of data counted.
 #![forbid(unsafe_code)]
 
+mod advise;
+mod advise_words;
 mod estimate;
 mod outcome;
 mod rolling;
 mod scan;
 mod simulate;
 
+pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, TraceFacts};
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};

@@ -14,6 +14,7 @@ use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
+use serde::Serialize;
 
 use crate::outcome::TraceFacts;
 use crate::scan::Scan;
@@ -77,7 +78,7 @@ pub struct Fold {
 }
 
 /// What a system's run over one fold cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Lap {
     /// Client requests.
     pub requests: u64,
@@ -119,6 +120,25 @@ impl Lap {
             cache_hits: m.engine.cache_hits,
             copy_hits: m.engine.copy_reads,
         }
+    }
+
+    /// Laps together; the response time is the mean over all their requests.
+    pub(crate) fn sum(laps: &[Self]) -> Self {
+        let mut all = laps.iter().fold(Self::default(), |sum, lap| Self {
+            requests: sum.requests + lap.requests,
+            device_ios: sum.device_ios + lap.device_ios,
+            busy_s: sum.busy_s + lap.busy_s,
+            positioning_s: sum.positioning_s + lap.positioning_s,
+            background_busy_s: sum.background_busy_s + lap.background_busy_s,
+            moved_bytes: sum.moved_bytes + lap.moved_bytes,
+            joules: sum.joules + lap.joules,
+            response_ms: sum.response_ms + lap.response_ms * lap.requests as f64,
+            span_s: sum.span_s + lap.span_s,
+            cache_hits: sum.cache_hits + lap.cache_hits,
+            copy_hits: sum.copy_hits + lap.copy_hits,
+        });
+        all.response_ms /= all.requests.max(1) as f64;
+        all
     }
 
     /// Busy time, moving counted.

@@ -1,0 +1,315 @@
+//! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
+//! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
+
+use seekless_block::{Bytes, Sectors};
+use seekless_disk::{DiskSpec, Scheduler};
+use seekless_sim::Replay;
+use seekless_trace::{Progress, Source};
+use serde::Serialize;
+
+use crate::estimate::{Gain, saved};
+use crate::outcome::TraceFacts;
+use crate::rolling::{Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
+use crate::simulate::{AreaAt, StudyError};
+
+/// A gain below this is not worth a change: two per cent of disk time.
+pub const WORTH: f64 = 0.02;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct AdviseOptions {
+    /// How the trace is read and cut.
+    pub rolling: RollingOptions,
+    /// The disk as it is.
+    pub disk: DiskSpec,
+    /// Its scheduler as it is.
+    pub scheduler: Scheduler,
+    /// RAM as it is.
+    pub cache: Bytes,
+    /// Read-ahead as it is.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// Other devices that could take the disk's place.
+    pub others: Vec<DiskSpec>,
+}
+
+/// What kind of change a system is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// None: the system as it is.
+    None,
+    /// A learned layout.
+    Layout,
+    /// A learned layout that knows the future: no real choice.
+    Foresight,
+    /// More RAM, read-ahead, another scheduler: no layout learned.
+    Setting,
+    /// Another device in the disk's place.
+    Device,
+}
+
+/// A system tried, and what came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tried {
+    /// Its name.
+    pub system: String,
+    /// What it changes.
+    pub change: Change,
+    /// The device.
+    pub device: String,
+    /// RAM.
+    pub cache_bytes: u64,
+    /// Read-ahead.
+    pub read_ahead_bytes: u64,
+    /// The drive's scheduler.
+    pub scheduler: String,
+    /// Size of the optimized area; none without a learned layout.
+    pub optimized_bytes: Option<u64>,
+    /// Folds from one plan to the next; none without a learned layout.
+    pub replan_folds: Option<u32>,
+    /// Disk time saved over the folds that choose, moving counted, with the range for the held-out ones.
+    pub saves_busy: Gain,
+    /// Joules saved over the folds that choose, moving counted, with the range for the held-out ones.
+    pub saves_energy: Gain,
+    /// Disk time saved over the held-out folds.
+    pub held_out_saves_busy: f64,
+    /// Joules saved over the held-out folds.
+    pub held_out_saves_energy: f64,
+    /// Over all folds but the first.
+    pub total: Lap,
+    /// Fold by fold, the first included.
+    pub laps: Vec<Lap>,
+}
+
+/// The answer in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A learned layout pays: the whole range lies above what a change is worth, and the held-out folds agree.
+    Worth,
+    /// It pays on the whole, but the range reaches below what a change is worth, or the held-out folds disagree.
+    Unsure,
+    /// It does not pay.
+    NoGain,
+}
+
+/// The whole answer: schema `seekless.advise/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advice {
+    /// `seekless.advise/1`.
+    pub schema: &'static str,
+    /// The trace.
+    pub trace: TraceFacts,
+    /// The disk.
+    pub disk: String,
+    /// `closed` or `open`.
+    pub replay: &'static str,
+    /// Requests in flight of a closed loop.
+    pub queue_depth: Option<u32>,
+    /// Requests of each fold.
+    pub fold_requests: Vec<u64>,
+    /// Days of each fold; zeroes where the trace is cut by requests.
+    pub fold_days: Vec<u64>,
+    /// Last folds that no choice has seen.
+    pub held_out_folds: usize,
+    /// Share of the disk's time that goes into moving the arm and waiting for the platter: no layout saves more.
+    pub positioning_share: f64,
+    /// Share that the planner would save if it knew each fold beforehand, the moving of data not counted.
+    pub foresight_share: f64,
+    /// The answer in a word.
+    pub verdict: Verdict,
+    /// Index in `tried` of the learned layout chosen; none where none saves anything.
+    pub choice: Option<usize>,
+    /// The answer in sentences.
+    pub sentences: Vec<String>,
+    /// Every system tried; the first is the system as it is.
+    pub tried: Vec<Tried>,
+}
+
+/// Sizes are rounded up to a multiple of this.
+const STEP: u64 = 16 << 20;
+
+/// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
+fn systems(
+    options: &AdviseOptions,
+    facts: &TraceFacts,
+    capacity: Sectors,
+) -> Vec<(Change, System)> {
+    let vanilla = System {
+        name: "as it is".to_owned(),
+        disk: options.disk.clone(),
+        scheduler: options.scheduler,
+        cache: options.cache,
+        read_ahead: options.read_ahead,
+        cluster: options.cluster,
+        learning: None,
+    };
+    let mut all = vec![(Change::None, vanilla.clone())];
+    let room = Sectors(options.disk.capacity_sectors.saturating_sub(capacity.0)).bytes().0;
+    let mut sizes: Vec<u64> = [16, 4, 1]
+        .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
+        .into_iter()
+        .filter(|&size| size <= room)
+        .collect();
+    sizes.dedup();
+    let layout = |size: u64, every: u32, foresight: bool| {
+        let optimized = Bytes(size);
+        let name = match (foresight, every) {
+            (true, _) => format!("foresight {optimized}"),
+            (_, 1) => format!("borg {optimized}"),
+            _ => format!("borg {optimized}, every {every}"),
+        };
+        let learning = Learning { optimized, area_at: AreaAt::Median, every, foresight };
+        System { name, learning: Some(learning), ..vanilla.clone() }
+    };
+    for &size in &sizes {
+        for every in [1, 4] {
+            all.push((Change::Layout, layout(size, every, false)));
+        }
+    }
+    if let Some(&size) = sizes.last() {
+        all.push((Change::Foresight, layout(size, 1, true)));
+    }
+    let more = Bytes(options.cache.0.max(STEP) * 4);
+    all.push((
+        Change::Setting,
+        System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },
+    ));
+    let read_ahead = Bytes(options.read_ahead.0.max(65_536) * 4);
+    all.push((
+        Change::Setting,
+        System { name: format!("read-ahead {read_ahead}"), read_ahead, ..vanilla.clone() },
+    ));
+    let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
+    for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
+        if queues && scheduler != options.scheduler {
+            all.push((
+                Change::Setting,
+                System { name: format!("scheduler {scheduler}"), scheduler, ..vanilla.clone() },
+            ));
+        }
+    }
+    for disk in &options.others {
+        if disk.capacity_sectors >= capacity.0 {
+            all.push((
+                Change::Device,
+                System { name: disk.name.clone(), disk: disk.clone(), ..vanilla.clone() },
+            ));
+        }
+    }
+    all
+}
+
+/// Tries everything on the trace, and says what it comes to.
+///
+/// # Errors
+/// Where the trace cannot be read, is empty or too short to be cut, or does not fit the disk.
+pub fn advise(
+    source: &Source,
+    options: &AdviseOptions,
+    progress: &mut dyn FnMut(RollingStage, Progress),
+) -> Result<Advice, StudyError> {
+    let mut changes = Vec::new();
+    let (systems, rolled) = rolling(
+        source,
+        &options.rolling,
+        |facts, capacity| {
+            let (kinds, systems) = systems(options, facts, capacity).into_iter().unzip();
+            changes = kinds;
+            systems
+        },
+        progress,
+    )?;
+    Ok(judge(options, &changes, &systems, rolled))
+}
+
+/// Chooses by the earlier folds, checks on the later ones.
+fn judge(
+    options: &AdviseOptions,
+    changes: &[Change],
+    systems: &[System],
+    rolled: Rolling,
+) -> Advice {
+    // The first fold is nobody's: there was nothing to learn from.
+    let judged = rolled.folds.len() - 1;
+    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
+    let chooses = 1..1 + judged - held_out;
+    let later = 1 + judged - held_out..1 + judged;
+    let base = &rolled.laps[0];
+    let cost = |laps: &[Lap], of: fn(&Lap) -> f64| -> Vec<f64> { laps.iter().map(of).collect() };
+    let sum = |laps: &[Lap], of: fn(&Lap) -> f64| -> f64 { laps.iter().map(of).sum() };
+    let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
+    let joules: fn(&Lap) -> f64 = |lap| lap.joules;
+    let tried: Vec<Tried> = systems
+        .iter()
+        .zip(changes)
+        .zip(&rolled.laps)
+        .map(|((system, &change), laps)| {
+            let estimate = |of: fn(&Lap) -> f64| {
+                Gain::estimate(
+                    &cost(&base[chooses.clone()], of),
+                    &cost(&laps[chooses.clone()], of),
+                    held_out.max(1),
+                )
+            };
+            let later = |of: fn(&Lap) -> f64| {
+                saved(sum(&base[later.clone()], of), sum(&laps[later.clone()], of))
+            };
+            Tried {
+                system: system.name.clone(),
+                change,
+                device: system.disk.name.clone(),
+                cache_bytes: system.cache.0,
+                read_ahead_bytes: system.read_ahead.0,
+                scheduler: system.scheduler.to_string(),
+                optimized_bytes: system.learning.map(|l| l.optimized.0),
+                replan_folds: system.learning.map(|l| l.every),
+                saves_busy: estimate(busy),
+                saves_energy: estimate(joules),
+                held_out_saves_busy: later(busy),
+                held_out_saves_energy: later(joules),
+                total: Lap::sum(&laps[1..]),
+                laps: laps.clone(),
+            }
+        })
+        .collect();
+
+    let choice = (0..tried.len())
+        .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
+        .max_by(|&a, &b| tried[a].saves_busy.share.total_cmp(&tried[b].saves_busy.share));
+    let verdict = match choice.map(|i| &tried[i]) {
+        Some(t) if t.saves_busy.share >= WORTH => {
+            let agrees = held_out > 0 && t.held_out_saves_busy >= WORTH;
+            if agrees && t.saves_busy.low >= WORTH { Verdict::Worth } else { Verdict::Unsure }
+        }
+        _ => Verdict::NoGain,
+    };
+    let now = &tried[0].total;
+    let foresight_share = tried
+        .iter()
+        .find(|t| t.change == Change::Foresight)
+        .map_or(0.0, |t| saved(now.busy_s, t.total.busy_s));
+    let mut advice = Advice {
+        schema: "seekless.advise/1",
+        disk: options.disk.name.clone(),
+        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
+        queue_depth: match rolled.replay {
+            Replay::Closed { depth } => Some(depth),
+            Replay::Open => None,
+        },
+        fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
+        fold_days: rolled.folds.iter().map(|f| f.days).collect(),
+        held_out_folds: held_out,
+        positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
+        foresight_share,
+        verdict,
+        choice,
+        sentences: Vec::new(),
+        trace: rolled.trace,
+        tried,
+    };
+    advice.sentences = crate::advise_words::sentences(&advice);
+    advice
+}

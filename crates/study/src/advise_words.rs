@@ -1,0 +1,112 @@
+//! An advice in plain sentences. Decides nothing.
+
+use crate::advise::{Advice, Change, Tried, Verdict, WORTH};
+use crate::estimate::Gain;
+
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value.abs() < 9.95 { format!("{value:.1}%") } else { format!("{value:.0}%") }
+}
+
+fn range(gain: &Gain) -> String {
+    if gain.low.is_finite() {
+        format!("{} to {}", percent(gain.low), percent(gain.high))
+    } else {
+        "unknown: too few folds".to_owned()
+    }
+}
+
+pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
+    let mut out = Vec::new();
+    let now = &advice.tried[0].total;
+    if now.busy_s <= 0.0 {
+        out.push(
+            "The disk has next to nothing to do: RAM answers everything. Don't bother.".into(),
+        );
+        return out;
+    }
+    out.push(format!(
+        "Of the disk's time, {} goes into moving the arm and waiting for the platter: no layout can save more.",
+        percent(advice.positioning_share)
+    ));
+    out.push(format!(
+        "A layout learned from the very requests it then serves would save {}, the moving of data not counted: \
+         what is there for this planner to find.",
+        percent(advice.foresight_share)
+    ));
+    let folds = if advice.fold_days.first().is_some_and(|&d| d > 0) {
+        let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
+        format!("the last {days} days")
+    } else {
+        let requests: u64 = advice.fold_requests.iter().rev().take(advice.held_out_folds).sum();
+        format!("the last {requests} requests")
+    };
+    let chosen = advice.choice.map(|i| &advice.tried[i]);
+    match (advice.verdict, chosen) {
+        (Verdict::NoGain, _) | (_, None) => {
+            let best = chosen.map_or(String::new(), |t| {
+                format!(
+                    " The best of the layouts tried ({}) saves {}.",
+                    t.system,
+                    percent(t.saves_busy.share)
+                )
+            });
+            out.push(format!(
+                "No gain here: with the moving of data counted, no learned layout saves {} of the disk's \
+                 time. Don't bother.{best}",
+                percent(WORTH)
+            ));
+        }
+        (verdict, Some(t)) => {
+            out.push(format!(
+                "{}: {} saves {} of the disk's time, moving counted (90% range for {folds}: {}), and {} of its \
+                 joules.",
+                if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
+                t.system,
+                percent(t.saves_busy.share),
+                range(&t.saves_busy),
+                percent(t.saves_energy.share),
+            ));
+            if advice.held_out_folds > 0 {
+                out.push(format!(
+                    "On {folds}, which the choice has not seen, it saved {}.",
+                    percent(t.held_out_saves_busy)
+                ));
+            } else {
+                out.push("The trace is too short to check this on days left out.".to_owned());
+            }
+        }
+    }
+    out.extend(instead(advice));
+    out
+}
+
+/// What else helps, best first.
+fn instead(advice: &Advice) -> Vec<String> {
+    let mut others: Vec<&Tried> = advice
+        .tried
+        .iter()
+        .filter(|t| {
+            matches!(t.change, Change::Setting | Change::Device) && t.saves_busy.share >= WORTH
+        })
+        .collect();
+    others.sort_by(|a, b| b.saves_busy.share.total_cmp(&a.saves_busy.share));
+    let mut out = Vec::new();
+    if !others.is_empty() {
+        let list: Vec<String> = others
+            .iter()
+            .map(|t| format!("{} saves {}", t.system, percent(t.saves_busy.share)))
+            .collect();
+        let word = if advice.verdict == Verdict::Worth { "Also" } else { "Instead" };
+        out.push(format!("{word}, without a learned layout: {}.", list.join("; ")));
+    }
+    let moved = advice.trace.reads + advice.trace.writes;
+    if moved > 0 && advice.trace.writes * 2 > moved {
+        out.push(format!(
+            "{} of the requests are writes, which copies do not help: look at what writes (noatime, a longer commit \
+             interval, a larger journal, fewer fsyncs).",
+            percent(advice.trace.writes as f64 / moved as f64)
+        ));
+    }
+    out
+}
