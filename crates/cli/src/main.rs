@@ -1,6 +1,7 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod advise;
 mod convert;
 mod demo;
 mod disks;
@@ -29,6 +30,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Advise(advise::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
     Serve(serve::Args),
@@ -44,6 +46,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -195,7 +195,7 @@ pub fn rolling(
     scan.facts.path.clone_from(&path);
     let cut = Cut::new(&scan.facts, &days, options.folds);
     if cut.folds.len() < 2 {
-        return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
+        return Err(StudyError::TooShort { path, requests: scan.facts.requests });
     }
     let replay = match options.replay {
         Replay::Open if !scan.facts.has_times => Replay::Closed { depth: 1 },

@@ -134,6 +134,14 @@ pub enum StudyError {
         /// Requests in the trace.
         requests: u64,
     },
+    /// There is nothing to cut into folds.
+    #[error("{path} holds too few requests ({requests}) to learn from some and judge by others")]
+    TooShort {
+        /// The trace.
+        path: String,
+        /// Requests in the trace.
+        requests: u64,
+    },
     /// The disk's description is out of range.
     #[error(transparent)]
     Disk(#[from] RangeError),

@@ -2,6 +2,7 @@
 //! prints where. Knows nothing of the code behind.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+mod advise;
 mod bad;
 mod contract;
 mod convert;

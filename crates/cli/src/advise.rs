@@ -1,0 +1,164 @@
+//! `seekless advise`: is there anything to gain on this disk, by what, how surely, and what would help instead?
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use indicatif::ProgressBar;
+use seekless_block::Bytes;
+use seekless_disk::{DiskSpec, Scheduler};
+use seekless_report::{Better, Cell, Column, Table, Unit};
+use seekless_sim::Replay;
+use seekless_study::{Advice, AdviseOptions, Change, RollingOptions, RollingStage, Tried, advise};
+use seekless_trace::{Progress, Source};
+
+use crate::output;
+use crate::trace_args::{ReadArgs, ram, size};
+
+/// Would a learned layout help, how much, how surely; and what would help instead
+///
+/// Runs candidate systems side by side over the trace, in simulated time, with the same RAM, read-ahead and scheduler as the
+/// system as it is. The trace is cut into folds (days, where it counts them). Before each fold every candidate plans
+/// anew from the folds before. The choice is made on the earlier folds and checked on the last ones.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  seekless advise trace.parquet --disk exos-x20
+  seekless advise P3.lis.zst --disk wd800jb --cache 64MiB --json -
+  seekless advise trace.blktrace.0 --event D --disk wd800jb --open-loop --report advice.html
+
+Exit code: 0, whatever the advice; 2 for bad input.")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
+    trace: String,
+    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file
+    #[arg(long, default_value = "exos-x20")]
+    disk: String,
+    /// RAM for cached pages
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
+    cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    cluster: Bytes,
+    /// The drive's scheduler
+    #[arg(long, default_value = "fcfs")]
+    scheduler: Scheduler,
+    /// Closed loop: this many requests in flight, arrival times not used
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    queue_depth: u32,
+    /// Open loop: requests come at their arrival times
+    #[arg(long)]
+    open_loop: bool,
+    /// Most folds the trace is cut into
+    #[arg(long, value_name = "N", default_value_t = 12,
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    folds: u32,
+    /// Other devices that could take the disk's place
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    or: Vec<String>,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Write the advice as JSON (schema seekless.advise/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let replay =
+        if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
+    let others: Vec<DiskSpec> =
+        args.or.iter().map(|name| crate::disks::named(name)).collect::<Result<_, _>>()?;
+    let options = AdviseOptions {
+        rolling: RollingOptions {
+            open: args.read.options(),
+            device: args.device.clone(),
+            replay,
+            folds: args.folds,
+        },
+        disk: crate::disks::named(&args.disk)?,
+        scheduler: args.scheduler,
+        cache: args.cache,
+        read_ahead: args.read_ahead,
+        cluster: args.cluster,
+        others,
+    };
+    let bar = output::bar();
+    let mut advice = advise(&Source::new(&args.trace), &options, &mut |stage, at| {
+        show(&bar, stage, at);
+    })?;
+    bar.finish_and_clear();
+    advice.trace.path.clone_from(&args.trace);
+    if let Some(path) = &args.json {
+        let json = serde_json::to_string_pretty(&advice).context("cannot write JSON")?;
+        output::write(path, &json)?;
+    }
+    let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
+    if to_stdout { Ok(()) } else { print(&advice) }
+}
+
+fn print(advice: &Advice) -> anyhow::Result<()> {
+    output::print(&table(advice).terminal(output::width(), output::colour()))?;
+    output::print(&advice.sentences.join("\n"))
+}
+
+/// Every system tried, and what it saves.
+fn table(advice: &Advice) -> Table {
+    let share = |name: &str| Column::number(name, Unit::Share).better(Better::Higher);
+    let mut table = Table::new(
+        format!("{} on {}, modelled", advice.trace.path, advice.disk),
+        vec![
+            Column::text("system"),
+            Column::text("change"),
+            Column::number("busy", Unit::Seconds).better(Better::Lower),
+            Column::number("moving", Unit::Seconds),
+            share("saves"),
+            share("at least"),
+            share("at most"),
+            share("held out"),
+            share("joules saved"),
+            Column::number("response", Unit::Seconds).better(Better::Lower),
+        ],
+    );
+    for t in &advice.tried {
+        table = table.row(row(t));
+    }
+    table.baseline(0)
+}
+
+fn row(t: &Tried) -> [Cell; 10] {
+    let change = match t.change {
+        Change::None => "",
+        Change::Layout => "layout",
+        Change::Foresight => "layout, knowing the future",
+        Change::Setting => "setting",
+        Change::Device => "device",
+    };
+    [
+        Cell::from(t.system.as_str()),
+        Cell::from(change),
+        Cell::from(t.total.busy_s),
+        Cell::from(t.total.background_busy_s),
+        Cell::from(t.saves_busy.share),
+        Cell::from(t.saves_busy.low),
+        Cell::from(t.saves_busy.high),
+        Cell::from(t.held_out_saves_busy),
+        Cell::from(t.saves_energy.share),
+        Cell::from(t.total.response_ms / 1e3),
+    ]
+}
+
+fn show(bar: &ProgressBar, stage: RollingStage, at: Progress) {
+    let message = match stage {
+        RollingStage::Scan => "reading",
+        RollingStage::Foresee => "learning",
+        RollingStage::Run => "simulating",
+    };
+    bar.set_message(message);
+    bar.set_length(at.total.max(1));
+    bar.set_position(at.read);
+}
