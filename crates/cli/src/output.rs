@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_report::Report;
 
 /// A line on standard error.
 pub(crate) fn say(text: &str) {
@@ -41,6 +42,15 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             let _ = fs::remove_file(&part);
         })
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Every figure of a report into a folder, and a word about pictures that could not be drawn.
+pub(crate) fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
+    let done = report.export(dir)?;
+    if let Some(why) = done.no_png {
+        say(&format!("note: {}: no PNG files: {why}; SVG and CSV are complete", dir.display()));
+    }
+    Ok(())
 }
 
 /// Whether the error is a reader of ours that went away.

@@ -80,6 +80,9 @@ pub(crate) struct Args {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
     /// Write the head's path under each policy as an SVG picture
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
@@ -122,10 +125,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for note in &outcome.notes {
         output::say(&format!("note: {note}"));
     }
-    if let Some(path) = &args.report {
+    if args.report.is_some() || args.figures.is_some() {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let report = simulate_report::report(&outcome, &spec, &command);
-        output::write(path, &report.html())?;
+        if let Some(path) = &args.report {
+            output::write(path, &report.html())?;
+        }
+        if let Some(dir) = &args.figures {
+            output::figures(dir, &report)?;
+        }
     }
     if let Some(path) = &args.picture {
         output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;

@@ -168,6 +168,15 @@ impl Figure {
     /// The figure as an SVG file of its own: title on top, styles inside, light and dark.
     #[must_use]
     pub fn svg(&self) -> String {
+        self.alone(&style::standalone())
+    }
+
+    /// The same in light colours only, for programs that know no media queries.
+    pub(crate) fn light_svg(&self) -> String {
+        self.alone(&style::written(false))
+    }
+
+    fn alone(&self, css: &str) -> String {
         let (body, height) = self.draw(WIDE, "f", false);
         let (w, h, pad) = (px(WIDE + 32.0), px(height + 64.0), 16.0);
         format!(
@@ -180,7 +189,6 @@ impl Figure {
             title = esc(&self.title),
             desc = esc(&self.description()),
             basis = self.basis.word(),
-            css = style::standalone(),
         )
     }
 

@@ -1,7 +1,7 @@
 //! Tables for terminals, figures as SVG, reports as one HTML file that needs nothing but itself.
 //!
-//! Everything here is a pure function: plain data in, text out. The room knows no engine, no disk model
-//! and no file; who calls it writes the text where it belongs. The same input gives the same bytes.
+//! Plain data in, text out: the room knows no engine and no disk model, and the same input gives the same
+//! bytes. Only [`Report::export`] writes files, and only [`Painter`] looks at the host, for its fonts.
 //! Numbers that are not finite are shown as missing, never drawn and never printed.
 //!
 //! ```
@@ -30,6 +30,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod export;
 mod figure;
 mod number;
 mod report;
@@ -39,6 +40,7 @@ mod table;
 mod text;
 mod ticks;
 
+pub use export::{Exported, Painter, PngError};
 pub use figure::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, HeadKind, HeadMove, HeadPath, HeadRun, HeatMap,
     Histogram, Lines, Plot, Points, Scatter, StackedBars, Values,

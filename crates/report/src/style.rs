@@ -40,13 +40,15 @@ pub(crate) fn variables(dark: bool) -> String {
     COLOURS.iter().map(|(name, l, d)| format!("--{name}:{};", if dark { d } else { l })).collect()
 }
 
-/// The rules for figures with colours written out, light first, dark where the reader prefers it.
+/// The rules for figures with colours written out.
+pub(crate) fn written(dark: bool) -> String {
+    COLOURS.iter().fold(FIGURE.to_owned(), |css, (name, l, d)| {
+        css.replace(&format!("var(--{name})"), if dark { d } else { l })
+    })
+}
+
+/// The same, light first, dark where the reader prefers it.
 pub(crate) fn standalone() -> String {
-    let written = |dark: bool| {
-        COLOURS.iter().fold(FIGURE.to_owned(), |css, (name, l, d)| {
-            css.replace(&format!("var(--{name})"), if dark { d } else { l })
-        })
-    };
     format!("{}@media (prefers-color-scheme:dark){{{}}}", written(false), written(true))
 }
 
