@@ -66,6 +66,12 @@ pub(crate) struct Args {
     /// Write the advice as JSON (schema seekless.advise/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
+    /// Write a report as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -97,6 +103,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let json = serde_json::to_string_pretty(&advice).context("cannot write JSON")?;
         output::write(path, &json)?;
     }
+    if args.report.is_some() || args.figures.is_some() {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let report = crate::advise_report::report(&advice, &command);
+        if let Some(path) = &args.report {
+            output::write(path, &report.html())?;
+        }
+        if let Some(dir) = &args.figures {
+            output::figures(dir, &report)?;
+        }
+    }
     let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
     if to_stdout { Ok(()) } else { print(&advice) }
 }
@@ -107,7 +123,7 @@ fn print(advice: &Advice) -> anyhow::Result<()> {
 }
 
 /// Every system tried, and what it saves.
-fn table(advice: &Advice) -> Table {
+pub(crate) fn table(advice: &Advice) -> Table {
     let share = |name: &str| Column::number(name, Unit::Share).better(Better::Higher);
     let mut table = Table::new(
         format!("{} on {}, modelled", advice.trace.path, advice.disk),

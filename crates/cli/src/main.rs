@@ -2,6 +2,7 @@
 //! else.
 
 mod advise;
+mod advise_report;
 mod convert;
 mod demo;
 mod disks;

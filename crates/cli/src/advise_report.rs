@@ -1,0 +1,120 @@
+//! What an advice looks like as a page: the answer, what each system saves with its range, and the days one by one.
+
+use seekless_report::{
+    Axis, BarSeries, BarValue, Bars, Basis, Figure, Lines, Points, Provenance, Report, Section,
+    Tile, Unit,
+};
+use seekless_study::{Advice, Tried, Verdict};
+
+/// The whole report.
+pub(crate) fn report(advice: &Advice, command: &str) -> Report {
+    let title = format!("Advice for {} on {}", advice.trace.path, advice.disk);
+    let mut report = Report::new(title, advice.sentences.join(" "))
+        .tile(Tile::new(
+            "Learned layout",
+            match advice.verdict {
+                Verdict::Worth => "worth it",
+                Verdict::Unsure => "unsure",
+                Verdict::NoGain => "no gain",
+            },
+            advice.choice.map_or("none saves anything".to_owned(), |i| {
+                let t = &advice.tried[i];
+                format!("{} saves {}, moving counted", t.system, percent(t.saves_busy.share))
+            }),
+        ))
+        .tile(Tile::new(
+            "Positioning",
+            percent(advice.positioning_share),
+            "of the disk's time: no layout saves more",
+        ))
+        .tile(Tile::new(
+            "Foresight",
+            percent(advice.foresight_share),
+            "what the planner would save if it knew the future, moving not counted",
+        ));
+    if let Some(t) = advice.choice.map(|i| &advice.tried[i])
+        && advice.held_out_folds > 0
+    {
+        report = report.tile(Tile::new(
+            "Left-out folds",
+            percent(t.held_out_saves_busy),
+            "saved where the choice had not looked",
+        ));
+    }
+    let saves = Figure::new("What each system saves", Basis::Modelled, bars(advice)).caption(
+        "Disk time saved against the system as it is, moving of data counted; the whisker is the 90% range for the folds left out.",
+    );
+    let days = Figure::new("Fold by fold", Basis::Modelled, folds(advice)).caption(
+        "Busy time of each fold of the trace, moving counted. Every fold is planned from the folds before it; the last ones were left out of the choice.",
+    );
+    report
+        .section(
+            Section::new("What was tried")
+                .table(crate::advise::table(advice))
+                .figure(saves)
+                .figure(days),
+        )
+        .provenance(provenance(advice, command))
+}
+
+fn percent(share: f64) -> String {
+    Unit::Share.format(share, 2)
+}
+
+fn bars(advice: &Advice) -> Bars {
+    let value = |t: &Tried| {
+        let g = t.saves_busy;
+        BarValue { value: g.share, spread: g.low.is_finite().then_some((g.low, g.high)) }
+    };
+    let tried = &advice.tried[1..];
+    Bars {
+        axis: Axis::new("disk time saved", Unit::Share),
+        categories: tried.iter().map(|t| t.system.clone()).collect(),
+        series: vec![BarSeries {
+            name: "saved".to_owned(),
+            values: tried.iter().map(value).collect(),
+        }],
+    }
+}
+
+fn folds(advice: &Advice) -> Lines {
+    let line = |t: &Tried| {
+        let points: Vec<(f64, f64)> =
+            t.laps.iter().enumerate().map(|(i, lap)| ((i + 1) as f64, lap.all_busy_s())).collect();
+        Points::new(t.system.clone(), points)
+    };
+    let mut shown = vec![&advice.tried[0]];
+    shown.extend(advice.choice.map(|i| &advice.tried[i]));
+    Lines {
+        x: Axis::new("fold", Unit::Count),
+        y: Axis::new("busy time", Unit::Seconds),
+        series: shown.into_iter().map(line).collect(),
+    }
+}
+
+fn provenance(advice: &Advice, command: &str) -> Provenance {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let base = &advice.tried[0];
+    Provenance {
+        command: command.to_owned(),
+        facts: vec![
+            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
+            fact("trace", format!("{}: {} requests", advice.trace.format, advice.trace.requests)),
+            fact(
+                "folds",
+                format!(
+                    "{}, of which {} left out of the choice",
+                    advice.fold_requests.len(),
+                    advice.held_out_folds
+                ),
+            ),
+            fact("disk", advice.disk.clone()),
+            fact("scheduler", base.scheduler.clone()),
+            fact("RAM", Unit::Bytes.format(base.cache_bytes as f64, 3)),
+            fact("read-ahead", Unit::Bytes.format(base.read_ahead_bytes as f64, 3)),
+            fact("replay", advice.replay.to_owned()),
+        ],
+        measured: vec!["the requests of the trace".to_owned()],
+        modelled: vec!["every time and every joule".to_owned()],
+    }
+}
