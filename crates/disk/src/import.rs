@@ -180,10 +180,8 @@ fn disk(value: &Value) -> Option<&Block> {
 fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block), ImportError> {
     let mut failed = None;
     for value in all {
-        // What follows on later lines is one with it for the parser.
         let Value::Words(words) = value else { continue };
-        let mut words = words.split(' ').skip_while(|&w| w != "source").skip(1);
-        let Some(wanted) = words.next() else { continue };
+        let Some(wanted) = words.strip_prefix("source ") else { continue };
         let text = match open(wanted) {
             Ok(text) => text,
             Err(why) => {

@@ -294,6 +294,7 @@ fn a_host_names_its_drive_and_times_the_bus() {
     };
     assert_eq!(bus("a.parv", &host("source slow.diskspecs")), [0.17, 0.18]);
     assert_eq!(bus("a.parv", &host(&slow)), [0.17, 0.18]);
+    assert_eq!(bus("a.parv", &host(&format!("source gone\n{slow}"))), [0.17, 0.18]);
     // Imported alone: from the host's file beside it, or 5 MB/s. What the drive says of itself comes first.
     assert_eq!(bus("dir/toy.diskspecs", &slow), [0.17, 0.18]);
     assert_eq!(bus("dir/other.diskspecs", &slow), [0.1024; 2]);
