@@ -31,6 +31,7 @@ mod server;
 mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
+pub use backend::lateness::Lateness;
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
