@@ -24,11 +24,17 @@ fn probe(spec: &DiskSpec, seconds: f64) -> Vec<Sample> {
     samples
 }
 
-/// A minute of probing. The two disks of the eighties are not among them: their tracks are so short that many
-/// reads of 4 KiB cross from one to the next.
+/// A minute of probing. Of the two disks of the eighties less is asked: they have no skew, so that reading in
+/// order loses a turn at each new cylinder, every fifteenth track; that looks like a disturbance, which is not
+/// counted, and makes 1 / 15 of the bandwidth. Their curve is a square root, steep where knots are few.
 #[test]
 fn a_fit_gives_the_disk_back() {
-    for name in catalogue::names().filter(|n| !["rz55", "disk1000"].contains(n)) {
+    for name in catalogue::names() {
+        let (even, rate) = match name {
+            "rz55" => (0.95, 0.07),
+            "disk1000" => (0.8, 0.07),
+            _ => (0.95, 0.03),
+        };
         let spec = catalogue::get(name).unwrap();
         if spec.geometry.zones.is_empty() {
             continue;
@@ -51,8 +57,8 @@ fn a_fit_gives_the_disk_back() {
             f.spec.seek
         );
         assert!(c.rpm < 0.005 && (f.band_ms / f.revolution_ms - 1.0).abs() < 0.1, "{name}");
-        assert!(c.rate < 0.03, "{name}");
-        assert!(c.even >= 0.95, "{name}");
+        assert!(c.rate < rate, "{name}");
+        assert!(c.even >= even, "{name}");
         let again = DiskSpec::parse("again", &f.spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, f.spec);
     }
