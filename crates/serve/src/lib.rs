@@ -34,7 +34,7 @@ pub use backend::emulated::{DiskStats, HeadSample};
 pub use backend::lateness::Lateness;
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
-pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
+pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;
 pub use server::{Job, Reply, ServerStats};

@@ -59,11 +59,6 @@ pub(crate) fn loop_mounts(filesystem: &str) -> Option<String> {
     control.err().map(|e| format!("/dev/loop-control: {e}"))
 }
 
-/// A folder whose files are in memory, where the host has one: its own disk is not what is measured.
-pub(crate) fn in_memory() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
-}
-
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new("timeout");

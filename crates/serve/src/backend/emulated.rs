@@ -4,7 +4,7 @@
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, EnergyByState, Scheduler};
+use seekless_disk::{Command, Completion, Drive, EnergyByState};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use super::lateness::{Late, Lateness};
@@ -85,21 +85,21 @@ struct Running {
 impl Emulated {
     /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
     pub(crate) fn new(
-        disk: Disk,
-        scheduler: Scheduler,
+        drive: Drive,
         home: Sectors,
         area: Sectors,
         path_max: usize,
     ) -> Result<Self, ServeError> {
         let needed = home.0.saturating_add(area.0);
-        if disk.capacity().0 < needed {
+        let capacity = drive.disk().capacity();
+        if capacity.0 < needed {
             return Err(ServeError::DiskTooSmall {
-                disk_sectors: disk.capacity().0,
+                disk_sectors: capacity.0,
                 needed_sectors: needed,
             });
         }
         Ok(Self {
-            drive: Drive::new(disk, scheduler),
+            drive,
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
