@@ -24,7 +24,7 @@ fn probing_gives_back_the_disk_that_is_emulated() {
         let mut command = quiet::first(env!("CARGO_BIN_EXE_seekless"));
         command.args(["emulate", DISK, "disk.img"]);
         let server = Server::of(command, dir.path(), Some(&path));
-        let watch = Watch::start();
+        let watch = Watch::start(true);
         let program = env!("CARGO_BIN_EXE_seekless");
         let probe = [program, "disk", "probe", "volume", "--budget", BUDGET, "-o", "found.toml"];
         let mut words = vec!["env".to_owned(), format!("--chdir={}", dir.path().display())];

@@ -81,18 +81,25 @@ pub(crate) fn first(program: &str) -> Command {
     }
 }
 
-/// Sleeps by turns of a millisecond, as any program of no privilege, and keeps by how much they were too long.
+/// Sleeps by turns of a millisecond, and keeps by how much they were too long.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Duration>>,
 }
 
 impl Watch {
-    pub(crate) fn start() -> Self {
+    /// `first`: comes before other programs, as all that is measured does; else as any program, where something
+    /// that is measured cannot come first.
+    pub(crate) fn start(first: bool) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             const SLEEP: Duration = Duration::from_millis(1);
+            if let (true, [chrt, policy, priority]) = (first, ahead()) {
+                let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+                let said = Command::new(chrt).args([policy, "-p", priority, &thread]).output();
+                assert!(said.is_ok_and(|o| o.status.success()));
+            }
             let mut late = Vec::new();
             while !told.load(Ordering::Relaxed) {
                 let began = Instant::now();
