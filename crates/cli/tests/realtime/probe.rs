@@ -19,7 +19,7 @@ fn probing_gives_back_the_disk_that_is_emulated() {
     let spec = catalogue::get(DISK).unwrap();
     let dir = quiet::in_memory();
     let (path, found) = (dir.path().join("volume"), dir.path().join("found.toml"));
-    let mut tries = Tries::default();
+    let mut tries = Tries::new(3, 4);
     while tries.more("probing") {
         let mut command = quiet::first(env!("CARGO_BIN_EXE_seekless"));
         command.args(["emulate", DISK, "disk.img"]);

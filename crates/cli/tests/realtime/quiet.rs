@@ -7,12 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A sleep this much too long in one of a hundred: others had the processors.
-const DISTURBED: Duration = Duration::from_micros(300);
-/// Undisturbed tries that must not all miss.
-const UNDISTURBED: u32 = 3;
-/// Tries at most.
-const TRIES: u32 = 6;
+/// A sleep this much too long in one of 250: others had the processors.
+const DISTURBED: Duration = Duration::from_micros(200);
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -26,29 +22,37 @@ pub(crate) fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Tries of a measurement: over when one was good; a failure when three were not though nobody disturbed them;
+/// Tries of a measurement: over when one was good; a failure when several were not though nobody disturbed them;
 /// given up aloud where the machine is too busy to tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tries {
+    /// Undisturbed misses that are a failure.
+    misses: u32,
+    /// Tries at most.
+    most: u32,
     good: bool,
     disturbed: u32,
     undisturbed: u32,
 }
 
 impl Tries {
+    pub(crate) const fn new(misses: u32, most: u32) -> Self {
+        Self { misses, most, good: false, disturbed: 0, undisturbed: 0 }
+    }
+
     /// Whether to try again.
     pub(crate) fn more(&self, label: &str) -> bool {
         assert!(!self.failed(), "{label}: not as modelled in any undisturbed try");
-        let left = self.disturbed + self.undisturbed < TRIES;
+        let left = self.disturbed + self.undisturbed < self.most;
         if !self.good && !left {
-            let n = self.disturbed;
-            eprintln!("SKIPPED {label}: others had the processors in {n} of {TRIES} tries");
+            let (n, most) = (self.disturbed, self.most);
+            eprintln!("SKIPPED {label}: others had the processors in {n} of {most} tries");
         }
         !self.good && left
     }
 
     fn failed(&self) -> bool {
-        !self.good && self.undisturbed >= UNDISTURBED
+        !self.good && self.undisturbed >= self.misses
     }
 
     /// A try, and how late sleeps were meanwhile.
@@ -111,12 +115,12 @@ impl Watch {
         Self { stop, thread }
     }
 
-    /// By how much one sleep of a hundred was too long, or more.
+    /// By how much one sleep of 250 was too long, or more: an answer takes several such waits.
     pub(crate) fn end(self) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let mut late = self.thread.join().unwrap();
         late.sort_unstable();
-        late.get((late.len() * 99).div_ceil(100).max(1) - 1).copied().unwrap_or_default()
+        late.get((late.len() * 249).div_ceil(250).max(1) - 1).copied().unwrap_or_default()
     }
 }
 
@@ -124,13 +128,13 @@ impl Watch {
 fn undisturbed_misses_fail_and_disturbed_ones_do_not() {
     let (calm, busy) = (Duration::ZERO, DISTURBED * 2);
     let after = |tried: &[(bool, Duration)]| {
-        let mut tries = Tries::default();
+        let mut tries = Tries::new(3, 6);
         tried.iter().for_each(|&(good, late)| tries.tried(good, late));
         tries
     };
     assert!(after(&[(false, calm), (false, busy), (false, calm)]).more("test"));
     assert!(after(&[(false, calm), (false, busy), (false, calm), (false, calm)]).failed());
-    let given_up = after(&[(false, busy); TRIES as usize]);
+    let given_up = after(&[(false, busy); 6]);
     assert!(!given_up.failed() && !given_up.more("test"));
     let good = after(&[(false, calm), (false, calm), (true, busy)]);
     assert!(!good.failed() && !good.more("test"));
