@@ -49,7 +49,7 @@ const FOOTER: u64 = 16 << 10;
 Examples:
   # An hour of a disk, then what a better layout would gain
   seekless record /dev/sda -o sda.parquet --duration 1h
-  seekless simulate sda.parquet
+  seekless simulate sda.parquet --disk exos-x20
 
   # Until Ctrl-C, at most 1 GiB; the summary as JSON
   seekless record /dev/nvme0n1p2 -o home.parquet --max-size 1GiB --json -
@@ -171,6 +171,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config::new(&args.device).issued(args.event == Seen::Issued).buffer(args.buffer);
     let out = Out::create(to)?;
     let mut recorder = Recorder::start(&config)?;
+    output::say(&format!("recording {}", args.device.display()));
     let shared = out.lies_on(recorder.device().disk);
     if shared {
         output::say(&format!(

@@ -2,7 +2,7 @@
 //! when that began, so that what a killed recorder left behind can be told from what is in use.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +61,7 @@ impl Instance {
         let path = self.path.join(name);
         // Never creates: what is not there, this kernel does not have.
         let file = File::options().write(true).open(&path);
-        file.and_then(|mut f| io::Write::write_all(&mut f, value.as_bytes()))
+        file.and_then(|mut f| f.write_all(value.as_bytes()))
             .map_err(at(&path, "set what recording needs"))
     }
 
@@ -72,7 +72,7 @@ impl Instance {
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<T, CaptureError> {
         let path = self.path.join(name);
-        let text = fs::read_to_string(&path).map_err(at(&path, "read how events are laid out"))?;
+        let text = description(&path).map_err(at(&path, "read how events are laid out"))?;
         parse(&text).map_err(|what| CaptureError::Layout { path, what })
     }
 
@@ -108,6 +108,23 @@ impl Pipe {
             path: self.stats.clone(),
             what: "no counts of 'overrun', 'commit overrun' and 'dropped events'".to_owned(),
         })
+    }
+}
+
+/// Longest piece of a description.
+const PIECE: usize = 1 << 16;
+
+/// The text of a description. Some of these files answer one read only, however little that took.
+fn description(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut piece, mut all) = (vec![0; PIECE], Vec::new());
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&all).into_owned()),
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 
