@@ -383,14 +383,16 @@ fn its_own_writes_are_not_in_the_trace() {
     assert!(next_line(&recording.errors, "trace.parquet lies on the disk").is_some());
     // More than one row group: the store writes some of it out while it records.
     let mut reads = vec!["fio", "--name=r", "--rw=randread", "--direct=1", "--bs=512"];
-    reads.extend(["--size=4MiB", "--randrepeat=1", "--ioengine=psync", "--loops=17"]);
+    reads.extend(["--size=4MiB", "--ioengine=libaio", "--iodepth=16", "--loops=17"]);
     let name = format!("--filename={}", file.display());
-    run(reads.into_iter().chain([name.as_str()]));
+    let told = run(reads.into_iter().chain([name.as_str(), "--output-format=json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let asked = told["jobs"][0]["read"]["total_ios"].as_u64().unwrap() as usize;
     let own = recording.pid();
     let seen = recording.stop();
-    assert!(seen.rows.len() > 17 * 8192, "{} requests", seen.rows.len());
     let by_fio = seen.rows.iter().filter(|r| r.command == "fio" && r.op == Op::Read);
-    assert!(by_fio.count() >= 17 * 8192);
+    assert_eq!((by_fio.count(), seen.lost), (asked, 0));
+    assert!(asked > 122_880, "{asked}");
     assert_eq!(seen.of(own), []);
     mounted.unmount();
 }

@@ -152,15 +152,11 @@ fn field(text: &str, name: &str) -> Result<Field, String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use super::super::fuzzing::{EVENT as QUEUE, PAGE};
     use super::*;
 
-    pub(in super::super) const PAGE: &str = "\
-\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
-\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
-\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
-\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
-";
     const ENTRY: &str = "# compressed entry header
 \ttype_len    :    5 bits
 \ttime_delta  :   27 bits
@@ -171,20 +167,6 @@ pub(super) mod tests {
 \ttime_stamp : type == 31
 \tdata max type_len  == 28
 ";
-    const QUEUE: &str = "name: block_bio_queue
-ID: 2097
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
-
-\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
-\tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;
-\tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;
-\tfield:char rwbs[10];\toffset:28;\tsize:10;\tsigned:0;
-\tfield:char comm[16];\toffset:38;\tsize:16;\tsigned:0;
-";
-
     #[test]
     fn the_kernels_words_are_understood() {
         let f = |offset, size| Field { offset, size };

@@ -130,7 +130,7 @@ impl<'a> Iterator for Entries<'a> {
 #[cfg(all(test, target_endian = "little"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use super::super::format::tests::PAGE;
+    use super::super::fuzzing::PAGE;
     use super::*;
 
     fn layout() -> PageLayout {

@@ -392,3 +392,98 @@ fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
+
+#[cfg(all(test, target_endian = "little"))]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::fuzzing;
+    use super::*;
+
+    /// Two pages as Linux 6.18 handed them out while dd read 90 pages of /dev/loop0, then wrote 9.
+    const PAGES: [&[u8]; 2] = [
+        include_bytes!("../../corpus/ring_page/page0"),
+        include_bytes!("../../corpus/ring_page/page1"),
+    ];
+
+    fn decoder() -> Decoder {
+        fuzzing::decoder(fuzzing::PAGE, fuzzing::EVENT).unwrap()
+    }
+
+    #[test]
+    fn pages_of_a_real_kernel() {
+        let mut events = Vec::new();
+        for page in PAGES {
+            assert_eq!(decoder().page(page, &mut events), Ok(0));
+        }
+        let told = |e: &Event| {
+            let text = |b| String::from_utf8_lossy(letters(b)).into_owned();
+            (text(&e.kind), e.sector, e.sectors, text(&e.command))
+        };
+        let row = |kind: &str, page: u64| (kind.to_owned(), page * 8, 8, "dd".to_owned());
+        let reads = (0..90).map(|page| row("RS", page));
+        let asked: Vec<_> = reads.chain((0..9).map(|page| row("WS", page))).collect();
+        assert_eq!(events.iter().map(told).collect::<Vec<_>>(), asked);
+        assert!(events.is_sorted_by_key(|e| e.time));
+        // dd, and dd again; the second waited for 0.3 s at least.
+        let pids: Vec<_> = events.chunk_by(|a, b| a.pid == b.pid).map(<[_]>::len).collect();
+        assert_eq!(pids, [90, 9]);
+        assert!((300_000_000..2_000_000_000).contains(&(events[90].time - events[89].time)));
+        // Events of another device are none of ours.
+        let mut none = Vec::new();
+        let other = Decoder { dev: 8 << 20, ..decoder() };
+        assert_eq!((other.page(PAGES[0], &mut none), none.len()), (Ok(0), 0));
+    }
+
+    #[test]
+    fn a_page_cut_anywhere_is_refused() {
+        let mut all = Vec::new();
+        decoder().page(PAGES[0], &mut all).unwrap();
+        for cut in 0..PAGES[0].len() {
+            let mut events = Vec::new();
+            assert!(decoder().page(&PAGES[0][..cut], &mut events).is_err(), "{cut}");
+            fuzzing::page(&PAGES[0][..cut]);
+        }
+        for page in PAGES {
+            fuzzing::page(page);
+        }
+        fuzzing::page(fuzzing::PAGE.as_bytes());
+        fuzzing::page(fuzzing::EVENT.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(
+            edits in prop::collection::vec((0usize..4096, any::<u8>()), 0..40),
+            noise in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let mut page = PAGES[1].to_vec();
+            for (at, byte) in edits {
+                page[at] = byte;
+            }
+            fuzzing::page(&page);
+            fuzzing::page(&noise);
+            page[16..16 + noise.len()].copy_from_slice(&noise);
+            fuzzing::page(&page);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_is_asked_to_leave_out() {
+        let mut device = BlockDevice {
+            path: "/dev/sda1".into(),
+            disk: (8, 16),
+            disk_name: "sda".to_owned(),
+            partition: None,
+            sectors: 100,
+            has_queue: true,
+        };
+        assert_eq!(filter(&device, What::Complete), "dev == 8388624");
+        device.partition = Some(seekless_block::Extent::new(2048, 100));
+        let part = "dev == 8388624 && ((sector >= 2048 && sector < 2148) || nr_sector == 0)";
+        assert_eq!(filter(&device, What::Complete), part);
+        let own = format!("{part} && common_pid != {}", gettid().as_raw_nonzero());
+        assert_eq!(filter(&device, What::Queue), own);
+    }
+}
