@@ -18,6 +18,7 @@
 
 mod backend;
 mod buffers;
+pub mod capture;
 pub mod client;
 mod conn;
 mod error;
