@@ -103,6 +103,15 @@ fn reading_on_goes_as_far_as_the_time_lets_it() {
 }
 
 #[test]
+fn a_read_that_goes_on_where_the_head_is_loses_no_turn() {
+    let mut d = disk(AHEAD);
+    // 4 and 5 have passed at 6 ms and left at 6.5. The next read is in the queue already: the head is within
+    // sector 6 then; 6 and 7 have passed at 8 and left at 8.5.
+    assert_eq!(d.access(at(0.0), Op::Read, Extent::new(4, 2)).unwrap().total().0, 6_500_000);
+    assert_eq!(d.access(at(6.5), Op::Read, Extent::new(6, 2)).unwrap().total().0, 2_000_000);
+}
+
+#[test]
 fn reading_on_to_the_end_of_a_track_passes_through_a_shorter_segment() {
     let ahead = |over: bool, segment: u32| {
         disk(&format!(
