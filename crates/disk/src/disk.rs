@@ -5,11 +5,13 @@
 use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
-use crate::check::RangeError;
+use crate::check::{RangeError, fault};
+use crate::device::Kind;
 use crate::energy::{EnergyByState, PowerStates};
 use crate::geometry::{Geometry, Place, Run};
 use crate::mechanism::{Mechanism, Phases};
 use crate::seek::SeekCurve;
+use crate::shingled::Shingled;
 use crate::spec::DiskSpec;
 use crate::turn::Turn;
 
@@ -102,6 +104,7 @@ pub(crate) struct Key {
 pub struct Disk {
     mechanism: Mechanism,
     buffer: Option<Buffer>,
+    shingled: Option<Shingled>,
     power: PowerStates,
 }
 
@@ -112,9 +115,13 @@ impl Disk {
     /// Where a value of the specification is out of its range.
     pub fn new(spec: &DiskSpec) -> Result<Self, RangeError> {
         spec.validate()?;
+        if spec.kind == Kind::DualActuator {
+            return fault("kind", spec.kind, "disk or shingled: one arm");
+        }
         Ok(Self {
             mechanism: Mechanism::new(spec),
             buffer: spec.controller.as_ref().map(Buffer::new),
+            shingled: spec.shingled.as_ref().map(|s| Shingled::new(s, spec.capacity_sectors)),
             power: PowerStates::new(&spec.power),
         })
     }
@@ -122,10 +129,13 @@ impl Disk {
     /// Sectors a client sees.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
-        self.mechanism.geometry.capacity()
+        match &self.shingled {
+            Some(s) => Sectors(s.capacity()),
+            None => self.mechanism.geometry.capacity(),
+        }
     }
 
-    /// Where sectors lie.
+    /// Where sectors lie; on a shingled disk those of the media cache come first.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry
@@ -164,7 +174,10 @@ impl Disk {
     /// The address after the last sector the head has passed over.
     #[must_use]
     pub const fn next_sequential(&self) -> Lba {
-        self.mechanism.next
+        match &self.shingled {
+            Some(s) => s.next,
+            None => self.mechanism.next,
+        }
     }
 
     /// Cylinder and head under which the arm stands.
@@ -191,6 +204,7 @@ impl Disk {
         }
         let moves = !extent.is_empty() && matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         let lbn = extent.start.0.min(capacity.0 - 1);
+        let lbn = self.shingled.as_ref().map_or(lbn, |s| s.home(lbn));
         let target = self.mechanism.target(lbn, extent.len.0.max(1), moves, op.is_write_like());
         Ok(Target { lba: extent.start, ..target })
     }
@@ -248,6 +262,9 @@ impl Disk {
         // No sum of times can overflow below; 2^63 ns are 292 years.
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
+        if let Some(shingled) = self.shingled.as_mut().filter(|_| target.moves) {
+            return shingled.access(mechanism, at, target.write, extent);
+        }
         match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),
             (None, true) => {

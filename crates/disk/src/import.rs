@@ -4,6 +4,7 @@
 //! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
 
 use crate::check::RangeError;
+use crate::device::Kind;
 use crate::disksim::{Block, SyntaxError, Value, parse};
 use crate::import_layout::{tree, zones};
 use crate::seek::SeekCurve;
@@ -224,6 +225,8 @@ pub fn import_disksim(
     let controller = controller.map(|page| controller_of(page, settle_ms)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
         title: block.name.clone(),
         capacity_sectors: data,

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod bands;
+mod bucket;
 mod buffer;
 pub mod catalogue;
 mod check;
+mod device;
 mod disk;
 mod disksim;
 mod drive;
@@ -24,11 +26,15 @@ mod parse;
 mod queue;
 mod scheduler;
 mod seek;
+mod shingled;
 mod spec;
 mod turn;
 pub mod validate;
+mod volume;
+mod volume_spec;
 
 pub use check::RangeError;
+pub use device::{Device, DeviceSpec, Kind};
 pub use disk::{Access, Disk, DiskError, Target};
 pub use drive::{Command, Completion, Drive};
 pub use energy::{EnergyByState, PowerStates};
@@ -39,6 +45,11 @@ pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
     ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec,
-    Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack, ZeroLatency, ZoneSpec,
+    ShingledSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack, ZeroLatency,
+    ZoneSpec,
 };
 pub use turn::Turn;
+pub use volume::{Active, Operations, Volume};
+pub use volume_spec::{
+    LimitsSpec, OperationSpec, PriceSpec, RateSpec, ServiceSpec, VolumePowerSpec, VolumeSpec,
+};

@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::Kind;
+
 /// A disk as its catalogue entry says it is. Times in milliseconds and powers in watts, as data sheets
 /// have them; [`crate::Disk::new`] turns them into integers once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
+    /// One of those with a mechanism.
+    #[serde(default)]
+    pub kind: Kind,
     /// Short name, as given on the command line.
     pub name: String,
     /// Maker and model.
@@ -24,6 +29,9 @@ pub struct DiskSpec {
     /// Overheads, interface and buffer; absent where only the mechanism counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerSpec>,
+    /// The media cache and the bands of a shingled disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shingled: Option<ShingledSpec>,
     /// Where each value comes from.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
@@ -345,6 +353,24 @@ pub enum WriteBack {
     OneStream,
     /// All, as long as there is a segment.
     All,
+}
+
+/// The media cache and the bands of a drive-managed shingled disk. The cache takes the first sectors of the geometry,
+/// before those that a client sees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShingledSpec {
+    /// Sectors that are only rewritten together.
+    pub band_sectors: u64,
+    /// Sectors of the media cache.
+    pub cache_sectors: u64,
+    /// Writes that the media cache holds at the most.
+    pub cache_entries: u32,
+    /// A run of consecutive writes goes to its bands directly once it is this long.
+    pub sequential_sectors: u64,
+    /// Time without work after which the drive cleans; absent: only when the cache is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<f64>,
 }
 
 /// Power in each state, watts.

@@ -3,6 +3,7 @@
 use super::seeks::{Fitted, at};
 use super::zones::Tracks;
 use super::{Distance, FittedZone};
+use crate::device::Kind;
 use crate::spec::{
     DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, SeekSpec, Source, SourceKind,
     SpareRule, ZeroLatency, ZoneSpec,
@@ -84,6 +85,8 @@ pub(super) fn describe(
         next = next.saturating_add(cylinders);
     }
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: name.to_owned(),
         title: format!("{name}, fitted"),
         capacity_sectors: capacity,
