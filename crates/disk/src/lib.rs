@@ -5,6 +5,7 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod arm;
 mod bands;
 mod bucket;
 mod buffer;
@@ -14,6 +15,7 @@ mod device;
 mod disk;
 mod disksim;
 mod drive;
+mod dual;
 mod energy;
 pub mod fit;
 #[doc(hidden)]

@@ -74,7 +74,9 @@ impl Text<'_> {
         let table = table.get_ref();
         let spec: S = toml::from_str(self.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            let field = path_at(table, at).unwrap_or_else(|| "file".to_owned());
+            // A fault in the whole of a table stands at its bracket, before its name.
+            let field = (at..at + 3).find_map(|at| path_at(table, at));
+            let field = field.unwrap_or_else(|| "file".to_owned());
             self.error(at, field, e.message().to_owned())
         })?;
         spec.check().map_err(|RangeError { field, found, allowed }| {

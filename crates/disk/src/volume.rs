@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use seekless_block::{Duration, Extent, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::bucket::Bucket;
 use crate::check::RangeError;
@@ -156,25 +156,25 @@ impl Volume {
 
     /// Operations begun so far.
     #[must_use]
-    pub const fn operations(&self) -> Operations {
+    pub(crate) const fn operations(&self) -> Operations {
         self.operations
     }
 
     /// Time in which something was served, up to the end of all that has begun.
     #[must_use]
-    pub const fn active(&self) -> Active {
+    pub(crate) const fn active(&self) -> Active {
         self.active
     }
 
     /// Commands of the background that have not begun.
     #[must_use]
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.background.len()
     }
 
     /// Whether nothing runs, waits, or is left to poll.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.background.is_empty()
     }
 
@@ -183,7 +183,12 @@ impl Volume {
     ///
     /// # Errors
     /// Where the extent passes the end of the device; nothing changes.
-    pub fn submit(&mut self, now: SimTime, command: Command) -> Result<(), DiskError> {
+    pub(crate) fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        _: Flags,
+    ) -> Result<(), DiskError> {
         let Command { op, extent, .. } = command;
         let end = extent.start.0.checked_add(extent.len.0);
         if end.is_none_or(|end| end > self.capacity.0) {
@@ -206,14 +211,14 @@ impl Volume {
 
     /// When something happens next, if nothing more is submitted: a command ends, or one of the background begins.
     #[must_use]
-    pub fn next_event(&self) -> Option<SimTime> {
+    pub(crate) fn next_event(&self) -> Option<SimTime> {
         let ends = self.running.first_key_value().map(|((at, _), _)| *at);
         let begins = self.background.front().map(|w| self.begins(w));
         ends.into_iter().chain(begins).min()
     }
 
     /// The next command that has ended by `now`; call until `None`.
-    pub fn poll(&mut self, now: SimTime) -> Option<Completion> {
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
         self.advance(now);
         let first = self.running.first_entry().filter(|e| e.key().0 <= now)?;
         Some(first.remove())

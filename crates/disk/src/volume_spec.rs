@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
 use crate::device::Kind;
 use crate::spec::Source;
+use crate::volume::Operations;
 
 /// A device that serves operations in lanes, as its catalogue entry says it is. MB are 10^6 bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -180,6 +181,16 @@ impl VolumeSpec {
                 * p.usd_per_operation_per_s_month
             + beyond(&self.limits.megabytes, p.included_mb_per_s) * p.usd_per_mb_per_s_month;
         month * seconds / (MONTH_H * 3_600.0)
+    }
+
+    /// What operations cost, in US dollars.
+    #[must_use]
+    pub fn operations_usd(&self, counted: &Operations) -> f64 {
+        self.price.as_ref().map_or(0.0, |p| {
+            (counted.reads as f64 * p.usd_per_million_reads
+                + counted.writes as f64 * p.usd_per_million_writes)
+                / 1e6
+        })
     }
 
     /// Checks every value against its range.

@@ -87,7 +87,7 @@ fn a_track(spec: &DiskSpec) -> u32 {
 /// reads of 4 KiB cross from one to the next.
 #[test]
 fn a_fit_gives_the_disk_back() {
-    for name in catalogue::names().filter(|n| !["rz55", "disk1000"].contains(n)) {
+    for name in catalogue::disks().filter(|n| !["rz55", "disk1000"].contains(n)) {
         let spec = catalogue::get(name).unwrap();
         if spec.geometry.zones.is_empty() {
             continue;

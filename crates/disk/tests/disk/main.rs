@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
 mod buffer;
+mod devices;
 mod fit;
 mod import;
 mod model;
@@ -9,3 +10,4 @@ mod queue;
 mod reference;
 mod text;
 mod toy;
+mod volume;

@@ -1,0 +1,164 @@
+//! One arm with its queue, without a clock: commands and times go in, completions come out.
+//!
+//! Told late, it still serves as it would have served: a command that waited starts when the one before it ended.
+
+use std::collections::VecDeque;
+
+use seekless_block::{Flags, Op, SimTime};
+
+use crate::disk::{Access, Disk, DiskError};
+use crate::drive::{Command, Completion};
+use crate::queue::{Entry, Queue};
+use crate::scheduler::Scheduler;
+
+/// A disk, its queue and its policy; above it, if wanted, a host's queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Arm {
+    disk: Disk,
+    queue: Queue,
+    host: Option<Host>,
+    running: Option<Completion>,
+    done: VecDeque<Completion>,
+    order: u64,
+}
+
+/// Commands the disk has not been given yet.
+#[derive(Clone, Debug)]
+struct Host {
+    queue: Queue,
+    /// Commands the disk takes at once, the running one included.
+    depth: usize,
+}
+
+impl Arm {
+    /// An idle arm that takes every command at once.
+    pub(crate) fn new(disk: Disk, scheduler: Scheduler) -> Self {
+        Self {
+            disk,
+            queue: Queue::new(scheduler),
+            host: None,
+            running: None,
+            done: VecDeque::new(),
+            order: 0,
+        }
+    }
+
+    /// An idle arm that takes `depth` commands at once (at least 1), the running one included; the others wait
+    /// at the host, whose policy `host` picks the next when one has ended. With depth 1 the host alone decides.
+    pub(crate) fn with_host(
+        disk: Disk,
+        scheduler: Scheduler,
+        depth: usize,
+        host: Scheduler,
+    ) -> Self {
+        let host = Host { queue: Queue::new(host), depth: depth.max(1) };
+        Self { host: Some(host), ..Self::new(disk, scheduler) }
+    }
+
+    /// The disk under the queue.
+    pub(crate) const fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Commands that wait, the running one excluded.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
+    }
+
+    /// Whether nothing runs, waits, or is left to poll.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_none() && self.done.is_empty() && self.waiting() == 0
+    }
+
+    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
+    /// flush, unless the disk writes back: then it is served like a command that needs no movement. A write with
+    /// [`Flags::FUA`] ends on the platter.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the disk; the drive is as before.
+    pub(crate) fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        flags: Flags,
+    ) -> Result<(), DiskError> {
+        let target = self.disk.target(command.op, command.extent)?;
+        self.advance(now);
+        let waits = target.moves || (command.op == Op::Flush && self.disk.writes_back());
+        if !waits {
+            self.done.push_back(Completion {
+                tag: command.tag,
+                extent: command.extent,
+                submitted: now,
+                started: now,
+                finished: now,
+                access: Access::default(),
+                seek_distance_sectors: 0,
+                sequential: false,
+            });
+            return Ok(());
+        }
+        let entry = Entry { command, flags, submitted: now, order: self.order, target };
+        self.order += 1;
+        match &mut self.host {
+            Some(host) => host.queue.push(entry),
+            None => self.queue.push(entry),
+        }
+        self.feed(now);
+        Ok(())
+    }
+
+    /// Gives the disk what it can take, and starts it where it stands idle.
+    fn feed(&mut self, at: SimTime) {
+        if let Some(host) = &mut self.host {
+            while self.queue.len() + usize::from(self.running.is_some()) < host.depth {
+                let Some(entry) = host.queue.pop(&self.disk, at) else { break };
+                self.queue.push(entry);
+            }
+        }
+        if self.running.is_none() {
+            self.start(at);
+        }
+    }
+
+    /// When [`Self::poll`] will next have something, if nothing more is submitted.
+    pub(crate) fn next_event(&self) -> Option<SimTime> {
+        self.done.front().or(self.running.as_ref()).map(|c| c.finished)
+    }
+
+    /// The next completion that has ended by `now`; call until `None`. The next command is chosen the
+    /// moment its predecessor ends, before the caller can answer the completion with a new command.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
+        self.advance(now);
+        self.done.pop_front()
+    }
+
+    /// Brings the drive up to `now`.
+    fn advance(&mut self, now: SimTime) {
+        while let Some(c) = self.running.filter(|c| c.finished <= now) {
+            self.running = None;
+            self.done.push_back(c);
+            // The disk goes on with what it has before the host hears of the end.
+            self.start(c.finished);
+            self.feed(c.finished);
+        }
+    }
+
+    /// Starts the next command at `at`, if one waits.
+    fn start(&mut self, at: SimTime) {
+        let Some(entry) = self.queue.pop(&self.disk, at) else { return };
+        let Command { tag, op, extent, .. } = entry.command;
+        let from = self.disk.next_sequential();
+        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
+        self.running = Some(Completion {
+            tag,
+            extent,
+            submitted: entry.submitted,
+            started: at,
+            finished: SimTime(at.0.saturating_add(access.total().0)),
+            access,
+            seek_distance_sectors: from.distance(extent.start).0,
+            sequential: from == extent.start,
+        });
+    }
+}
