@@ -2,7 +2,7 @@
 //!
 //! Knows one access at a time; queues are [`crate::Drive`]'s.
 
-use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
 use crate::check::RangeError;
@@ -38,8 +38,12 @@ pub struct Access {
     pub rotation: Duration,
     /// From the first sector to the last, later track switches and the waits after them included.
     pub transfer: Duration,
+    /// Wait for the platters to turn again, or for the drive to leave a lower level of idling; before all others.
+    pub spin_up: Duration,
     /// Cylinders crossed by the first movement.
     pub cylinders: u32,
+    /// Whether data went to the disk.
+    pub write: bool,
     /// Arm movement on the disk's own account that this access set off (writing back what it accepted) or
     /// ended (reading ahead); not part of the time the access took.
     pub behind_seek: Duration,
@@ -48,9 +52,15 @@ pub struct Access {
 }
 
 impl Access {
-    /// Overhead, seek, rotation and transfer together.
+    /// Spin-up, overhead, seek, rotation and transfer together.
     #[must_use]
     pub fn total(&self) -> Duration {
+        self.spin_up + self.busy()
+    }
+
+    /// Overhead, seek, rotation and transfer: what the access takes of a disk that is ready.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 }
@@ -145,20 +155,14 @@ impl Disk {
 
     /// Power in each state.
     #[must_use]
-    pub const fn power(&self) -> PowerStates {
-        self.power
+    pub const fn power(&self) -> &PowerStates {
+        &self.power
     }
 
-    /// Energy of one access, work behind it included.
+    /// Energy of one access, work behind it included; that of spinning up is [`crate::Drive`]'s to count.
     #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
-    }
-
-    /// Energy of doing nothing for a time.
-    #[must_use]
-    pub fn idle_energy(&self, time: Duration) -> Energy {
-        self.power.idle * time
     }
 
     /// The address after the last sector the head has passed over.
@@ -177,6 +181,11 @@ impl Disk {
     #[must_use]
     pub fn writes_back(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
+    }
+
+    /// When the disk will have written back what it accepted; in the past where it has.
+    pub(crate) fn written_back_at(&self) -> SimTime {
+        self.buffer.as_ref().map_or(SimTime(0), Buffer::free_at)
     }
 
     /// Where an access would start.
@@ -248,7 +257,7 @@ impl Disk {
         // No sum of times can overflow below; 2^63 ns are 292 years.
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
-        match (&mut self.buffer, target.moves) {
+        let access = match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),
             (None, true) => {
                 let phases = mechanism.access(at, target, extent, &mut |_, _, _| {});
@@ -260,7 +269,8 @@ impl Disk {
                 buffer.write(mechanism, at, target, extent, flags.contains(Flags::FUA))
             }
             (Some(buffer), true) => buffer.read(mechanism, at, target, extent),
-        }
+        };
+        Access { write: target.write, ..access }
     }
 }
 

@@ -5,11 +5,13 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Flags, Op, SimTime};
+use seekless_block::{Extent, Flags, Op, SimTime, StreamId};
 
 use crate::disk::{Access, Disk, DiskError};
+use crate::meter::{Meter, Usage, Wake};
 use crate::queue::{Entry, Queue};
 use crate::scheduler::Scheduler;
+use crate::spin_down::{SpinDown, SpinDownError};
 
 /// What a drive is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +22,18 @@ pub struct Command {
     pub op: Op,
     /// Where.
     pub extent: Extent,
+    /// Whose it is.
+    pub stream: StreamId,
     /// Starts only while no foreground command waits.
     pub background: bool,
+}
+
+impl Command {
+    /// A foreground command of no known stream.
+    #[must_use]
+    pub const fn new(tag: u64, op: Op, extent: Extent) -> Self {
+        Self { tag, op, extent, stream: StreamId(0), background: false }
+    }
 }
 
 /// A command that ended.
@@ -51,6 +63,7 @@ pub struct Drive {
     disk: Disk,
     queue: Queue,
     host: Option<Host>,
+    meter: Meter,
     running: Option<Completion>,
     done: VecDeque<Completion>,
     order: u64,
@@ -72,6 +85,7 @@ impl Drive {
             disk,
             queue: Queue::new(scheduler),
             host: None,
+            meter: Meter::new(),
             running: None,
             done: VecDeque::new(),
             order: 0,
@@ -84,6 +98,21 @@ impl Drive {
     pub fn with_host(disk: Disk, scheduler: Scheduler, depth: usize, host: Scheduler) -> Self {
         let host = Host { queue: Queue::new(host), depth: depth.max(1) };
         Self { host: Some(host), ..Self::new(disk, scheduler) }
+    }
+
+    /// Stops the platters by `policy` from now on. A new drive never does.
+    ///
+    /// # Errors
+    /// Where the disk's description does not say what spinning down and up costs; the drive is as before.
+    pub fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        self.meter.set_policy(self.disk.power(), policy)
+    }
+
+    /// Time and energy by state, from time zero to `now`; call [`Self::poll`] for that time first. The times add up
+    /// to `now`.
+    #[must_use]
+    pub fn usage(&self, now: SimTime) -> Usage {
+        self.meter.usage(self.disk.power(), now)
     }
 
     /// The disk under the queue.
@@ -189,9 +218,17 @@ impl Drive {
     /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
         let Some(entry) = self.queue.pop(&self.disk, at) else { return };
-        let Command { tag, op, extent, .. } = entry.command;
+        let Command { tag, op, extent, background, .. } = entry.command;
         let from = self.disk.next_sequential();
-        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
+        // Only what needs the platter wakes it.
+        let power = *self.disk.power();
+        let moves = entry.target.moves;
+        let wake = if moves { self.meter.wake(&power, at) } else { Wake::default() };
+        let ready = SimTime(at.0.saturating_add(wake.time().0));
+        let access = self.disk.access_target(ready, op, extent, entry.flags, &entry.target);
+        let access = Access { spin_up: wake.time(), ..access };
+        let written_back = self.disk.written_back_at();
+        self.meter.book(&power, at, wake, &access, background, written_back);
         self.running = Some(Completion {
             tag,
             extent,
