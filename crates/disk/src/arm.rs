@@ -8,8 +8,10 @@ use seekless_block::{Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError};
 use crate::drive::{Command, Completion};
+use crate::meter::{Meter, Usage, Wake};
 use crate::queue::{Entry, Queue};
 use crate::scheduler::Scheduler;
+use crate::spin_down::{SpinDown, SpinDownError};
 
 /// A disk, its queue and its policy; above it, if wanted, a host's queue.
 #[derive(Clone, Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct Arm {
     disk: Disk,
     queue: Queue,
     host: Option<Host>,
+    meter: Meter,
     running: Option<Completion>,
     done: VecDeque<Completion>,
     order: u64,
@@ -37,6 +40,7 @@ impl Arm {
             disk,
             queue: Queue::new(scheduler),
             host: None,
+            meter: Meter::new(),
             running: None,
             done: VecDeque::new(),
             order: 0,
@@ -53,6 +57,20 @@ impl Arm {
     ) -> Self {
         let host = Host { queue: Queue::new(host), depth: depth.max(1) };
         Self { host: Some(host), ..Self::new(disk, scheduler) }
+    }
+
+    /// Stops the platters by `policy` from now on. A new drive never does.
+    ///
+    /// # Errors
+    /// Where the disk's description does not say what spinning down and up costs; the drive is as before.
+    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        self.meter.set_policy(self.disk.power(), policy)
+    }
+
+    /// Time and energy by state, from time zero to `now`; call [`Self::poll`] for that time first. The times add up
+    /// to `now`.
+    pub(crate) fn usage(&self, now: SimTime) -> Usage {
+        self.meter.usage(self.disk.power(), now)
     }
 
     /// The disk under the queue.
@@ -147,9 +165,17 @@ impl Arm {
     /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
         let Some(entry) = self.queue.pop(&self.disk, at) else { return };
-        let Command { tag, op, extent, .. } = entry.command;
+        let Command { tag, op, extent, background, .. } = entry.command;
         let from = self.disk.next_sequential();
-        let access = self.disk.access_target(at, op, extent, entry.flags, &entry.target);
+        // Only what needs the platter wakes it.
+        let power = *self.disk.power();
+        let moves = entry.target.moves;
+        let wake = if moves { self.meter.wake(&power, at) } else { Wake::default() };
+        let ready = SimTime(at.0.saturating_add(wake.time().0));
+        let access = self.disk.access_target(ready, op, extent, entry.flags, &entry.target);
+        let access = Access { spin_up: wake.time(), ..access };
+        let written_back = self.disk.written_back_at();
+        self.meter.book(&power, at, wake, &access, background, written_back);
         self.running = Some(Completion {
             tag,
             extent,

@@ -2,6 +2,7 @@
 
 use crate::bands::Bands;
 use crate::device::Kind;
+use crate::energy::IDLE_LEVELS_MAX;
 use crate::spec::{DiskSpec, SeekSpec, SpareRule, ZoneSpec};
 use crate::turn::Turn;
 
@@ -51,6 +52,8 @@ pub(crate) fn named(name: &str) -> Result<(), RangeError> {
 pub(crate) const CAPACITY_MAX: u64 = 1 << 40;
 /// Longest time accepted for one movement, in milliseconds.
 pub(crate) const MOVE_MS_MAX: f64 = 2_000.0;
+/// Most power accepted in any state.
+const WATTS_MAX: f64 = 1_000.0;
 /// Most cylinders accepted.
 pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
 
@@ -138,12 +141,50 @@ impl DiskSpec {
 
     fn validate_power(&self) -> Result<(), RangeError> {
         let p = &self.power;
-        between("power.seek_w", p.seek_w, 0.0, 1_000.0, "W")?;
-        between("power.rotation_transfer_w", p.rotation_transfer_w, 0.0, 1_000.0, "W")?;
-        between("power.idle_w", p.idle_w, 0.0, 1_000.0, "W")?;
-        between("power.standby_w", p.standby_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
-        between("power.spin_up_w", p.spin_up_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
-        between("power.spin_up_s", p.spin_up_s.unwrap_or(0.0), 0.0, 600.0, "s")
+        let watts = |field: &str, w: f64| between(field, w, 0.0, WATTS_MAX, "W");
+        for (field, w) in [
+            ("seek_w", Some(p.seek_w)),
+            ("rotation_transfer_w", Some(p.rotation_transfer_w)),
+            ("idle_w", Some(p.idle_w)),
+            ("coast_w", p.coast_w),
+            ("read_w", p.read_w),
+            ("write_w", p.write_w),
+            ("standby_w", p.standby_w),
+            ("spin_up_w", p.spin_up_w),
+        ] {
+            watts(&format!("power.{field}"), w.unwrap_or(0.0))?;
+        }
+        for (field, s) in [("spin_down_s", p.spin_down_s), ("spin_up_s", p.spin_up_s)] {
+            between(&format!("power.{field}"), s.unwrap_or(0.0), 0.0, 600.0, "s")?;
+        }
+        for (field, j) in [("spin_down_j", p.spin_down_j), ("spin_up_j", p.spin_up_j)] {
+            between(&format!("power.{field}"), j.unwrap_or(0.0), 0.0, 100_000.0, "J")?;
+        }
+        if let (Some(j), Some(_)) = (p.spin_up_j, p.spin_up_w) {
+            return fault("power.spin_up_j", j, "instead of power.spin_up_w, not with it");
+        }
+        let coast = p.coast_after_ms.unwrap_or(0.0);
+        between("power.coast_after_ms", coast, 0.0, MOVE_MS_MAX, "ms")?;
+        match (p.coast_after_ms, p.coast_w) {
+            (Some(ms), None) => {
+                return fault("power.coast_after_ms", ms, "given with power.coast_w");
+            }
+            (None, Some(w)) => return fault("power.coast_w", w, "given with power.coast_after_ms"),
+            _ => {}
+        }
+        if p.idle_level.len() > IDLE_LEVELS_MAX {
+            let allowed = format!("at most {IDLE_LEVELS_MAX} levels");
+            return fault("power.idle_level", p.idle_level.len(), allowed);
+        }
+        let (mut after, mut power) = (0.0, p.idle_w);
+        for (i, level) in p.idle_level.iter().enumerate() {
+            let path = |field: &str| format!("power.idle_level[{i}].{field}");
+            between(&path("after_s"), level.after_s, after, 86_400.0, "s, rising")?;
+            between(&path("w"), level.w, 0.0, power, "W, falling")?;
+            between(&path("recovery_ms"), level.recovery_ms, 0.0, 60_000.0, "ms")?;
+            (after, power) = (level.after_s, level.w);
+        }
+        Ok(())
     }
 
     fn validate_controller(&self) -> Result<(), RangeError> {

@@ -168,10 +168,13 @@ impl DiskSpec {
         let mut half = Self { kind: Kind::Disk, ..self.clone() };
         half.capacity_sectors /= 2;
         half.geometry.heads /= 2;
-        let PowerSpec { seek_w, rotation_transfer_w, idle_w, .. } = &mut half.power;
-        for watts in [seek_w, rotation_transfer_w, idle_w] {
+        let PowerSpec { seek_w, rotation_transfer_w, idle_w, coast_w, read_w, write_w, .. } =
+            &mut half.power;
+        let optional = [coast_w, read_w, write_w].into_iter().flatten();
+        for watts in [seek_w, rotation_transfer_w, idle_w].into_iter().chain(optional) {
             *watts /= 2.0;
         }
+        half.power.idle_level.iter_mut().for_each(|level| level.w /= 2.0);
         Some(half)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Knows one access at a time; queues are [`crate::Drive`]'s.
 
-use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
 use crate::check::{RangeError, fault};
@@ -40,19 +40,32 @@ pub struct Access {
     pub rotation: Duration,
     /// From the first sector to the last, later track switches and the waits after them included.
     pub transfer: Duration,
+    /// Wait for the platters to turn again, or for the drive to leave a lower level of idling; before all others.
+    pub spin_up: Duration,
     /// Cylinders crossed by the first movement.
     pub cylinders: u32,
+    /// Whether data went to the disk.
+    pub write: bool,
     /// Arm movement on the disk's own account that this access set off (writing back what it accepted) or
     /// ended (reading ahead); not part of the time the access took.
     pub behind_seek: Duration,
     /// Waiting and transfer on the disk's own account, as above.
     pub behind_rotation_transfer: Duration,
+    /// The work on the disk's own account was done before the access, whatever it is. Else a read ended it, and a
+    /// write set it off.
+    pub behind_before: bool,
 }
 
 impl Access {
-    /// Overhead, seek, rotation and transfer together.
+    /// Spin-up, overhead, seek, rotation and transfer together.
     #[must_use]
     pub fn total(&self) -> Duration {
+        self.spin_up + self.busy()
+    }
+
+    /// Overhead, seek, rotation and transfer: what the access takes of a disk that is ready.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 }
@@ -155,20 +168,14 @@ impl Disk {
 
     /// Power in each state.
     #[must_use]
-    pub const fn power(&self) -> PowerStates {
-        self.power
+    pub const fn power(&self) -> &PowerStates {
+        &self.power
     }
 
-    /// Energy of one access, work behind it included.
+    /// Energy of one access, work behind it included; that of spinning up is [`crate::Drive`]'s to count.
     #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
-    }
-
-    /// Energy of doing nothing for a time.
-    #[must_use]
-    pub fn idle_energy(&self, time: Duration) -> Energy {
-        self.power.idle * time
     }
 
     /// The address after the last sector the head has passed over.
@@ -190,6 +197,11 @@ impl Disk {
     #[must_use]
     pub fn writes_back(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
+    }
+
+    /// When the disk will have written back what it accepted; in the past where it has.
+    pub(crate) fn written_back_at(&self) -> SimTime {
+        self.buffer.as_ref().map_or(SimTime(0), Buffer::free_at)
     }
 
     /// Where an access would start.
@@ -263,9 +275,10 @@ impl Disk {
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
         if let Some(shingled) = self.shingled.as_mut().filter(|_| target.moves) {
-            return shingled.access(mechanism, at, target.write, extent);
+            let access = shingled.access(mechanism, at, target.write, extent);
+            return Access { write: target.write, ..access };
         }
-        match (&mut self.buffer, target.moves) {
+        let access = match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),
             (None, true) => {
                 let phases = mechanism.access(at, target, extent, &mut |_, _, _| {});
@@ -277,7 +290,8 @@ impl Disk {
                 buffer.write(mechanism, at, target, extent, flags.contains(Flags::FUA))
             }
             (Some(buffer), true) => buffer.read(mechanism, at, target, extent),
-        }
+        };
+        Access { write: target.write, ..access }
     }
 }
 

@@ -3,13 +3,15 @@
 //! The same machine stands in the simulator's event loop and behind an emulation in real time, whatever the kind
 //! of device. How each kind serves is its own file's; here commands find their way to it.
 
-use seekless_block::{Extent, Flags, Op, Sectors, SimTime};
+use seekless_block::{Extent, Flags, Op, Sectors, SimTime, StreamId};
 
 use crate::arm::Arm;
 use crate::device::Device;
 use crate::disk::{Access, Disk, DiskError};
 use crate::dual::Dual;
+use crate::meter::Usage;
 use crate::scheduler::Scheduler;
+use crate::spin_down::{SpinDown, SpinDownError};
 use crate::volume::{Operations, Volume};
 
 /// What a drive is asked.
@@ -21,8 +23,18 @@ pub struct Command {
     pub op: Op,
     /// Where.
     pub extent: Extent,
+    /// Whose it is.
+    pub stream: StreamId,
     /// Starts only while no foreground command waits.
     pub background: bool,
+}
+
+impl Command {
+    /// A foreground command of no known stream.
+    #[must_use]
+    pub const fn new(tag: u64, op: Op, extent: Extent) -> Self {
+        Self { tag, op, extent, stream: StreamId(0), background: false }
+    }
 }
 
 /// A command that ended.
@@ -107,6 +119,23 @@ impl Drive {
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.capacity
+    }
+
+    /// Stops the platters by `policy` from now on. A new drive never does.
+    ///
+    /// # Errors
+    /// Where the device's description does not say what spinning down and up costs, or it has no platters, or two
+    /// actuators; the drive is as before.
+    pub fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        each!(&mut self.machine, m => m.set_spin_down(policy))
+    }
+
+    /// Time and energy by state, from time zero to `now`; call [`Self::poll`] for that time first. The times add up
+    /// to `now`; those of two actuators, counted for each, to twice `now`. A device without an arm is idle, or in the state of
+    /// transferring while at least one lane serves.
+    #[must_use]
+    pub fn usage(&self, now: SimTime) -> Usage {
+        each!(&self.machine, m => m.usage(now))
     }
 
     /// Operations begun so far, as a provider counts them; none for a device with arms.

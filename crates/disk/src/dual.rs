@@ -6,6 +6,8 @@ use seekless_block::{Extent, Flags, Op, SimTime};
 use crate::arm::Arm;
 use crate::disk::DiskError;
 use crate::drive::{Command, Completion};
+use crate::meter::Usage;
+use crate::spin_down::{SpinDown, SpinDownError};
 
 /// Two arms. Inside, a command goes by the number of its slot.
 #[derive(Clone, Debug)]
@@ -40,6 +42,18 @@ impl Dual {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.arms.iter().all(Arm::is_idle)
+    }
+
+    /// The description of two actuators says nothing of rest: what cannot be asked of either is refused.
+    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        self.arms.iter_mut().try_for_each(|arm| arm.set_spin_down(policy))
+    }
+
+    /// What both spent.
+    pub(crate) fn usage(&self, now: SimTime) -> Usage {
+        let mut both = self.arms[0].usage(now);
+        both += self.arms[1].usage(now);
+        both
     }
 
     pub(crate) fn submit_with(

@@ -37,13 +37,13 @@ fn serve(spec: &DeviceSpec) {
     let mut open = 0;
     for (tag, start) in [0, end / 2, end - 1, end / 2].into_iter().enumerate() {
         let op = if tag % 2 == 0 { Op::Read } else { Op::Write };
-        let command =
-            Command { tag: tag as u64, op, extent: Extent::new(start, 1), background: tag == 3 };
+        let command = Command::new(tag as u64, op, Extent::new(start, 1));
+        let command = Command { background: tag == 3, ..command };
         let taken = drive.submit(SimTime(tag as u64), command);
         assert!(taken.is_ok(), "its own sector {start} is refused");
         open += 1;
     }
-    let past = Command { tag: 9, op: Op::Read, extent: Extent::new(end, 1), background: false };
+    let past = Command::new(9, Op::Read, Extent::new(end, 1));
     assert!(drive.submit(SimTime(9), past).is_err(), "a sector past the end is served");
     while let Some(at) = drive.next_event() {
         while drive.poll(at).is_some() {

@@ -233,14 +233,7 @@ pub fn import_disksim(
         mechanics,
         seek,
         geometry,
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         sources: sources(file, controller.as_ref()),
         controller,
     };

@@ -122,6 +122,7 @@ impl Shingled {
             cylinders: first.cylinders,
             behind_seek: behind.seek,
             behind_rotation_transfer: behind.other,
+            behind_before: true,
             ..Access::default()
         }
     }

@@ -7,12 +7,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Power, Sectors, SimTime};
 
 use crate::bucket::Bucket;
 use crate::check::RangeError;
 use crate::disk::{Access, DiskError};
 use crate::drive::{Command, Completion};
+use crate::meter::Usage;
+use crate::spin_down::{SpinDown, SpinDownError};
 use crate::volume_spec::{OperationSpec, RateSpec, VolumeSpec};
 
 /// Operations served, as the provider counts them.
@@ -32,13 +34,21 @@ impl Operations {
     }
 }
 
-/// Time in which at least one lane was busy, by what it did last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Active {
-    /// Reading.
-    pub read: Duration,
-    /// Writing.
-    pub write: Duration,
+/// Time in which at least one lane was busy, by what set the end of it.
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    from: SimTime,
+    to: SimTime,
+    write: bool,
+    background: bool,
+}
+
+/// Power reading, writing and idle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watts {
+    read: Power,
+    write: Power,
+    idle: Power,
 }
 
 /// A run of addresses that commands go on with.
@@ -99,8 +109,11 @@ pub struct Volume {
     running: BTreeMap<(SimTime, u64), Completion>,
     order: u64,
     operations: Operations,
-    active: Active,
-    active_until: SimTime,
+    power: Watts,
+    /// Without a gap in themselves, without overlap, in order of time; those that have ended are in `booked`.
+    busy: VecDeque<Busy>,
+    booked: Usage,
+    busy_until: SimTime,
 }
 
 impl Volume {
@@ -123,6 +136,12 @@ impl Volume {
             }
             _ => (Duration::ZERO, 0),
         };
+        let mw = |w: f64| Power((w * 1e3).round() as u32);
+        let power = spec.power.as_ref().map_or_else(Watts::default, |p| Watts {
+            read: mw(p.read_w),
+            write: mw(p.write_w),
+            idle: mw(p.idle_w),
+        });
         Ok(Self {
             capacity: Sectors(spec.capacity_sectors),
             size: u64::from(spec.operations.kib()) * 2,
@@ -143,8 +162,10 @@ impl Volume {
             running: BTreeMap::new(),
             order: 0,
             operations: Operations::default(),
-            active: Active::default(),
-            active_until: SimTime::ZERO,
+            power,
+            busy: VecDeque::new(),
+            booked: Usage::default(),
+            busy_until: SimTime::ZERO,
         })
     }
 
@@ -160,10 +181,31 @@ impl Volume {
         self.operations
     }
 
-    /// Time in which something was served, up to the end of all that has begun.
-    #[must_use]
-    pub(crate) const fn active(&self) -> Active {
-        self.active
+    /// There are no platters to stop.
+    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::NoStandby) }
+    }
+
+    /// Time and energy by state from time zero to `now`.
+    pub(crate) fn usage(&self, now: SimTime) -> Usage {
+        let mut usage = self.booked;
+        for b in self.busy.iter().take_while(|b| b.from < now) {
+            self.book(&mut usage, Busy { to: b.to.min(now), ..*b });
+        }
+        let idle = now.since(SimTime(usage.time.rotation_transfer.0));
+        usage.time.idle = idle;
+        usage.energy.idle = self.power.idle * idle;
+        usage
+    }
+
+    fn book(&self, usage: &mut Usage, busy: Busy) {
+        let time = busy.to.since(busy.from);
+        let energy = if busy.write { self.power.write } else { self.power.read } * time;
+        usage.time.rotation_transfer += time;
+        usage.energy.rotation_transfer += energy;
+        if busy.background {
+            usage.background.rotation_transfer += energy;
+        }
     }
 
     /// Commands of the background that have not begun.
@@ -229,6 +271,12 @@ impl Volume {
         while let Some(w) = self.background.front().copied().filter(|w| self.begins(w) <= now) {
             self.background.pop_front();
             self.serve(&w);
+        }
+        while let Some(b) = self.busy.front().copied().filter(|b| b.to <= now) {
+            self.busy.pop_front();
+            let mut booked = self.booked;
+            self.book(&mut booked, b);
+            self.booked = booked;
         }
     }
 
@@ -325,7 +373,7 @@ impl Volume {
             self.lanes.pop();
             self.lanes.push(Reverse(end));
             self.last_start = at;
-            self.count(write, at, end, &piece);
+            self.count(w, at, end, &piece);
             self.remember(write, left, &piece, end);
             if end >= finished {
                 (finished, transfer) = (end, moving);
@@ -336,13 +384,15 @@ impl Volume {
     }
 
     /// Puts a piece in the books.
-    fn count(&mut self, write: bool, at: SimTime, end: SimTime, piece: &Piece) {
+    fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
         self.operations.reads += piece.reads;
         self.operations.writes += piece.writes;
-        let more = end.since(self.active_until.max(at));
-        let sum = if write { &mut self.active.write } else { &mut self.active.read };
-        *sum += more;
-        self.active_until = self.active_until.max(end);
+        let from = self.busy_until.max(at);
+        if end > from {
+            let (write, background) = (w.command.op != Op::Read, w.command.background);
+            self.busy.push_back(Busy { from, to: end, write, background });
+            self.busy_until = end;
+        }
     }
 
     /// Notes how far a run of addresses has come.
@@ -372,7 +422,12 @@ impl Volume {
             submitted: w.submitted,
             started,
             finished,
-            access: Access { overhead, transfer, ..Access::default() },
+            access: Access {
+                overhead,
+                transfer,
+                write: w.command.op != Op::Read,
+                ..Access::default()
+            },
             seek_distance_sectors: if moved { self.next.distance(extent.start).0 } else { 0 },
             sequential: moved && self.next == extent.start,
         };

@@ -68,7 +68,7 @@ pub struct ResponseMs {
 /// Energy in joules, modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyJoules {
-    /// Everything: the other four together.
+    /// Everything: the others together.
     pub total: f64,
     /// Moving the arm for clients.
     pub seek: f64,
@@ -76,8 +76,36 @@ pub struct EnergyJoules {
     pub rotation_transfer: f64,
     /// Nothing to do, from the first request to the last completion.
     pub idle: f64,
+    /// Nothing to do, at a lower level of idling, platters turning.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling, for clients.
+    pub spin_up: f64,
     /// Reconfiguration.
     pub background: f64,
+}
+
+/// Seconds in each state from the first request to the last completion, background work included; together
+/// `span_s`.
+#[derive(Clone, Debug, Serialize)]
+pub struct StateSeconds {
+    /// Moving the arm.
+    pub seek: f64,
+    /// Waiting for the platter, transferring, and what the controller takes.
+    pub rotation_transfer: f64,
+    /// Nothing to do.
+    pub idle: f64,
+    /// Nothing to do, at a lower level of idling.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling.
+    pub spin_up: f64,
 }
 
 /// One policy's run over the measured requests.
@@ -109,6 +137,12 @@ pub struct Run {
     pub response_ms: ResponseMs,
     /// Energy.
     pub energy_j: EnergyJoules,
+    /// All of it over the client requests.
+    pub j_per_op: f64,
+    /// Time by state.
+    pub state_s: StateSeconds,
+    /// How often the platters were stopped.
+    pub spin_downs: u64,
     /// Share of foreground disk I/Os that did not start where the I/O before ended.
     pub nonsequential_share: f64,
     /// Mean distance between the end of an I/O and the start of the next foreground one.
@@ -129,7 +163,8 @@ impl Run {
     pub(crate) fn new(policy: &str, area: Option<u64>, m: &Measured, wall_s: f64) -> Self {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
-        let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
+        let all = m.energy.total() + m.background_energy;
+        let (energy, time) = (&m.energy, &m.state_time);
         Self {
             policy: policy.to_owned(),
             optimized_start_sector: area,
@@ -151,11 +186,26 @@ impl Run {
             },
             energy_j: EnergyJoules {
                 total: joules(all),
-                seek: joules(m.energy.seek),
-                rotation_transfer: joules(m.energy.rotation_transfer),
-                idle: joules(m.idle_energy),
+                seek: joules(energy.seek),
+                rotation_transfer: joules(energy.rotation_transfer),
+                idle: joules(energy.idle),
+                low_idle: joules(energy.low_idle),
+                spin_down: joules(energy.spin_down),
+                standby: joules(energy.standby),
+                spin_up: joules(energy.spin_up),
                 background: joules(m.background_energy),
             },
+            j_per_op: joules(all) / m.requests.max(1) as f64,
+            state_s: StateSeconds {
+                seek: time.seek.as_secs_f64(),
+                rotation_transfer: time.rotation_transfer.as_secs_f64(),
+                idle: time.idle.as_secs_f64(),
+                low_idle: time.low_idle.as_secs_f64(),
+                spin_down: time.spin_down.as_secs_f64(),
+                standby: time.standby.as_secs_f64(),
+                spin_up: time.spin_up.as_secs_f64(),
+            },
+            spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
             cache_hits: m.engine.cache_hits,
@@ -178,6 +228,8 @@ pub struct Outcome {
     pub disk: String,
     /// Name of the scheduler.
     pub scheduler: String,
+    /// When the platters stop: `none`, `adaptive` or seconds without work.
+    pub spin_down: String,
     /// `closed` or `open`.
     pub replay: &'static str,
     /// Requests in flight of a closed loop; none for an open one.

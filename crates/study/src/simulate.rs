@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
-use seekless_disk::{Disk, DiskSpec, RangeError, Scheduler};
+use seekless_disk::{Disk, DiskSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
@@ -81,6 +81,8 @@ pub struct Options {
     pub cluster: Bytes,
     /// Scheduler of the drive.
     pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
     /// Closed or open loop.
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
@@ -245,6 +247,7 @@ pub fn simulate(
                 ..Config::new(scan.capacity)
             },
             scheduler: options.scheduler,
+            spin_down: options.spin_down,
             replay,
         };
         let started = Instant::now();
@@ -264,6 +267,7 @@ pub fn simulate(
         schema: "seekless.simulate/1",
         disk: options.disk.name.clone(),
         scheduler: options.scheduler.to_string(),
+        spin_down: options.spin_down.to_string(),
         replay: if replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match replay {
             Replay::Closed { depth } => Some(depth),

@@ -44,7 +44,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
 
 /// Energy while busy.
 fn joules(half: &Half) -> f64 {
-    (half.disk.energy.seek + half.disk.energy.rotation_transfer).as_joules_f64()
+    (half.disk.usage.energy.seek + half.disk.usage.energy.rotation_transfer).as_joules_f64()
 }
 
 fn change(new: f64, old: f64) -> String {
@@ -62,8 +62,10 @@ pub(crate) fn finding(vanilla: &Half, borg: &Half) -> String {
         change(new, old),
         seekless_block::format_size(borg.moved_bytes),
         Unit::Seconds.format(moving.background_busy.as_secs_f64(), 3),
-        Unit::Joules
-            .format((moving.energy.seek + moving.energy.rotation_transfer).as_joules_f64(), 3),
+        Unit::Joules.format(
+            (moving.usage.energy.seek + moving.usage.energy.rotation_transfer).as_joules_f64(),
+            3
+        ),
         change(new + moving.background_busy.as_secs_f64(), old),
         Unit::Count.format(borg.served.copy_reads as f64, 3),
         Unit::Count.format((borg.served.copy_reads + borg.served.home_reads) as f64, 3),

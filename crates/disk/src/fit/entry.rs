@@ -103,14 +103,7 @@ pub(super) fn describe(
             zones,
             tree: None,
         },
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         controller: None,
         sources: Vec::new(),
     };

@@ -18,7 +18,7 @@ fn drive(spec: &DeviceSpec, scheduler: Scheduler) -> Drive {
 }
 
 fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { tag, op, extent: Extent::new(start, len), background: false }
+    Command::new(tag, op, Extent::new(start, len))
 }
 
 fn drain(drive: &mut Drive) -> Vec<Completion> {
@@ -280,7 +280,7 @@ proptest! {
             let op = match sort { 0..4 => Op::Read, 4..8 => Op::Write, 8 => Op::Flush, _ => Op::Discard };
             let background = gap % 5 == 0;
             let extent = Extent::new(start, (*len).min(capacity - start));
-            let c = Command { tag: tag as u64, op, extent, background };
+            let c = Command { background, ..Command::new(tag as u64, op, extent) };
             prompt.submit(SimTime(at), c).unwrap();
             late.submit(SimTime(at), c).unwrap();
         }

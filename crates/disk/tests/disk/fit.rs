@@ -10,7 +10,7 @@ fn probe(spec: &DiskSpec, seconds: f64) -> Vec<Sample> {
     let mut now = SimTime(0);
     let mut samples = Vec::new();
     for extent in workload(spec.capacity_sectors).unwrap() {
-        let command = Command { tag: 0, op: Op::Read, extent, background: false };
+        let command = Command::new(0, Op::Read, extent);
         drive.submit(now, command).unwrap();
         now = drive.next_event().unwrap();
         let service = drive.poll(now).unwrap().access.total();

@@ -3,6 +3,7 @@
 
 mod buffer;
 mod devices;
+mod energy;
 mod fit;
 mod import;
 mod model;

@@ -47,7 +47,7 @@ fn drive(spec: VolumeSpec) -> Drive {
 }
 
 fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { tag, op, extent: Extent::new(start, len), background: false }
+    Command::new(tag, op, Extent::new(start, len))
 }
 
 /// Runs a drive until nothing is left.

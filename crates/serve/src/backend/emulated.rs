@@ -4,7 +4,7 @@
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, EnergyByState, Scheduler};
+use seekless_disk::{Command, Completion, Disk, Drive, Scheduler, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use crate::error::ServeError;
@@ -30,8 +30,8 @@ pub struct DiskStats {
     pub seek_distance_sectors: u64,
     /// Commands that started elsewhere than where the one before ended.
     pub nonsequential: u64,
-    /// By state; idle is the rest of [`Self::elapsed`].
-    pub energy: EnergyByState,
+    /// Time and energy by state; the times add up to [`Self::elapsed`].
+    pub usage: Usage,
     /// Time of the disk since the server started, or since the last reset.
     pub elapsed: Duration,
 }
@@ -40,7 +40,7 @@ impl DiskStats {
     /// All of it.
     #[must_use]
     pub fn energy_total(&self) -> Energy {
-        self.energy.total()
+        self.usage.energy.total()
     }
 }
 
@@ -64,6 +64,8 @@ pub(crate) struct Emulated {
     home: Sectors,
     stats: DiskStats,
     since: SimTime,
+    /// The drive's account at that time.
+    usage_before: Usage,
     path: Vec<HeadSample>,
     path_max: usize,
     /// By I/O: where and whether in the background.
@@ -91,6 +93,7 @@ impl Emulated {
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
+            usage_before: Usage::default(),
             path: Vec::with_capacity(path_max.min(1 << 20)),
             path_max,
             running: Vec::new(),
@@ -109,7 +112,8 @@ impl Emulated {
         if let Some(entry) = self.running.get_mut(slot) {
             *entry = (extent, background);
         }
-        let command = Command { tag: io.id.0.into(), op: io.op, extent, background };
+        let (tag, op, stream) = (io.id.0.into(), io.op, io.stream);
+        let command = Command { tag, op, extent, stream, background };
         self.drive.submit(now, command).is_ok()
     }
 
@@ -129,19 +133,17 @@ impl Emulated {
 
     fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
         let access = &ended.access;
-        let energy = self.drive.disk().energy(access);
         let s = &mut self.stats;
         s.ios += 1;
-        s.busy += access.total();
+        s.busy += access.busy();
         s.seek += access.seek;
         s.rotation += access.rotation;
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
         s.nonsequential += u64::from(!ended.sequential);
-        s.energy += energy;
         if background {
             s.background_ios += 1;
-            s.background_busy += access.total();
+            s.background_busy += access.busy();
         }
         if self.path.len() < self.path_max {
             let (time, lba, len) = (ended.started, extent.start, extent.len);
@@ -151,11 +153,9 @@ impl Emulated {
 
     /// The books up to `now`.
     pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
-        let elapsed = now.since(self.since);
-        let idle = Duration(elapsed.0.saturating_sub(self.stats.busy.0));
         let mut stats = self.stats.clone();
-        stats.elapsed = elapsed;
-        stats.energy.idle = self.drive.disk().idle_energy(idle);
+        stats.elapsed = now.since(self.since);
+        stats.usage = self.drive.usage(now).since(&self.usage_before);
         stats
     }
 
@@ -168,6 +168,7 @@ impl Emulated {
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
         self.since = now;
+        self.usage_before = self.drive.usage(now);
         self.path.clear();
     }
 }
