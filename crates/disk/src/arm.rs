@@ -4,12 +4,12 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Flags, Op, SimTime};
+use seekless_block::{Extent, Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError};
 use crate::drive::{Command, Completion};
 use crate::meter::{Meter, Usage, Wake};
-use crate::queue::{Entry, Queue};
+use crate::queue::{Entry, Next, Queue};
 use crate::scheduler::Scheduler;
 use crate::spin_down::{SpinDown, SpinDownError};
 
@@ -21,6 +21,10 @@ pub(crate) struct Arm {
     host: Option<Host>,
     meter: Meter,
     running: Option<Completion>,
+    /// What is running.
+    command: Command,
+    /// Idle although commands wait, until then at the latest.
+    waits_until: Option<SimTime>,
     done: VecDeque<Completion>,
     order: u64,
 }
@@ -42,6 +46,8 @@ impl Arm {
             host: None,
             meter: Meter::new(),
             running: None,
+            command: Command::new(0, Op::Read, Extent::default()),
+            waits_until: None,
             done: VecDeque::new(),
             order: 0,
         }
@@ -129,9 +135,19 @@ impl Arm {
     /// Gives the disk what it can take, and starts it where it stands idle.
     fn feed(&mut self, at: SimTime) {
         if let Some(host) = &mut self.host {
-            while self.queue.len() + usize::from(self.running.is_some()) < host.depth {
-                let Some(entry) = host.queue.pop(&self.disk, at) else { break };
-                self.queue.push(entry);
+            loop {
+                let given = self.queue.len() + usize::from(self.running.is_some());
+                if given >= host.depth {
+                    break;
+                }
+                match host.queue.pop(&self.disk, at, given == 0) {
+                    Next::Serve(entry) => self.queue.push(entry),
+                    Next::Wait(until) => {
+                        self.waits_until = Some(until);
+                        return;
+                    }
+                    Next::Nothing => break,
+                }
             }
         }
         if self.running.is_none() {
@@ -139,9 +155,11 @@ impl Arm {
         }
     }
 
-    /// When [`Self::poll`] will next have something, if nothing more is submitted.
+    /// When to call [`Self::poll`] next, if nothing more is submitted: a command will have ended then, or a wait
+    /// for a better one.
     pub(crate) fn next_event(&self) -> Option<SimTime> {
-        self.done.front().or(self.running.as_ref()).map(|c| c.finished)
+        let ends = self.done.front().or(self.running.as_ref()).map(|c| c.finished);
+        ends.or(self.waits_until)
     }
 
     /// The next completion that has ended by `now`; call until `None`. The next command is chosen the
@@ -153,18 +171,37 @@ impl Arm {
 
     /// Brings the drive up to `now`.
     fn advance(&mut self, now: SimTime) {
-        while let Some(c) = self.running.filter(|c| c.finished <= now) {
-            self.running = None;
-            self.done.push_back(c);
-            // The disk goes on with what it has before the host hears of the end.
-            self.start(c.finished);
-            self.feed(c.finished);
+        loop {
+            if let Some(c) = self.running.filter(|c| c.finished <= now) {
+                self.running = None;
+                self.done.push_back(c);
+                self.queue.ended(c.finished, &self.command);
+                if let Some(host) = &mut self.host {
+                    host.queue.ended(c.finished, &self.command);
+                }
+                // The disk goes on with what it has before the host hears of the end.
+                self.start(c.finished);
+                self.feed(c.finished);
+            } else if let Some(at) = self.waits_until.filter(|&at| at <= now) {
+                self.feed(at);
+            } else {
+                break;
+            }
         }
     }
 
     /// Starts the next command at `at`, if one waits.
     fn start(&mut self, at: SimTime) {
-        let Some(entry) = self.queue.pop(&self.disk, at) else { return };
+        self.waits_until = None;
+        let entry = match self.queue.pop(&self.disk, at, true) {
+            Next::Serve(entry) => entry,
+            Next::Wait(until) => {
+                self.waits_until = Some(until);
+                return;
+            }
+            Next::Nothing => return,
+        };
+        self.command = entry.command;
         let Command { tag, op, extent, background, .. } = entry.command;
         let from = self.disk.next_sequential();
         // Only what needs the platter wakes it.

@@ -238,6 +238,12 @@ impl Disk {
         self.mechanism.positioning(angle, key, bound)
     }
 
+    /// Time of the arm's movement to a place, with no head switch and no settle.
+    pub(crate) fn seek_to(&self, key: &Key) -> Duration {
+        let sectors = self.next_sequential().distance(key.lba).0;
+        self.curve().time(self.arm().0.abs_diff(key.cylinder), sectors)
+    }
+
     /// Makes an access that starts at `at`; the arm ends where the access ends. Discard costs no time, a
     /// flush what writing back still takes, write zeroes what a write costs.
     ///

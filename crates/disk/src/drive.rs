@@ -186,7 +186,8 @@ impl Drive {
     }
 
     /// When something happens next, if nothing more is submitted. Mostly a command ends then, and [`Self::poll`] has
-    /// it; but it may be one of two halves, or the start of one of the background.
+    /// it; but it may be one of two halves, the end of a wait for a better command, or the start of one of the
+    /// background.
     #[must_use]
     pub fn next_event(&self) -> Option<SimTime> {
         each!(&self.machine, m => m.next_event())

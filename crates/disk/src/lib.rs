@@ -5,6 +5,7 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod anticipation;
 mod arm;
 mod bands;
 mod bucket;

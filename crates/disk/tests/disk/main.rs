@@ -1,6 +1,7 @@
 //! The whole crate from outside: known answers, properties, naive twins.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
+mod anticipation;
 mod buffer;
 mod devices;
 mod energy;

@@ -56,7 +56,8 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
                     Scheduler::Sstf => (false, (to - end as i64).abs(), *i),
                     Scheduler::Look if upward => (to < from, (to - from).abs(), *i),
                     Scheduler::Look => (to > from, (to - from).abs(), *i),
-                    Scheduler::CLook => (to < from, to, *i),
+                    // These scripts are of one stream: there is nobody to wait for.
+                    Scheduler::CLook | Scheduler::Anticipatory => (to < from, to, *i),
                     Scheduler::Sptf => (false, positioning, *i),
                     Scheduler::Asptf => {
                         let age = now.since(*submitted).0 as i64;
