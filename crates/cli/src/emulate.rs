@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use seekless_block::{Bytes, Sectors};
+use seekless_block::Bytes;
 use seekless_disk::Scheduler;
 use seekless_serve::Address;
 
@@ -52,7 +52,7 @@ fn speed(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let spec = disks::named(&args.name)?;
-    let whole = || Sectors(spec.capacity_sectors).bytes();
+    let whole = || spec.capacity().bytes();
     let existing = args.image.metadata().ok().filter(std::fs::Metadata::is_file);
     let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);
     serve::run(&serve::Args::emulation(

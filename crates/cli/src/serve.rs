@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
-use seekless_disk::{Disk, Scheduler};
+use seekless_disk::{Device, Scheduler};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
 };
@@ -269,7 +269,7 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
     if let Some(Emulated { name, speed }) = &args.disk {
         let spec = crate::disks::named(name)?;
         builder = builder.emulate(Emulation {
-            disk: Disk::new(&spec).with_context(|| format!("disk {name}"))?,
+            disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
             speed: *speed,
             path_max: 0,

@@ -33,6 +33,7 @@ mod seek;
 mod shingled;
 mod spec;
 mod spin_down;
+mod summary;
 mod turn;
 pub mod validate;
 mod volume;
@@ -57,6 +58,7 @@ pub use spec::{
     WriteBack, ZeroLatency, ZoneSpec,
 };
 pub use spin_down::{ParseSpinDownError, SpinDown, SpinDownError};
+pub use summary::Summary;
 pub use turn::Turn;
 pub use volume::{Operations, Volume};
 pub use volume_spec::{

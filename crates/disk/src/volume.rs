@@ -24,6 +24,8 @@ pub struct Operations {
     pub reads: u64,
     /// Those that write.
     pub writes: u64,
+    /// Of both, for background commands.
+    pub background: u64,
 }
 
 impl Operations {
@@ -387,6 +389,9 @@ impl Volume {
     fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
         self.operations.reads += piece.reads;
         self.operations.writes += piece.writes;
+        if w.command.background {
+            self.operations.background += piece.reads + piece.writes;
+        }
         let from = self.busy_until.max(at);
         if end > from {
             let (write, background) = (w.command.op != Op::Read, w.command.background);

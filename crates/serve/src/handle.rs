@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_disk::{Disk, Scheduler};
+use seekless_disk::{Device, Scheduler};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export, TransmissionFlags};
@@ -34,11 +34,11 @@ pub enum Backing {
     Memory(Bytes),
 }
 
-/// A mechanical disk to put under the volume, in real time.
+/// A modelled device to put under the volume, in real time.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The disk; it must hold the backing and the optimized area.
-    pub disk: Disk,
+    /// The device; it must hold the backing and the optimized area.
+    pub disk: Device,
     /// Its queueing policy.
     pub scheduler: Scheduler,
     /// How many times faster than the real one; 1 is real time.

@@ -3,7 +3,7 @@
 
 use hdrhistogram::Histogram;
 use seekless_block::{Duration, Energy};
-use seekless_disk::{Access, Completion, EnergyByState, TimeByState};
+use seekless_disk::{Access, Completion, EnergyByState, Operations, TimeByState};
 use seekless_engine::Stats;
 
 use crate::path::HeadPath;
@@ -122,6 +122,8 @@ pub struct Measured {
     pub state_time: TimeByState,
     /// How often the platters were stopped.
     pub spin_downs: u64,
+    /// Operations as a provider counts them, background ones before the first request too; none for disks.
+    pub operations: Option<Operations>,
     /// From the first request to the last completion.
     pub span: Duration,
     /// Response times.
@@ -145,6 +147,7 @@ impl Measured {
             background_energy: Energy::ZERO,
             state_time: TimeByState::default(),
             spin_downs: 0,
+            operations: None,
             span: Duration::ZERO,
             response: Response::new(),
             engine: Stats::default(),

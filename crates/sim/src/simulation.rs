@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Command, Disk, DiskError, Drive, Scheduler, SpinDown, SpinDownError, Usage};
+use seekless_disk::{Command, Device, DiskError, Drive, Scheduler, SpinDown, SpinDownError, Usage};
 use seekless_engine::{Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Target};
 use seekless_layout::Plan;
 
@@ -100,11 +100,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A disk at rest at time zero, an engine with no copies.
+    /// A device at rest at time zero, an engine with no copies.
     ///
     /// # Errors
     /// Where the client's addresses and the area do not fit the disk, or the disk cannot spin down as asked.
-    pub fn new(disk: Disk, config: SimConfig) -> Result<Self, SimError> {
+    pub fn new(device: impl Into<Device>, config: SimConfig) -> Result<Self, SimError> {
+        let disk = device.into();
         let Config { capacity, area, .. } = config.engine;
         if capacity.0.checked_add(area.0).is_none_or(|all| all > disk.capacity().0) {
             return Err(SimError::DoesNotFit { home: capacity, area, disk: disk.capacity() });
@@ -193,6 +194,7 @@ impl Simulation {
         m.background_energy = all.background.total();
         m.state_time = span.time;
         m.spin_downs = span.spin_downs;
+        m.operations = self.drive.operations();
         m.engine = self.engine.stats();
         Ok(m)
     }

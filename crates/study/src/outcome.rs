@@ -1,6 +1,7 @@
 //! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
 //! keys; numbers are raw.
 
+use seekless_disk::{Operations, VolumeSpec};
 use seekless_sim::Measured;
 use serde::Serialize;
 
@@ -89,7 +90,7 @@ pub struct EnergyJoules {
 }
 
 /// Seconds in each state from the first request to the last completion, background work included; together
-/// `span_s`.
+/// `span_s`, and twice that where two actuators are counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateSeconds {
     /// Moving the arm.
@@ -106,6 +107,40 @@ pub struct StateSeconds {
     pub standby: f64,
     /// Bringing the platters up to speed, and leaving lower levels of idling.
     pub spin_up: f64,
+}
+
+/// Operations as the provider counts them, of the measured requests and of moving data.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationCount {
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Of both, for reconfiguration.
+    pub background: u64,
+}
+
+/// What a priced device costs, in US dollars.
+#[derive(Clone, Debug, Serialize)]
+pub struct CostUsd {
+    /// Its operations.
+    pub operations: f64,
+    /// Holding it for `span_s`: capacity, and rates paid for.
+    pub holding: f64,
+    /// Both.
+    pub total: f64,
+    /// Both, over the client requests, times a million.
+    pub per_million_requests: f64,
+}
+
+impl CostUsd {
+    fn new(spec: &VolumeSpec, counted: &Operations, m: &Measured) -> Self {
+        let operations = spec.operations_usd(counted);
+        let holding = spec.holding_usd(m.span.as_secs_f64());
+        let total = operations + holding;
+        let per_million_requests = total / m.requests.max(1) as f64 * 1e6;
+        Self { operations, holding, total, per_million_requests }
+    }
 }
 
 /// One policy's run over the measured requests.
@@ -143,6 +178,12 @@ pub struct Run {
     pub state_s: StateSeconds,
     /// How often the platters were stopped.
     pub spin_downs: u64,
+    /// Operations counted; absent for disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationCount>,
+    /// What it cost; absent where nobody sends a bill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<CostUsd>,
     /// Share of foreground disk I/Os that did not start where the I/O before ended.
     pub nonsequential_share: f64,
     /// Mean distance between the end of an I/O and the start of the next foreground one.
@@ -160,7 +201,13 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(policy: &str, area: Option<u64>, m: &Measured, wall_s: f64) -> Self {
+    pub(crate) fn new(
+        policy: &str,
+        area: Option<u64>,
+        m: &Measured,
+        wall_s: f64,
+        priced: Option<&VolumeSpec>,
+    ) -> Self {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
         let all = m.energy.total() + m.background_energy;
@@ -205,6 +252,12 @@ impl Run {
                 standby: time.standby.as_secs_f64(),
                 spin_up: time.spin_up.as_secs_f64(),
             },
+            operations: m.operations.map(|o| OperationCount {
+                reads: o.reads,
+                writes: o.writes,
+                background: o.background,
+            }),
+            cost_usd: priced.zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
             spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,

@@ -1,7 +1,7 @@
 //! What the demo found, in a table, in words and as a report.
 
 use seekless_block::{Extent, Sectors, SimTime};
-use seekless_disk::DiskSpec;
+use seekless_disk::DeviceSpec;
 use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
     Report, Section, StackedBars, Table, Tile, Unit, Values,
@@ -72,7 +72,7 @@ pub(crate) fn finding(vanilla: &Half, borg: &Half) -> String {
     )
 }
 
-pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -> Report {
+pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Report {
     let halves = [vanilla, borg];
     let busy = |h: &Half| h.disk.busy.as_secs_f64();
     let tile = |label: &str, f: &dyn Fn(&Half) -> f64, unit: Unit| {
@@ -141,7 +141,7 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -
             command: std::env::args().collect::<Vec<_>>().join(" "),
             facts: vec![
                 ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-                ("disk".to_owned(), spec.title.clone()),
+                ("disk".to_owned(), spec.title().to_owned()),
                 ("speed".to_owned(), format!("{speed} times real")),
                 ("RAM".to_owned(), CACHE.to_string()),
                 ("read-ahead, cluster".to_owned(), AHEAD.to_string()),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{
-    Command, Completion, Device, DeviceSpec, Disk, DiskSpec, Drive, Scheduler, ShingledSpec,
+    Command, Completion, Device, DeviceSpec, Disk, DiskSpec, Drive, Kind, Scheduler, ShingledSpec,
     catalogue,
 };
 
@@ -46,7 +46,7 @@ fn two_arms_move_at_the_same_time() {
 fn a_command_across_the_middle_ends_with_its_later_half() {
     // The first half's last sectors: cylinder 3 of one head, 5 sectors of 2 ms. On one arm alone:
     let DeviceSpec::Disk(spec) = dual() else { panic!() };
-    let half = DiskSpec { kind: seekless_disk::Kind::Disk, capacity_sectors: 30, ..spec };
+    let half = DiskSpec { kind: Kind::Disk, capacity_sectors: 30, ..spec };
     let half =
         DiskSpec { geometry: seekless_disk::GeometrySpec { heads: 1, ..half.geometry }, ..half };
     let mut alone = Disk::new(&half).unwrap();
@@ -71,7 +71,7 @@ fn random_rate(spec: &DeviceSpec, depth: u64, share: (u64, u64)) -> f64 {
     let mut next = |d: &mut Drive, at| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let start = u64::try_from(u128::from(state) * u128::from(sectors / 8) >> 64).unwrap() * 8;
+        let start = u64::try_from((u128::from(state) * u128::from(sectors / 8)) >> 64).unwrap() * 8;
         d.submit(at, command(0, Op::Read, start, 8)).unwrap();
     };
     (0..depth).for_each(|_| next(&mut d, SimTime(0)));
@@ -237,7 +237,7 @@ fn the_shape_of_shingled_disks_is_checked() {
     assert_eq!(s(|s| s.sequential_sectors = 0), "shingled.sequential_sectors");
     assert_eq!(s(|s| s.idle_ms = Some(-1.0)), "shingled.idle_ms");
     assert_eq!(with(&|d| d.shingled = None), "shingled");
-    assert_eq!(with(&|d| d.kind = seekless_disk::Kind::Disk), "kind");
+    assert_eq!(with(&|d| d.kind = Kind::Disk), "kind");
     assert_eq!(with(&|d| d.power.standby_w = Some(1.0)), "power.standby_w");
 }
 
@@ -262,7 +262,7 @@ proptest! {
     fn every_command_ends_once_and_in_order_of_time(
         which in 0usize..8,
         steps in proptest::collection::vec((0u64..40_000_000, any::<u64>(), 1u64..30, 0u8..10), 1..120),
-        scheduler in 0usize..6,
+        scheduler in 0usize..Scheduler::ALL.len(),
     ) {
         let spec = &kinds()[which];
         let capacity = spec.capacity().0;
@@ -291,6 +291,9 @@ proptest! {
             prop_assert!(steps_left > 0, "events without end");
         }
         prop_assert!(prompt.is_idle());
+        let end = SimTime(last.0.max(ends.last().map_or(0, |c| c.finished.0)) + 7);
+        let both = if spec.kind() == Kind::DualActuator { 2 } else { 1 };
+        prop_assert_eq!(prompt.usage(end).time.total().0, both * end.0);
         prop_assert!(ends.is_sorted_by_key(|c| c.finished));
         for c in &ends {
             prop_assert!(c.submitted <= c.started && c.started <= c.finished);

@@ -77,7 +77,7 @@ fn reads(drive: &Drive) -> u64 {
 fn a_hundred_small_reads_in_sequence_are_one_operation() {
     let mut d = drive(toy());
     let end = read_in_turn(&mut d, 0, (0..100).map(|i| i * 8));
-    assert_eq!(d.operations(), Some(Operations { reads: 1, writes: 0 }));
+    assert_eq!(d.operations(), Some(Operations { reads: 1, ..Operations::default() }));
     // The first waits 2 ms for its first byte, the others 1; each moves for 8 us.
     assert_eq!(end, 2 * MS + 99 * MS + 100 * 8_000);
     // 256 reads fill the operation; the 257th begins another, still in sequence.
@@ -114,7 +114,7 @@ fn two_runs_are_followed_at_once_and_a_third_pushes_the_oldest_out() {
     d.submit(SimTime(0), command(0, Op::Read, 0, 8)).unwrap();
     d.submit(SimTime(0), command(1, Op::Write, 8, 8)).unwrap();
     drain(&mut d);
-    assert_eq!(d.operations(), Some(Operations { reads: 1, writes: 1 }));
+    assert_eq!(d.operations(), Some(Operations { reads: 1, writes: 1, background: 0 }));
 }
 
 #[test]
@@ -233,6 +233,7 @@ fn background_begins_only_where_no_foreground_waits() {
     d.submit(SimTime(2 * t - 1), command(3, Op::Read, 7_000, 8)).unwrap();
     let ends: Vec<_> = drain(&mut d).iter().map(|c| (c.tag, c.finished.0)).collect();
     assert_eq!(ends, [(0, t), (2, 2 * t), (3, 3 * t), (1, 4 * t)]);
+    assert_eq!(d.operations(), Some(Operations { reads: 4, writes: 0, background: 1 }));
 }
 
 #[test]
@@ -246,7 +247,7 @@ fn what_it_costs() {
     let month = 730.0 * 3_600.0;
     assert!((spec.holding_usd(month) - 13.125).abs() < 1e-9);
     assert!((spec.holding_usd(month / 1_000.0) - 0.013_125).abs() < 1e-12);
-    let counted = Operations { reads: 3_000_000, writes: 500_000 };
+    let counted = Operations { reads: 3_000_000, writes: 500_000, background: 0 };
     assert!((spec.operations_usd(&counted) - 3.7).abs() < 1e-9);
     assert!((toy().holding_usd(1e9)).abs() < f64::EPSILON);
 }

@@ -1,10 +1,10 @@
-//! An emulated mechanical disk in front of the files: an I/O is let through when that disk would have
+//! An emulated device in front of the files: an I/O is let through when that disk would have
 //! done it. It moves no byte and knows no file.
 //!
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, Scheduler, Usage};
+use seekless_disk::{Command, Completion, Device, Drive, Scheduler, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use crate::error::ServeError;
@@ -75,7 +75,7 @@ pub(crate) struct Emulated {
 impl Emulated {
     /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
     pub(crate) fn new(
-        disk: Disk,
+        disk: Device,
         scheduler: Scheduler,
         home: Sectors,
         area: Sectors,

@@ -13,7 +13,7 @@ const SIZE: u64 = 64 << 20;
 
 fn emulation(speed: f64) -> Emulation {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
-    Emulation { disk, scheduler: Scheduler::Fcfs, speed, path_max: 10_000 }
+    Emulation { disk: disk.into(), scheduler: Scheduler::Fcfs, speed, path_max: 10_000 }
 }
 
 /// Scattered places, always in the same order.
