@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::bail;
 use clap::Subcommand;
 use seekless_block::Sectors;
-use seekless_disk::{DiskSpec, catalogue};
+use seekless_disk::{DiskSpec, PowerStates, catalogue};
 use seekless_report::{Cell, Column, Table, Unit};
 
 pub(crate) use fit::figure;
@@ -91,11 +91,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Fit(args) => fit::run(args),
         Args::Probe(args) => probe::run(args),
         Args::Show { name, json: true } => {
-            output::print(&serde_json::to_string_pretty(&named(name)?)?)
+            let spec = named(name)?;
+            let mut value = serde_json::to_value(&spec)?;
+            if let (Some(time), Some(object)) = (break_even_s(&spec), value.as_object_mut()) {
+                object.insert("break_even_s".to_owned(), time.into());
+            }
+            output::print(&serde_json::to_string_pretty(&value)?)
         }
-        Args::Show { name, json: false } => match catalogue::text(name) {
-            Some(text) => output::print(text),
-            None => output::print(&named(name)?.to_toml()?),
-        },
+        Args::Show { name, json: false } => {
+            let spec = named(name)?;
+            match catalogue::text(name) {
+                Some(text) => output::print(text)?,
+                None => output::print(&spec.to_toml()?)?,
+            }
+            // A comment: what is printed stays a description.
+            break_even_s(&spec).map_or(Ok(()), |s| {
+                output::print(&format!(
+                    "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
+                ))
+            })
+        }
     }
+}
+
+/// From how many seconds without work spinning down saves energy, where that is known.
+fn break_even_s(spec: &DiskSpec) -> Option<f64> {
+    PowerStates::new(&spec.power).break_even().map(|t| t.as_secs_f64())
 }
