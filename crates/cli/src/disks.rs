@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use clap::Subcommand;
-use seekless_disk::{DeviceSpec, DiskSpec, Kind, Summary, catalogue};
+use seekless_disk::{DeviceSpec, DiskSpec, Kind, PowerStates, Summary, catalogue};
 use seekless_report::{Cell, Column, Table, Unit};
 
 pub(crate) use fit::figure;
@@ -74,12 +74,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Fit(args) => fit::run(args),
         Args::Probe(args) => probe::run(args),
         Args::Show { name, json: true } => {
-            output::print(&serde_json::to_string_pretty(&named(name)?)?)
+            let spec = named(name)?;
+            let mut value = serde_json::to_value(&spec)?;
+            if let (Some(time), Some(object)) = (break_even_s(&spec), value.as_object_mut()) {
+                object.insert("break_even_s".to_owned(), time.into());
+            }
+            output::print(&serde_json::to_string_pretty(&value)?)
         }
-        Args::Show { name, json: false } => match catalogue::text(name) {
-            Some(text) => output::print(text),
-            None => output::print(&named(name)?.to_toml()?),
-        },
+        Args::Show { name, json: false } => {
+            let spec = named(name)?;
+            match catalogue::text(name) {
+                Some(text) => output::print(text)?,
+                None => output::print(&spec.to_toml()?)?,
+            }
+            // A comment: what is printed stays a description.
+            break_even_s(&spec).map_or(Ok(()), |s| {
+                output::print(&format!(
+                    "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
+                ))
+            })
+        }
     }
 }
 
@@ -94,10 +108,10 @@ fn list(json: bool) -> anyhow::Result<()> {
     let columns = vec![
         Column::text("name"),
         Column::text("kind"),
-        Column::number("capacity", Unit::Bytes),
+        Column::text("capacity"),
         Column::number("rpm", Unit::Count),
         Column::number("latency", Unit::Seconds),
-        Column::number("streams", Unit::Other("B/s".to_owned())),
+        Column::number("MB/s", Unit::Number),
         Column::number("idle", Unit::Watts),
         Column::number("$ a month", Unit::Number),
         Column::number("$ a million reads", Unit::Number),
@@ -109,10 +123,10 @@ fn list(json: bool) -> anyhow::Result<()> {
         table = table.row([
             Cell::from(spec.name()),
             Cell::from(spec.kind().name()),
-            Cell::from(spec.capacity().bytes().0),
+            Cell::from(spec.capacity().bytes().to_string()),
             known(s.rpm),
             Cell::from(s.latency_ms / 1e3),
-            Cell::from(s.stream_mb_s * 1e6),
+            Cell::from(s.stream_mb_s),
             known(s.idle_w),
             known(s.usd_per_month),
             known(s.usd_per_million_reads),
@@ -120,6 +134,12 @@ fn list(json: bool) -> anyhow::Result<()> {
     }
     output::print(&table.terminal(output::width(), output::colour()))?;
     output::print(
-        "latency: the mean seek of a disk, else that of a read; streams: reading in sequence, a disk on its outermost zone",
+        "latency: the mean seek of a disk, else that of a read; MB/s: reading in sequence, a disk on its outermost zone",
     )
+}
+
+/// From how many seconds without work spinning down saves energy, where that is known.
+fn break_even_s(spec: &DeviceSpec) -> Option<f64> {
+    let DeviceSpec::Disk(disk) = spec else { return None };
+    PowerStates::new(&disk.power).break_even().map(|t| t.as_secs_f64())
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use seekless_block::Bytes;
-use seekless_disk::Scheduler;
+use seekless_disk::{Scheduler, SpinDown};
 use seekless_serve::Address;
 
 use crate::trace_args::size;
@@ -19,7 +19,8 @@ use crate::{disks, serve};
 #[command(after_help = "\
 Examples:
   seekless emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
-  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf")]
+  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
+  seekless emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10")]
 pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     name: String,
@@ -37,9 +38,12 @@ pub(crate) struct Args {
     /// Times faster than the real disk
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
-    /// The drive's scheduler
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -60,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         &args.image,
         size,
         (&args.nbd, args.fuse.as_deref()),
-        args.scheduler,
+        (args.scheduler, args.spin_down),
         args.json.as_deref(),
     ))
 }

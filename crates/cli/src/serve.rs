@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
-use seekless_disk::{Device, Scheduler};
+use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
 };
@@ -103,9 +103,18 @@ pub(crate) struct Args {
     /// the path of a TOML file; speed=X makes it X times faster
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     disk: Option<Emulated>,
-    /// The emulated drive's scheduler: fcfs, clook or sptf
+    /// The emulated drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs", requires = "disk", help_heading = "Emulation")]
     scheduler: Scheduler,
+    /// When the emulated drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(
+        long,
+        value_name = "none|SECONDS|adaptive",
+        default_value = "none",
+        requires = "disk",
+        help_heading = "Emulation"
+    )]
+    spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -118,7 +127,7 @@ impl Args {
         image: &std::path::Path,
         size: Bytes,
         front: (&[Address], Option<&std::path::Path>),
-        scheduler: Scheduler,
+        (scheduler, spin_down): (Scheduler, SpinDown),
         json: Option<&std::path::Path>,
     ) -> Self {
         Self {
@@ -138,6 +147,7 @@ impl Args {
             cluster: Bytes(0),
             disk: Some(Emulated { name: name.to_owned(), speed }),
             scheduler,
+            spin_down,
             json: json.map(ToOwned::to_owned),
         }
     }
@@ -271,6 +281,7 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
         builder = builder.emulate(Emulation {
             disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
+            spin_down: args.spin_down,
             speed: *speed,
             path_max: 0,
         });

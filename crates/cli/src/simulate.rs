@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
     #[arg(long, value_parser = size, default_value = "64KiB")]
     cluster: Bytes,
-    /// The drive's scheduler: fcfs, sstf, look, clook, sptf or asptf
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
     /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
@@ -145,6 +145,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let table = simulate_report::table(outcome, true);
     output::print(&table.terminal(output::width(), output::colour()))?;
+    let energy = simulate_report::energy_table(outcome);
+    output::print(&energy.terminal(output::width(), output::colour()))?;
     output::print(&simulate_report::finding(outcome))
 }
 

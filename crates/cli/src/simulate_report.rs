@@ -66,6 +66,36 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     }
 }
 
+/// Where the joules of every run went; states that no run was in are left out.
+pub(crate) fn energy_table(outcome: &Outcome) -> Table {
+    let share = |r: &Run| {
+        let e = &r.energy_j;
+        [
+            ("seek", e.seek),
+            ("rotation, transfer", e.rotation_transfer),
+            ("idle", e.idle),
+            ("low idle", e.low_idle),
+            ("standby", e.standby),
+            ("spinning down, up", e.spin_down + e.spin_up),
+            ("background", e.background),
+        ]
+    };
+    let rows: Vec<_> = outcome.runs.iter().map(share).collect();
+    let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > 0.0);
+    let joules = |name: &str| Column::number(name, Unit::Joules).better(Better::Lower);
+    let mut columns = vec![Column::text("policy"), joules("a request")];
+    let names = rows.first().into_iter().flatten().enumerate();
+    columns.extend(names.filter(|(i, _)| seen(*i)).map(|(_, (name, _))| joules(name)));
+    let title = format!("Energy, modelled; spin-down: {}", outcome.spin_down);
+    let mut table = Table::new(title, columns);
+    for (run, row) in outcome.runs.iter().zip(&rows) {
+        let states = row.iter().enumerate().filter(|(i, _)| seen(*i)).map(|(_, s)| s.1.into());
+        let cells = [Cell::from(run.policy.as_str()), Cell::from(run.j_per_op)];
+        table = table.row(cells.into_iter().chain(states));
+    }
+    table
+}
+
 fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
     outcome.runs.iter().find(|r| r.policy == policy)
 }
@@ -190,6 +220,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
         .section(
             Section::new("What it costs")
                 .table(table(outcome, false))
+                .table(energy_table(outcome))
                 .figure(
                     Figure::new("Where the disk's time goes", Basis::Modelled, parts)
                         .caption("Busy time over the measured requests, and of moving data."),
@@ -284,6 +315,7 @@ fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance
             ),
             fact("disk", spec.title().to_owned()),
             fact("scheduler", outcome.scheduler.clone()),
+            fact("spin-down", outcome.spin_down.clone()),
             fact("replay", replay),
             fact("RAM", size(outcome.cache_bytes)),
             fact("read-ahead", size(outcome.read_ahead_bytes)),

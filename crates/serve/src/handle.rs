@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_disk::{Device, Scheduler};
+use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export, TransmissionFlags};
@@ -41,6 +41,8 @@ pub struct Emulation {
     pub disk: Device,
     /// Its queueing policy.
     pub scheduler: Scheduler,
+    /// When it stops its platters.
+    pub spin_down: SpinDown,
     /// How many times faster than the real one; 1 is real time.
     pub speed: f64,
     /// Head positions to record, at most.
@@ -171,10 +173,8 @@ impl Builder {
             return Err(ServeError::Speed(speed));
         }
         let rotational = self.emulation.is_some();
-        let emulated = self
-            .emulation
-            .map(|e| Emulated::new(e.disk, e.scheduler, config.capacity, config.area, e.path_max))
-            .transpose()?;
+        let emulated =
+            self.emulation.map(|e| Emulated::new(e, config.capacity, config.area)).transpose()?;
 
         let listeners: Vec<Listener> =
             self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
 //! keys; numbers are raw.
 
-use seekless_disk::{Operations, VolumeSpec};
+use seekless_disk::{ByState, Operations, VolumeSpec};
 use seekless_sim::Measured;
 use serde::Serialize;
 
@@ -89,17 +89,16 @@ pub struct EnergyJoules {
     pub background: f64,
 }
 
-/// Seconds in each state from the first request to the last completion, background work included; together
-/// `span_s`, and twice that where two actuators are counted.
-#[derive(Clone, Debug, Serialize)]
-pub struct StateSeconds {
+/// A number for each state a drive can be in.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct States {
     /// Moving the arm.
     pub seek: f64,
     /// Waiting for the platter, transferring, and what the controller takes.
     pub rotation_transfer: f64,
     /// Nothing to do.
     pub idle: f64,
-    /// Nothing to do, at a lower level of idling.
+    /// Nothing to do, at a lower level of idling, platters turning.
     pub low_idle: f64,
     /// Stopping the platters.
     pub spin_down: f64,
@@ -107,6 +106,21 @@ pub struct StateSeconds {
     pub standby: f64,
     /// Bringing the platters up to speed, and leaving lower levels of idling.
     pub spin_up: f64,
+}
+
+impl States {
+    /// Each as `number` has it.
+    pub fn new<T: Copy>(by: &ByState<T>, number: impl Fn(T) -> f64) -> Self {
+        Self {
+            seek: number(by.seek),
+            rotation_transfer: number(by.rotation_transfer),
+            idle: number(by.idle),
+            low_idle: number(by.low_idle),
+            spin_down: number(by.spin_down),
+            standby: number(by.standby),
+            spin_up: number(by.spin_up),
+        }
+    }
 }
 
 /// Operations as the provider counts them, of the measured requests and of moving data.
@@ -174,8 +188,8 @@ pub struct Run {
     pub energy_j: EnergyJoules,
     /// All of it over the client requests.
     pub j_per_op: f64,
-    /// Time by state.
-    pub state_s: StateSeconds,
+    /// Time by state, background work included; together `span_s`, or twice that where two actuators are counted.
+    pub state_s: States,
     /// How often the platters were stopped.
     pub spin_downs: u64,
     /// Operations counted; absent for disks.
@@ -211,7 +225,7 @@ impl Run {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
         let all = m.energy.total() + m.background_energy;
-        let (energy, time) = (&m.energy, &m.state_time);
+        let energy = &m.energy;
         Self {
             policy: policy.to_owned(),
             optimized_start_sector: area,
@@ -243,15 +257,7 @@ impl Run {
                 background: joules(m.background_energy),
             },
             j_per_op: joules(all) / m.requests.max(1) as f64,
-            state_s: StateSeconds {
-                seek: time.seek.as_secs_f64(),
-                rotation_transfer: time.rotation_transfer.as_secs_f64(),
-                idle: time.idle.as_secs_f64(),
-                low_idle: time.low_idle.as_secs_f64(),
-                spin_down: time.spin_down.as_secs_f64(),
-                standby: time.standby.as_secs_f64(),
-                spin_up: time.spin_up.as_secs_f64(),
-            },
+            state_s: States::new(&m.state_time, seekless_block::Duration::as_secs_f64),
             operations: m.operations.map(|o| OperationCount {
                 reads: o.reads,
                 writes: o.writes,

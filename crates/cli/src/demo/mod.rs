@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
-use seekless_disk::{Device, DeviceSpec, Scheduler};
+use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
 use seekless_trace::{Event, OpenOptions, Source};
 
@@ -141,6 +141,7 @@ fn serve(
         .emulate(Emulation {
             disk: Device::new(spec)?,
             scheduler: Scheduler::Fcfs,
+            spin_down: SpinDown::None,
             speed: args.speed,
             path_max: PATH,
         });

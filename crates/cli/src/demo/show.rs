@@ -20,6 +20,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
             seconds("rotation"),
             seconds("transfer"),
             Column::number("energy", Unit::Joules).better(Better::Lower),
+            Column::number("energy, an I/O", Unit::Joules).better(Better::Lower),
             Column::number("disk I/Os", Unit::Count).better(Better::Lower),
         ],
     )
@@ -36,6 +37,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
             Cell::from(d.rotation.as_secs_f64()),
             Cell::from(d.transfer.as_secs_f64()),
             Cell::from(joules(half)),
+            Cell::from(joules(half) / d.ios.max(1) as f64),
             Cell::from(d.ios),
         ]);
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
+use seekless_study::States;
 use serde::Serialize;
 
 use super::Args;
@@ -94,14 +95,24 @@ pub(super) fn summary(stats: &ServerStats) -> String {
     if let Some(d) = &stats.disk {
         let _ = write!(
             text,
-            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J",
+            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J, {:.3} J an I/O",
             d.busy.as_secs_f64(),
             d.elapsed.as_secs_f64(),
             d.seek.as_secs_f64(),
             d.rotation.as_secs_f64(),
             d.transfer.as_secs_f64(),
             d.energy_total().as_joules_f64(),
+            d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
         );
+        if d.usage.spin_downs > 0 {
+            let _ = write!(
+                text,
+                "\nits platters stopped {} times and rested {:.1} s; waking took {:.1} s",
+                d.usage.spin_downs,
+                d.usage.time.standby.as_secs_f64(),
+                d.usage.time.spin_up.as_secs_f64(),
+            );
+        }
     }
     text
 }
@@ -135,6 +146,12 @@ struct DiskCounts<'a> {
     rotation_s: f64,
     transfer_s: f64,
     energy_j: f64,
+    /// All of it over the I/Os.
+    j_per_op: f64,
+    /// Energy by state, in joules, and time by state, in seconds.
+    energy_by_state_j: States,
+    state_s: States,
+    spin_downs: u64,
 }
 
 /// The final counts.
@@ -170,5 +187,9 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         rotation_s: d.rotation.as_secs_f64(),
         transfer_s: d.transfer.as_secs_f64(),
         energy_j: d.energy_total().as_joules_f64(),
+        j_per_op: d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
+        energy_by_state_j: States::new(&d.usage.energy, |e| e.as_joules_f64()),
+        state_s: States::new(&d.usage.time, |t| t.as_secs_f64()),
+        spin_downs: d.usage.spin_downs,
     }
 }

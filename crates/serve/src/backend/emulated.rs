@@ -4,10 +4,11 @@
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Device, Drive, Scheduler, Usage};
+use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use crate::error::ServeError;
+use crate::handle::Emulation;
 
 /// What an emulated disk has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,13 +74,11 @@ pub(crate) struct Emulated {
 }
 
 impl Emulated {
-    /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
+    /// A disk that holds `home` and then `area`.
     pub(crate) fn new(
-        disk: Device,
-        scheduler: Scheduler,
+        Emulation { disk, scheduler, spin_down, path_max, .. }: Emulation,
         home: Sectors,
         area: Sectors,
-        path_max: usize,
     ) -> Result<Self, ServeError> {
         let needed = home.0.saturating_add(area.0);
         if disk.capacity().0 < needed {
@@ -88,8 +87,10 @@ impl Emulated {
                 needed_sectors: needed,
             });
         }
+        let mut drive = Drive::new(disk, scheduler);
+        drive.set_spin_down(spin_down)?;
         Ok(Self {
-            drive: Drive::new(disk, scheduler),
+            drive,
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
