@@ -141,5 +141,5 @@ fn list(json: bool) -> anyhow::Result<()> {
 /// From how many seconds without work spinning down saves energy, where that is known.
 fn break_even_s(spec: &DeviceSpec) -> Option<f64> {
     let DeviceSpec::Disk(disk) = spec else { return None };
-    PowerStates::new(&disk.power).break_even().map(|t| t.as_secs_f64())
+    PowerStates::new(&disk.power).break_even().map(seekless_block::Duration::as_secs_f64)
 }

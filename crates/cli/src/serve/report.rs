@@ -188,8 +188,8 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         transfer_s: d.transfer.as_secs_f64(),
         energy_j: d.energy_total().as_joules_f64(),
         j_per_op: d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
-        energy_by_state_j: States::new(&d.usage.energy, |e| e.as_joules_f64()),
-        state_s: States::new(&d.usage.time, |t| t.as_secs_f64()),
+        energy_by_state_j: States::new(&d.usage.energy, seekless_block::Energy::as_joules_f64),
+        state_s: States::new(&d.usage.time, seekless_block::Duration::as_secs_f64),
         spin_downs: d.usage.spin_downs,
     }
 }
