@@ -99,7 +99,7 @@ pub(crate) struct Args {
     /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
     #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     cluster: Bytes,
-    /// Put an emulated mechanical disk under the volume, in real time: a name from `seekless disk list` or
+    /// Put an emulated disk or other device under the volume, in real time: a name from `seekless disk list` or
     /// the path of a TOML file; speed=X makes it X times faster
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     disk: Option<Emulated>,

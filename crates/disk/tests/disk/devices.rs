@@ -101,6 +101,19 @@ fn two_arms_double_random_reads_over_all_of_the_disk_and_not_over_half() {
 }
 
 #[test]
+fn two_arms_share_the_power() {
+    // 5 W idle, 14 W seeking, 8 W else, of both. For 10 ms the first arm alone reads sector 2: 3 ms at half of 8 W.
+    let mut d = drive(&dual(), Scheduler::Fcfs);
+    d.submit(SimTime(0), command(0, Op::Read, 2, 1)).unwrap();
+    drain(&mut d);
+    let ms = 1_000_000;
+    let usage = d.usage(SimTime(10 * ms));
+    assert_eq!(usage.energy.rotation_transfer.0, u128::from(3 * ms) * 4_000);
+    assert_eq!(usage.energy.idle.0, u128::from(17 * ms) * 2_500);
+    assert_eq!(usage.time.total(), Duration(20 * ms));
+}
+
+#[test]
 fn the_shape_of_two_arms_is_checked() {
     for (from, to, field) in [
         ("heads = 2", "heads = 3", "geometry.heads"),

@@ -3,7 +3,7 @@
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{
     Command, Completion, Device, DeviceSpec, Drive, OperationSpec, Operations, RateSpec, Scheduler,
-    VolumeSpec,
+    SpinDown, VolumeSpec,
 };
 
 /// 4 KiB take 8 us in a lane: 2^12 bytes at 512 MB/s.
@@ -250,6 +250,36 @@ fn what_it_costs() {
     let counted = Operations { reads: 3_000_000, writes: 500_000, background: 0 };
     assert!((spec.operations_usd(&counted) - 3.7).abs() < 1e-9);
     assert!((toy().holding_usd(1e9)).abs() < f64::EPSILON);
+}
+
+#[test]
+fn power_is_drawn_while_any_lane_serves() {
+    let text = TOY.replace(
+        "[[source]]",
+        "[power]\nread_w = 3.0\nwrite_w = 4.0\nidle_w = 0.5\n\n[[source]]\nfields = [\"power\"]\nkind = \"derived\"\nfrom = \"made up\"\n\n[[source]]",
+    );
+    let Ok(DeviceSpec::Volume(spec)) = DeviceSpec::parse("toy", &text) else { panic!("{text}") };
+    let mut d = drive(spec);
+    // A read from 0 to 2.008 ms and a write from 1 to 4.008 ms, in two lanes: the write adds the last 2 ms.
+    d.submit(SimTime(0), command(0, Op::Read, 0, 8)).unwrap();
+    let write = Command { background: true, ..command(1, Op::Write, 50_000, 8) };
+    d.submit(SimTime(MS), write).unwrap();
+    let read_pj = u128::from(2 * MS + 8_000) * 3_000;
+    // In the midst of the write, then long after: milliwatts times nanoseconds are picojoules.
+    let now = SimTime(3_008_000);
+    d.poll(now).unwrap();
+    let usage = d.usage(now);
+    assert_eq!(usage.time.rotation_transfer, Duration(3_008_000));
+    assert_eq!(usage.energy.rotation_transfer.0, read_pj + u128::from(MS) * 4_000);
+    drain(&mut d);
+    let usage = d.usage(SimTime(10 * MS));
+    assert_eq!(usage.time.total(), Duration(10 * MS));
+    assert_eq!(usage.energy.rotation_transfer.0, read_pj + u128::from(2 * MS) * 4_000);
+    assert_eq!(usage.background.rotation_transfer.0, u128::from(2 * MS) * 4_000);
+    assert_eq!(usage.energy.idle.0, u128::from(10 * MS - 4_008_000) * 500);
+    // There is nothing to stop.
+    assert!(d.set_spin_down(SpinDown::Adaptive).is_err());
+    assert!(d.set_spin_down(SpinDown::None).is_ok());
 }
 
 #[test]
