@@ -91,6 +91,15 @@ fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
     assert_eq!(usage.time.spin_down, Duration::from_millis(2_000));
     assert_eq!(usage.energy.spin_down, joules(3.0));
     assert_eq!(usage.time.standby, Duration::ZERO);
+    // Transitions that take no time still cost.
+    let at_once =
+        toy_with("standby_w = 1.0\nspin_down_j = 3.0\nspin_up_s = 0.0\nspin_up_j = 40.0\n");
+    let mut drive = Drive::new(at_once, Scheduler::Fcfs);
+    drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
+    let c = read(&mut drive, seconds(20.0), 30);
+    assert_eq!(c.access.spin_up, Duration::ZERO);
+    let usage = drive.usage(c.finished);
+    assert_eq!((usage.energy.spin_down, usage.energy.spin_up), (joules(3.0), joules(40.0)));
     // A tick before the timeout nothing happens.
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
