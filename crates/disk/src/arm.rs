@@ -205,14 +205,13 @@ impl Arm {
         let Command { tag, op, extent, background, .. } = entry.command;
         let from = self.disk.next_sequential();
         // Only what needs the platter wakes it.
-        let power = *self.disk.power();
         let moves = entry.target.moves;
-        let wake = if moves { self.meter.wake(&power, at) } else { Wake::default() };
+        let wake = if moves { self.meter.wake(self.disk.power(), at) } else { Wake::default() };
         let ready = SimTime(at.0.saturating_add(wake.time().0));
         let access = self.disk.access_target(ready, op, extent, entry.flags, &entry.target);
         let access = Access { spin_up: wake.time(), ..access };
         let written_back = self.disk.written_back_at();
-        self.meter.book(&power, at, wake, &access, background, written_back);
+        self.meter.book(self.disk.power(), at, wake, &access, background, written_back);
         self.running = Some(Completion {
             tag,
             extent,

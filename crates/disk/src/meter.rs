@@ -148,6 +148,9 @@ impl Meter {
     /// What a command that needs the platter has to wait for at `at`.
     pub(crate) fn wake(&self, power: &PowerStates, at: SimTime) -> Wake {
         let idle = at.since(self.quiet);
+        if idle == Duration::ZERO {
+            return Wake::default();
+        }
         match (self.timeout, &power.standby) {
             (Some(timeout), Some(standby)) if idle >= timeout => {
                 let down = standby.down.rest(idle - timeout);
@@ -178,9 +181,11 @@ impl Meter {
             self.owe(access);
             return;
         }
-        let (gap, paid) = self.gap(power, at);
-        self.booked += gap;
-        self.owed = [self.owed[0] - paid[0], self.owed[1] - paid[1]];
+        if at > self.until {
+            let (gap, paid) = self.gap(power, at);
+            self.booked += gap;
+            self.owed = [self.owed[0] - paid[0], self.owed[1] - paid[1]];
+        }
         self.timeout = wake.timeout.or(self.timeout);
         let behind = access.overhead.min(self.owed[0]);
         self.owed[0] -= behind;
@@ -196,7 +201,10 @@ impl Meter {
             rotating(access.rotation),
             Transition::at(power.transfer(access.write), access.transfer),
         ];
-        for (state, leg) in LEGS.into_iter().zip(self.last) {
+        // Most commands wake nothing and wait for nothing: their first legs are empty.
+        let woke = wake.timeout.is_some() || wake.time() > Duration::ZERO;
+        let first = if woke || behind > Duration::ZERO { 0 } else { 3 };
+        for (state, leg) in LEGS.into_iter().zip(self.last).skip(first) {
             self.booked.add(state, leg, background);
         }
         self.owe(access);

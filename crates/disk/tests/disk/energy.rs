@@ -91,6 +91,15 @@ fn a_command_in_the_middle_of_spinning_down_waits_for_the_rest_too() {
     assert_eq!(usage.time.spin_down, Duration::from_millis(2_000));
     assert_eq!(usage.energy.spin_down, joules(3.0));
     assert_eq!(usage.time.standby, Duration::ZERO);
+    // Transitions that take no time still cost.
+    let at_once =
+        toy_with("standby_w = 1.0\nspin_down_j = 3.0\nspin_up_s = 0.0\nspin_up_j = 40.0\n");
+    let mut drive = Drive::new(at_once, Scheduler::Fcfs);
+    drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
+    let c = read(&mut drive, seconds(20.0), 30);
+    assert_eq!(c.access.spin_up, Duration::ZERO);
+    let usage = drive.usage(c.finished);
+    assert_eq!((usage.energy.spin_down, usage.energy.spin_up), (joules(3.0), joules(40.0)));
     // A tick before the timeout nothing happens.
     let mut drive = Drive::new(standby(), Scheduler::Fcfs);
     drive.set_spin_down(SpinDown::After(Duration::from_millis(10_000))).unwrap();
@@ -177,6 +186,40 @@ fn the_adaptive_timeout_doubles_with_regret_and_halves_without() {
         let c = read(&mut drive, end + Duration((idle * 1e9) as u64), 30);
         assert_eq!(c.access.spin_up.as_secs_f64(), waits, "after {idle} s at {end:?}");
         end = c.finished;
+    }
+}
+
+#[test]
+fn faults_in_the_power_section_name_their_field() {
+    let level = |after, w, ms| {
+        format!("[[power.idle_level]]\nafter_s = {after}\nw = {w}\nrecovery_ms = {ms}\n")
+    };
+    for (power, field, allowed) in [
+        ("read_w = -1.0\n".to_owned(), "power.read_w", "0 to 1000 W"),
+        ("write_w = nan\n".to_owned(), "power.write_w", "0 to 1000 W"),
+        ("standby_w = 1001.0\n".to_owned(), "power.standby_w", "0 to 1000 W"),
+        ("spin_up_s = 601.0\n".to_owned(), "power.spin_up_s", "0 to 600 s"),
+        ("spin_down_s = -0.1\n".to_owned(), "power.spin_down_s", "0 to 600 s"),
+        ("spin_down_j = inf\n".to_owned(), "power.spin_down_j", "0 to 100000 J"),
+        ("spin_up_j = -3.0\n".to_owned(), "power.spin_up_j", "0 to 100000 J"),
+        ("spin_up_j = 3.0\nspin_up_w = 3.0\n".to_owned(), "power.spin_up_j", "not with it"),
+        ("coast_after_ms = 2.0\n".to_owned(), "power.coast_after_ms", "with power.coast_w"),
+        ("coast_w = 2.0\n".to_owned(), "power.coast_w", "with power.coast_after_ms"),
+        ("coast_w = 2.0\ncoast_after_ms = 1e9\n".to_owned(), "power.coast_after_ms", "2000 ms"),
+        (level(1.0, 5.5, 0.0), "power.idle_level[0].w", "0 to 5 W"),
+        (level(-1.0, 4.0, 0.0), "power.idle_level[0].after_s", "0 to 86400 s"),
+        (level(2.0, 4.0, 0.0) + &level(1.0, 3.0, 0.0), "power.idle_level[1].after_s", "2 to 86400"),
+        (level(2.0, 4.0, 0.0) + &level(3.0, 4.5, 0.0), "power.idle_level[1].w", "0 to 4 W"),
+        (level(1.0, 4.0, 1e6), "power.idle_level[0].recovery_ms", "0 to 60000 ms"),
+        (level(1.0, 4.0, 0.0).repeat(5), "power.idle_level", "at most 4"),
+    ] {
+        let text = TOY.replace("[geometry]\n", &format!("{power}[geometry]\n"));
+        let error = DiskSpec::parse("toy.toml", &text).unwrap_err();
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.what.contains(allowed), "{error}");
+        // Within the lines that were put in, [power] being right before.
+        let from = TOY.lines().position(|l| l == "[geometry]").unwrap();
+        assert!((from..=from + power.lines().count()).contains(&error.line), "{error}");
     }
 }
 
