@@ -1,6 +1,7 @@
 //! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
 //! keys; numbers are raw.
 
+use seekless_block::Duration;
 use seekless_disk::ByState;
 use seekless_sim::Measured;
 use serde::Serialize;
@@ -211,7 +212,7 @@ impl Run {
                 background: joules(m.background_energy),
             },
             j_per_op: joules(all) / m.requests.max(1) as f64,
-            state_s: States::new(&m.state_time, |t| t.as_secs_f64()),
+            state_s: States::new(&m.state_time, Duration::as_secs_f64),
             spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
