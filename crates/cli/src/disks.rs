@@ -11,7 +11,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use clap::Subcommand;
-use seekless_block::Sectors;
+use seekless_block::{Duration, Sectors};
 use seekless_disk::{DiskSpec, PowerStates, catalogue};
 use seekless_report::{Cell, Column, Table, Unit};
 
@@ -116,5 +116,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// From how many seconds without work spinning down saves energy, where that is known.
 fn break_even_s(spec: &DiskSpec) -> Option<f64> {
-    PowerStates::new(&spec.power).break_even().map(|t| t.as_secs_f64())
+    PowerStates::new(&spec.power).break_even().map(Duration::as_secs_f64)
 }
