@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Bytes, SECTOR_BYTES};
+use seekless_block::{Bytes, Duration, Energy, SECTOR_BYTES};
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
 use seekless_study::States;
 use serde::Serialize;
@@ -188,8 +188,8 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         transfer_s: d.transfer.as_secs_f64(),
         energy_j: d.energy_total().as_joules_f64(),
         j_per_op: d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
-        energy_by_state_j: States::new(&d.usage.energy, seekless_block::Energy::as_joules_f64),
-        state_s: States::new(&d.usage.time, seekless_block::Duration::as_secs_f64),
+        energy_by_state_j: States::new(&d.usage.energy, Energy::as_joules_f64),
+        state_s: States::new(&d.usage.time, Duration::as_secs_f64),
         spin_downs: d.usage.spin_downs,
     }
 }
