@@ -26,7 +26,7 @@ fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) 
     let mut now = SimTime(0);
     let mut submit = |drive: &mut Drive, now| {
         if let Some((tag, &extent)) = rest.next() {
-            let command = Command { tag: tag as u64, op: Op::Read, extent, background: false };
+            let command = Command::new(tag as u64, Op::Read, extent);
             drive.submit(now, command).expect("inside");
         }
     };

@@ -123,6 +123,11 @@ impl Buffer {
         self.write_back != WriteBack::None
     }
 
+    /// When everything accepted is on the platter, and the arm free.
+    pub(crate) const fn free_at(&self) -> SimTime {
+        self.free_at
+    }
+
     /// Until everything accepted is on the platter.
     pub(crate) fn flush(&mut self, at: SimTime) -> Access {
         Access { overhead: self.free_at.since(at), ..Access::default() }

@@ -25,7 +25,7 @@ pub(crate) fn latencies(
             (Some(at), event) if event.is_none_or(|e| at < e) => {
                 coming.pop_front();
                 let extent = *requests.next().unwrap();
-                let command = Command { tag: 0, op: Op::Read, extent, background: false };
+                let command = Command::new(0, Op::Read, extent);
                 drive.submit(at, command).unwrap();
             }
             (_, Some(at)) => {

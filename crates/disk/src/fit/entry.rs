@@ -3,6 +3,7 @@
 use super::seeks::{Fitted, at};
 use super::zones::Tracks;
 use super::{Distance, FittedZone};
+use crate::device::Kind;
 use crate::spec::{
     DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, SeekSpec, Source, SourceKind,
     SpareRule, ZeroLatency, ZoneSpec,
@@ -85,6 +86,8 @@ pub(super) fn describe(
         next = next.saturating_add(cylinders);
     }
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: name.to_owned(),
         title: format!("{name}, fitted"),
         capacity_sectors: capacity,
@@ -101,14 +104,7 @@ pub(super) fn describe(
             zones,
             tree: None,
         },
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         controller: None,
         sources: Vec::new(),
     };

@@ -12,7 +12,7 @@ fn probe(spec: &DiskSpec, seconds: f64) -> Vec<Sample> {
     let mut now = SimTime(0);
     let mut samples = Vec::new();
     for extent in workload(spec.capacity_sectors).unwrap() {
-        let command = Command { tag: 0, op: Op::Read, extent, background: false };
+        let command = Command::new(0, Op::Read, extent);
         drive.submit(now, command).unwrap();
         now = drive.next_event().unwrap();
         let service = drive.poll(now).unwrap().access.total();
@@ -29,7 +29,7 @@ fn probe(spec: &DiskSpec, seconds: f64) -> Vec<Sample> {
 /// counted, and makes 1 / 15 of the bandwidth. Their curve is a square root, steep where knots are few.
 #[test]
 fn a_fit_gives_the_disk_back() {
-    for name in catalogue::names() {
+    for name in catalogue::disks() {
         let (even, rate) = match name {
             "rz55" => (0.95, 0.07),
             "disk1000" => (0.8, 0.07),

@@ -1,14 +1,15 @@
-//! An emulated mechanical disk in front of the files: an I/O is let through when that disk would have
+//! An emulated device in front of the files: an I/O is let through when that disk would have
 //! done it. It moves no byte and knows no file.
 //!
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Drive, EnergyByState};
+use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use super::lateness::{Late, Lateness};
 use crate::error::ServeError;
+use crate::handle::Emulation;
 
 /// What an emulated disk has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct DiskStats {
     pub seek_distance_sectors: u64,
     /// Commands that started elsewhere than where the one before ended.
     pub nonsequential: u64,
-    /// By state; idle is the rest of [`Self::elapsed`].
-    pub energy: EnergyByState,
+    /// Time and energy by state; the times add up to [`Self::elapsed`].
+    pub usage: Usage,
     /// Time of the disk since the server started, or since the last reset.
     pub elapsed: Duration,
     /// How far answers were behind the modelled disk.
@@ -43,7 +44,7 @@ impl DiskStats {
     /// All of it.
     #[must_use]
     pub fn energy_total(&self) -> Energy {
-        self.energy.total()
+        self.usage.energy.total()
     }
 }
 
@@ -67,6 +68,8 @@ pub(crate) struct Emulated {
     home: Sectors,
     stats: DiskStats,
     since: SimTime,
+    /// The drive's account at that time.
+    usage_before: Usage,
     path: Vec<HeadSample>,
     path_max: usize,
     running: Vec<Running>,
@@ -83,15 +86,16 @@ struct Running {
 }
 
 impl Emulated {
-    /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
+    /// A disk that holds `home` and then `area`.
     pub(crate) fn new(
-        drive: Drive,
+        emulation: Emulation,
         home: Sectors,
         area: Sectors,
-        path_max: usize,
     ) -> Result<Self, ServeError> {
+        let path_max = emulation.path_max;
+        let drive = emulation.drive()?;
         let needed = home.0.saturating_add(area.0);
-        let capacity = drive.disk().capacity();
+        let capacity = drive.capacity();
         if capacity.0 < needed {
             return Err(ServeError::DiskTooSmall {
                 disk_sectors: capacity.0,
@@ -103,6 +107,7 @@ impl Emulated {
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
+            usage_before: Usage::default(),
             path: Vec::with_capacity(path_max.min(1 << 20)),
             path_max,
             running: Vec::new(),
@@ -122,7 +127,8 @@ impl Emulated {
         if let Some(entry) = self.running.get_mut(slot) {
             *entry = Running { extent, background, due: None };
         }
-        let command = Command { tag: io.id.0.into(), op: io.op, extent, background };
+        let (tag, op, stream) = (io.id.0.into(), io.op, io.stream);
+        let command = Command { tag, op, extent, stream, background };
         self.drive.submit_with(now, command, io.flags).is_ok()
     }
 
@@ -155,19 +161,17 @@ impl Emulated {
 
     fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
         let access = &ended.access;
-        let energy = self.drive.disk().energy(access);
         let s = &mut self.stats;
         s.ios += 1;
-        s.busy += access.total();
+        s.busy += access.busy();
         s.seek += access.seek;
         s.rotation += access.rotation;
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
         s.nonsequential += u64::from(!ended.sequential);
-        s.energy += energy;
         if background {
             s.background_ios += 1;
-            s.background_busy += access.total();
+            s.background_busy += access.busy();
         }
         if self.path.len() < self.path_max {
             let (time, lba, len) = (ended.started, extent.start, extent.len);
@@ -177,12 +181,10 @@ impl Emulated {
 
     /// The books up to `now`.
     pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
-        let elapsed = now.since(self.since);
-        let idle = Duration(elapsed.0.saturating_sub(self.stats.busy.0));
         let mut stats = self.stats.clone();
-        stats.elapsed = elapsed;
+        stats.elapsed = now.since(self.since);
         stats.lateness = self.late.summary();
-        stats.energy.idle = self.drive.disk().idle_energy(idle);
+        stats.usage = self.drive.usage(now).since(&self.usage_before);
         stats
     }
 
@@ -196,6 +198,7 @@ impl Emulated {
         self.stats = DiskStats::default();
         self.late = Late::new();
         self.since = now;
+        self.usage_before = self.drive.usage(now);
         self.path.clear();
     }
 }

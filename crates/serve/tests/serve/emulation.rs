@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Request, Sectors};
-use seekless_disk::{Disk, Scheduler, catalogue};
+use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learner, ServeError};
@@ -14,7 +14,14 @@ const SIZE: u64 = 64 << 20;
 
 fn emulation(speed: f64) -> Emulation {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
-    Emulation { disk, scheduler: Scheduler::Fcfs, host: None, speed, path_max: 10_000 }
+    Emulation {
+        disk: disk.into(),
+        scheduler: Scheduler::Fcfs,
+        host: None,
+        spin_down: SpinDown::None,
+        speed,
+        path_max: 10_000,
+    }
 }
 
 /// Scattered places, always in the same order.
