@@ -71,13 +71,20 @@ impl Source {
         Ok(Self { spool: Mutex::new(Some(file)), ..source })
     }
 
+    /// The same, its format named.
+    #[must_use]
+    pub fn named(self, format: Option<Format>) -> Self {
+        Self { format, ..self }
+    }
+
     /// A reader from the start. The standard input and other pipes are copied whole into a temporary file
     /// (in `TMPDIR`) the first time.
     ///
     /// # Errors
     /// Where the file cannot be opened or unpacked, is empty, or is in no known format.
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
-        self.opened(options, |opening, inputs, file| opening.reader(inputs, file))
+        let (opening, inputs, file) = self.opened(options)?;
+        opening.reader(inputs, file.as_ref())
     }
 
     /// A reader of files from the start, for a trace of files (see [`Format::is_of_files`]).
@@ -85,18 +92,12 @@ impl Source {
     /// # Errors
     /// As [`Self::open`], and where the trace is of a disk.
     pub fn open_files(&self, options: &OpenOptions) -> Result<FileReader, TraceError> {
-        self.opened(options, |opening, inputs, _| opening.file_reader(inputs))
+        let (opening, inputs, _) = self.opened(options)?;
+        opening.file_reader(inputs)
     }
 
-    fn opened<T>(
-        &self,
-        options: &OpenOptions,
-        make: impl FnOnce(
-            Opening<'_>,
-            Vec<(PathBuf, Input)>,
-            Option<&Arc<File>>,
-        ) -> Result<T, TraceError>,
-    ) -> Result<T, TraceError> {
+    /// What a reader is made of; the file is the first one.
+    fn opened<'a>(&'a self, options: &'a OpenOptions) -> Result<Opened<'a>, TraceError> {
         let files = self.files()?;
         let read = Arc::new(AtomicU64::new(0));
         let mut total = 0;
@@ -108,7 +109,7 @@ impl Source {
             inputs.push((path.clone(), Input::new(unpack(cursor).map_err(fail)?)));
         }
         let opening = Opening { name: &self.name, format: self.format, options, read, total };
-        make(opening, inputs, files.first().map(|(_, file)| file))
+        Ok((opening, inputs, files.into_iter().next().map(|(_, file)| file)))
     }
 
     /// The files of the trace, with their names.
@@ -188,6 +189,8 @@ impl Reader {
         opening.reader(vec![(name.to_owned(), Input::new(bytes))], None)
     }
 }
+
+type Opened<'a> = (Opening<'a>, Vec<(PathBuf, Input)>, Option<Arc<File>>);
 
 /// What a reader is made of, but for its bytes.
 struct Opening<'a> {

@@ -53,7 +53,7 @@ fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
             event(2300, 1, 1, 0, F::Close, 0, 0),
         ]
     );
-    assert_eq!(files(&reader), [("/work/b.txt", 5000), ("/work/log", 10_001)]);
+    assert_eq!(files(&reader), [("/data/b.txt", 5000), ("/data/log", 10_001)]);
     let streams: Vec<_> = reader.streams().iter().map(|s| (s.pid, s.name.as_str())).collect();
     assert_eq!(streams, [(0, ""), (100, "sh"), (101, "cat")]);
     assert_eq!(reader.skipped().unknown_files, 0);
@@ -96,7 +96,7 @@ fn strace_on_a_terminal_names_processes_late_and_breaks_lines() {
             (800, FileOp::Close, 0, None),
         ]
     );
-    assert_eq!(files(&reader), [("/work/data", 1536)]);
+    assert_eq!(files(&reader), [("/data/data", 1536)]);
     assert_eq!(reader.skipped().unknown_files, 1, "descriptor 7 was never opened");
 }
 
@@ -219,7 +219,7 @@ fn a_trace_of_a_disk_has_no_files() {
 #[test]
 fn a_line_that_is_no_call_stops_or_is_counted() {
     let mut text = fixture("strace.txt");
-    text.extend(b"100 1700000001.0 read(3</work/a.txt>, \"cut sh");
+    text.extend(b"100 1700000001.0 read(3</data/a.txt>, \"cut sh");
     let mut reader = open_files(&text);
     let error = reader.find_map(Result::err).unwrap().to_string();
     assert!(error.contains("a trace: line 26:") && error.contains("cut sh"), "{error}");
