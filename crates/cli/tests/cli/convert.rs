@@ -100,7 +100,10 @@ fn other_formats_are_written_to_files_and_standard_output() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
     assert!(ran.err.contains("1 requests"), "{}", ran.err);
     let log = std::fs::read_to_string(place.path("b.fio")).unwrap();
-    assert_eq!(log, "fio version 3 iolog\n1500 7 add\n1500 7 open\n1500 7 write 8192 4096\n1500 7 close\n");
+    assert_eq!(
+        log,
+        "fio version 3 iolog\n1500 7 add\n1500 7 open\n1500 7 write 8192 4096\n1500 7 close\n"
+    );
     for (args, words) in [
         (
             &["a.trace", "c.csv", "--device", "8"][..],

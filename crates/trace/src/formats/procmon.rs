@@ -71,7 +71,9 @@ fn titles(line: &[u8]) -> Option<Titles> {
 
 impl FileFormat for Procmon {
     fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut Context) -> Result<bool, Bad> {
-        if let Some(titles) = titles(line) {
+        let may_be_title =
+            self.titles.is_none() || memchr::memmem::find(line, b"Time of Day").is_some();
+        if may_be_title && let Some(titles) = titles(line) {
             self.titles = Some(titles);
             return Ok(true);
         }
