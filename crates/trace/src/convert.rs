@@ -128,7 +128,7 @@ pub fn convert(
     let target = target.into();
     let out = target.path.as_path();
     let mut reader = source.open(options)?;
-    let fail = |e: io::Error| TraceError::Write { path: out.to_owned(), what: e.to_string() };
+    let fail = |e: io::Error| writers::error(out, e);
     let mut run = |to: Box<dyn Write + Send>| copy(&mut reader, source, to, &target, progress);
     if out.as_os_str() == "-" {
         return run(Box::new(io::stdout()));
@@ -156,7 +156,7 @@ fn copy(
     target: &Target,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Converted, TraceError> {
-    let fail = |e: io::Error| TraceError::Write { path: target.path.clone(), what: e.to_string() };
+    let fail = |e: io::Error| writers::error(&target.path, e);
     let to = Sink::new(BufWriter::with_capacity(1 << 20, to), target.packing).map_err(fail)?;
     let mut writer = writers::new(to, target, source.path(), reader.info())?;
     let (mut records, mut left_out) = (0u64, 0u64);

@@ -150,7 +150,15 @@ pub enum TraceError {
         /// What is wrong with it.
         what: String,
     },
-    /// The native store cannot be written.
+    /// What is written to fails.
+    #[error("{}: cannot be written", path.display())]
+    WriteFailed {
+        /// The file.
+        path: PathBuf,
+        /// The host's word.
+        source: io::Error,
+    },
+    /// A trace cannot be written in the format asked for.
     #[error("{}: cannot be written: {what}", path.display())]
     Write {
         /// The file.

@@ -121,6 +121,22 @@ fn other_formats_are_written_to_files_and_standard_output() {
     assert_eq!(place.names(), ["a.trace", "b.fio"]);
 }
 
+/// `seekless convert ... csv:- | head` is no fault.
+#[test]
+fn a_reader_of_standard_output_may_go_away() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let place = Place::new();
+    let mut command = place.command(&["convert", "-", "csv:-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(mixed().as_bytes()).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!((ran.status.code(), said.as_ref()), (Some(0), ""));
+}
+
 #[test]
 fn a_trace_of_files_says_that_its_addresses_are_ours() {
     let place = Place::new();

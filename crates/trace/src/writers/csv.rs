@@ -72,12 +72,12 @@ impl Writer for Csv {
     ) -> Result<bool, TraceError> {
         let who = streams.get(record.request.stream.0 as usize);
         let device = devices.get(record.device as usize).map_or("", |d| &d.name);
-        self.line(record, who, device).map_err(|e| error(&self.path, &e))?;
+        self.line(record, who, device).map_err(|e| error(&self.path, e))?;
         Ok(true)
     }
 
     fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
-        self.to.finish().map_err(|e| error(&self.path, &e))
+        self.to.finish().map_err(|e| error(&self.path, e))
     }
 }
 

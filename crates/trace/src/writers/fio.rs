@@ -94,12 +94,12 @@ impl Writer for Fio {
             let what = format!("sector {end} is byte 2^64 or beyond, which fio cannot count");
             return Err(TraceError::Write { path: self.path.clone(), what });
         }
-        self.line(record, devices).map_err(|e| error(&self.path, &e))?;
+        self.line(record, devices).map_err(|e| error(&self.path, e))?;
         Ok(true)
     }
 
     fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
         let path = self.path.clone();
-        self.end().map_err(|e| error(&path, &e))
+        self.end().map_err(|e| error(&path, e))
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn new(
     info: Info,
 ) -> Result<Box<dyn Writer>, TraceError> {
     let path = target.path.as_path();
-    let fail = |e: io::Error| error(path, &e);
+    let fail = |e: io::Error| error(path, e);
     Ok(match target.format {
         Format::Fio => Box::new(fio::Fio::new(to, path, info.has_times).map_err(fail)?),
         Format::Csv => Box::new(csv::Csv::new(to, path, info.has_times).map_err(fail)?),
@@ -60,12 +60,12 @@ impl Writer for StoreWriter<Sink> {
 
     fn finish(self: Box<Self>, has_days: bool) -> Result<(), TraceError> {
         let path = self.path().to_owned();
-        Self::finish(*self, has_days)?.finish().map_err(|e| error(&path, &e))
+        Self::finish(*self, has_days)?.finish().map_err(|e| error(&path, e))
     }
 }
 
-pub(crate) fn error(path: &Path, e: &io::Error) -> TraceError {
-    TraceError::Write { path: path.to_owned(), what: e.to_string() }
+pub(crate) fn error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::WriteFailed { path: path.to_owned(), source }
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;

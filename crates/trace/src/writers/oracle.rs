@@ -65,14 +65,14 @@ impl Writer for Oracle {
         for page in first..end {
             let object = u64::from(record.device) * DEVICE + page;
             let access = Access { seconds: self.seconds, object, bytes: PAGE, next: -1 };
-            self.next.push(access).map_err(|e| error(&self.path, &e))?;
+            self.next.push(access).map_err(|e| error(&self.path, e))?;
         }
         Ok(true)
     }
 
     fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
         let Self { mut to, path, next, .. } = *self;
-        next.end(&mut to).and_then(|()| to.finish()).map_err(|e| error(&path, &e))
+        next.end(&mut to).and_then(|()| to.finish()).map_err(|e| error(&path, e))
     }
 }
 
