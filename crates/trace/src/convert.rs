@@ -183,7 +183,7 @@ fn copy(
         return Err(TraceError::NoSuchDevice { path, device: device.clone(), names });
     }
     let info = reader.info();
-    writer.finish(info.has_days)?;
+    writer.finish(info.has_days, reader.skipped().lost_events)?;
     progress(reader.progress());
     Ok(Converted { records, left_out, skipped: reader.skipped().clone(), info })
 }

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod collect;
 mod context;
 mod convert;
 mod detect;
@@ -33,6 +34,7 @@ mod source;
 mod text;
 mod writers;
 
+pub use collect::{Collector, Sighting};
 pub use context::{Device, Example, Skipped, Stream};
 pub use convert::{Converted, Packing, Target, convert};
 pub use error::{Malformed, Place, TraceError};

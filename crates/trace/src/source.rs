@@ -246,6 +246,7 @@ impl Opening<'_> {
             let file = plain(file, first).map_err(|e| begin_error(path, e))?;
             let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
             info = told;
+            cx.skipped.lost_events = store.lost;
             Box::new(store)
         } else if format.is_of_files() {
             let (path, input) = inputs.into_iter().next().ok_or_else(empty)?;

@@ -24,7 +24,7 @@ mod lis;
 mod msr;
 mod oracle;
 mod procmon;
-mod rwbs;
+pub(crate) mod rwbs;
 mod spc;
 mod srt;
 mod strace;

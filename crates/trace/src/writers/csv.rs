@@ -76,7 +76,7 @@ impl Writer for Csv {
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
         self.to.finish().map_err(|e| error(&self.path, e))
     }
 }

@@ -98,7 +98,7 @@ impl Writer for Fio {
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
         let path = self.path.clone();
         self.end().map_err(|e| error(&path, e))
     }

@@ -23,8 +23,9 @@ pub(crate) trait Writer {
         streams: &[Stream],
         devices: &[Device],
     ) -> Result<bool, TraceError>;
-    /// Writes what is left. `has_days` says whether day numbers can be believed.
-    fn finish(self: Box<Self>, has_days: bool) -> Result<(), TraceError>;
+    /// Writes what is left. `has_days` says whether day numbers can be believed, `lost_events` how many the
+    /// recorder said it lost.
+    fn finish(self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError>;
 }
 
 /// A writer of the target's format to `to`.
@@ -58,7 +59,10 @@ impl Writer for StoreWriter<Sink> {
         Self::write(self, record, streams, devices).map(|_| true)
     }
 
-    fn finish(self: Box<Self>, has_days: bool) -> Result<(), TraceError> {
+    fn finish(mut self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError> {
+        if lost_events > 0 {
+            self.lost_events(lost_events);
+        }
         let path = self.path().to_owned();
         Self::finish(*self, has_days)?.finish().map_err(|e| error(&path, e))
     }

@@ -70,7 +70,7 @@ impl Writer for Oracle {
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
         let Self { mut to, path, next, .. } = *self;
         next.end(&mut to).and_then(|()| to.finish()).map_err(|e| error(&path, e))
     }
