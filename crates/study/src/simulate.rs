@@ -215,6 +215,7 @@ pub fn simulate(
         notes
             .push("the trace has no times: replayed closed loop, one request at a time".to_owned());
     }
+    notes.extend(reader.info().format.caveat().map(ToOwned::to_owned));
     if scan.facts.devices > 1 {
         notes.push(format!(
             "the trace's {} devices are laid end to end on one disk",

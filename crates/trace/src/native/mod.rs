@@ -2,7 +2,6 @@
 //! file holds the one definition of its columns; `docs/trace-store.md` repeats them and a test compares.
 //! Parquet is used through its column interface, without Arrow: every column is flat.
 
-mod convert;
 mod read;
 mod write;
 
@@ -11,7 +10,6 @@ use parquet::data_type::ByteArray;
 use parquet::schema::types::{Type, TypePtr};
 use seekless_block::{Flags, Op};
 
-pub use convert::{Converted, convert};
 pub(crate) use read::StoreReader;
 pub use write::StoreWriter;
 

@@ -85,6 +85,11 @@ impl<W: Write + Send> StoreWriter<W> {
         })
     }
 
+    /// What messages call it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Appends one record; `streams` and `devices` are the tables of the reader it comes from. Says
     /// whether a row group was written out.
     ///
