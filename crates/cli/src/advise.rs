@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
-use seekless_disk::{DiskSpec, Scheduler};
+use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_sim::Replay;
 use seekless_study::{Advice, AdviseOptions, Change, RollingOptions, RollingStage, Tried, advise};
@@ -55,8 +55,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
-    /// Other devices that could take the disk's place
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    spin_down: SpinDown,
+    /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
+    /// trace does not fit
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
     or: Vec<String>,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
@@ -77,7 +81,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let replay =
         if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
-    let others: Vec<DiskSpec> =
+    let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| crate::disks::named(name)).collect::<Result<_, _>>()?;
     let options = AdviseOptions {
         rolling: RollingOptions {
@@ -91,6 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         cache: args.cache,
         read_ahead: args.read_ahead,
         cluster: args.cluster,
+        spin_down: args.spin_down,
         others,
     };
     let bar = output::bar();
@@ -98,6 +103,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         show(&bar, stage, at);
     })?;
     bar.finish_and_clear();
+    for note in &advice.notes {
+        output::say(&format!("note: {note}"));
+    }
     advice.trace.path.clone_from(&args.trace);
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&advice).context("cannot write JSON")?;
@@ -153,6 +161,7 @@ fn row(t: &Tried) -> [Cell; 10] {
         Change::Foresight => "layout, knowing the future",
         Change::Setting => "setting",
         Change::Device => "device",
+        Change::DeviceLayout => "device, layout",
     };
     [
         Cell::from(t.system.as_str()),

@@ -9,6 +9,7 @@ mod disks;
 mod emulate;
 mod learner;
 mod output;
+mod record;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -34,6 +35,7 @@ enum Command {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
+    Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
     /// The papers' tables and figures, from our models, beside the printed ones
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

@@ -4,6 +4,7 @@
 //! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
 
 use crate::check::RangeError;
+use crate::device::Kind;
 use crate::disksim::{Block, SyntaxError, Value, parse};
 use crate::import_layout::{tree, zones};
 use crate::seek::SeekCurve;
@@ -282,20 +283,15 @@ pub fn import_disksim(
     let controller = controller.map(|page| controller_of(page, settle_ms, host)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
         title: block.name.clone(),
         capacity_sectors: data,
         mechanics,
         seek,
         geometry,
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         sources: sources(file, controller.as_ref()),
         controller,
     };

@@ -167,7 +167,7 @@ pub fn replay(
     let mut out = Vec::with_capacity(requests.len());
     let command = |tag: usize| {
         let Arrival { op, extent, .. } = requests[tag];
-        Command { tag: tag as u64, op, extent, background: false }
+        Command::new(tag as u64, op, extent)
     };
     let mut next = match mode {
         Loop::Open => 0,
@@ -207,7 +207,7 @@ pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, Di
     let mut now = SimTime(0);
     let mut out = Vec::with_capacity(requests.len());
     for (tag, r) in requests.iter().enumerate() {
-        let command = Command { tag: tag as u64, op: r.op, extent: r.extent, background: false };
+        let command = Command::new(tag as u64, r.op, r.extent);
         drive.submit(now, command)?;
         while let Some(at) = drive.next_event() {
             if let Some(c) = drive.poll(at) {

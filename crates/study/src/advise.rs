@@ -2,7 +2,7 @@
 //! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
 
 use seekless_block::{Bytes, Sectors};
-use seekless_disk::{DiskSpec, Scheduler};
+use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct AdviseOptions {
     /// How the trace is read and cut.
     pub rolling: RollingOptions,
     /// The disk as it is.
-    pub disk: DiskSpec,
+    pub disk: DeviceSpec,
     /// Its scheduler as it is.
     pub scheduler: Scheduler,
     /// RAM as it is.
@@ -30,8 +30,10 @@ pub struct AdviseOptions {
     pub read_ahead: Bytes,
     /// What a read of a copy fetches at least.
     pub cluster: Bytes,
+    /// When the drive stops its platters, as it is.
+    pub spin_down: SpinDown,
     /// Other devices that could take the disk's place.
-    pub others: Vec<DiskSpec>,
+    pub others: Vec<DeviceSpec>,
 }
 
 /// What kind of change a system is.
@@ -48,6 +50,8 @@ pub enum Change {
     Setting,
     /// Another device in the disk's place.
     Device,
+    /// Another device, with a learned layout on it.
+    DeviceLayout,
 }
 
 /// A system tried, and what came of it.
@@ -124,6 +128,8 @@ pub struct Advice {
     pub choice: Option<usize>,
     /// The answer in sentences.
     pub sentences: Vec<String>,
+    /// What a reader should know.
+    pub notes: Vec<String>,
     /// Every system tried; the first is the system as it is.
     pub tried: Vec<Tried>,
 }
@@ -141,13 +147,14 @@ fn systems(
         name: "as it is".to_owned(),
         disk: options.disk.clone(),
         scheduler: options.scheduler,
+        spin_down: options.spin_down,
         cache: options.cache,
         read_ahead: options.read_ahead,
         cluster: options.cluster,
         learning: None,
     };
     let mut all = vec![(Change::None, vanilla.clone())];
-    let room = Sectors(options.disk.capacity_sectors.saturating_sub(capacity.0)).bytes().0;
+    let room = Sectors(options.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
     let mut sizes: Vec<u64> = [16, 4, 1]
         .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
         .into_iter()
@@ -191,13 +198,34 @@ fn systems(
             ));
         }
     }
+    let adaptive = SpinDown::Adaptive;
+    let stops = Device::new(&options.disk)
+        .is_ok_and(|d| Drive::new(d, options.scheduler).set_spin_down(adaptive).is_ok());
+    if options.rolling.replay == Replay::Open && stops && options.spin_down != adaptive {
+        all.push((
+            Change::Setting,
+            System {
+                name: "spin-down adaptive".to_owned(),
+                spin_down: adaptive,
+                ..vanilla.clone()
+            },
+        ));
+    }
     for disk in &options.others {
-        if disk.capacity_sectors >= capacity.0 {
-            all.push((
-                Change::Device,
-                System { name: disk.name.clone(), disk: disk.clone(), ..vanilla.clone() },
-            ));
+        let there = System {
+            name: disk.name().to_owned(),
+            disk: disk.clone(),
+            spin_down: SpinDown::None,
+            ..vanilla.clone()
+        };
+        let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
+        // What one pays for by the operation may be worth a layout even where time is not.
+        if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
+            let System { name, learning, .. } = layout(size, 4, false);
+            let name = format!("{}, {name}", disk.name());
+            all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
         }
+        all.push((Change::Device, there));
     }
     all
 }
@@ -260,7 +288,7 @@ fn judge(
             Tried {
                 system: system.name.clone(),
                 change,
-                device: system.disk.name.clone(),
+                device: system.disk.name().to_owned(),
                 cache_bytes: system.cache.0,
                 read_ahead_bytes: system.read_ahead.0,
                 scheduler: system.scheduler.to_string(),
@@ -293,7 +321,7 @@ fn judge(
         .map_or(0.0, |t| saved(now.busy_s, t.total.busy_s));
     let mut advice = Advice {
         schema: "seekless.advise/1",
-        disk: options.disk.name.clone(),
+        disk: options.disk.name().to_owned(),
         replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match rolled.replay {
             Replay::Closed { depth } => Some(depth),
@@ -307,6 +335,7 @@ fn judge(
         verdict,
         choice,
         sentences: Vec::new(),
+        notes: rolled.notes,
         trace: rolled.trace,
         tried,
     };

@@ -92,6 +92,7 @@ fn instead(advice: &Advice) -> Vec<String> {
         .collect();
     others.sort_by(|a, b| b.saves_busy.share.total_cmp(&a.saves_busy.share));
     let mut out = Vec::new();
+    let now = &advice.tried[0].total;
     if !others.is_empty() {
         let list: Vec<String> = others
             .iter()
@@ -100,6 +101,25 @@ fn instead(advice: &Advice) -> Vec<String> {
         let word = if advice.verdict == Verdict::Worth { "Also" } else { "Instead" };
         out.push(format!("{word}, without a learned layout: {}.", list.join("; ")));
     }
+    for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
+        if t.saves_busy.share < WORTH && t.saves_energy.share >= WORTH {
+            out.push(format!(
+                "{} saves {} of the joules; a request then takes {:.1} ms in the mean instead of {:.1}.",
+                t.system,
+                percent(t.saves_energy.share),
+                t.total.response_ms,
+                now.response_ms,
+            ));
+        }
+    }
+    out.extend(advice.tried.iter().filter(|t| t.total.operations > 0).map(|t| {
+        let price = if t.total.operations_usd > 0.0 {
+            format!(", ${:.4} without the price of holding it", t.total.operations_usd)
+        } else {
+            String::new()
+        };
+        format!("On {}: {} operations{price}.", t.system, t.total.operations)
+    }));
     let moved = advice.trace.reads + advice.trace.writes;
     if moved > 0 && advice.trace.writes * 2 > moved {
         out.push(format!(

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
-use seekless_disk::{Disk, DiskSpec, Scheduler};
+use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::outcome::TraceFacts;
 use crate::scan::Scan;
-use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain};
+use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain, possible};
 
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
@@ -42,9 +42,11 @@ pub struct System {
     /// Its name, for tables.
     pub name: String,
     /// The device.
-    pub disk: DiskSpec,
+    pub disk: DeviceSpec,
     /// The drive's scheduler.
     pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
     /// RAM.
     pub cache: Bytes,
     /// Read-ahead.
@@ -102,11 +104,15 @@ pub struct Lap {
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
+    /// Operations as the provider counts them, those of moving data included; 0 for disks.
+    pub operations: u64,
+    /// What they cost, in US dollars; 0 where nobody sends a bill.
+    pub operations_usd: f64,
 }
 
 impl Lap {
-    fn new(m: &Measured) -> Self {
-        let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
+    fn new(m: &Measured, disk: &DeviceSpec) -> Self {
+        let all = m.energy.total() + m.background_energy;
         Self {
             requests: m.requests,
             device_ios: m.device_ios,
@@ -119,6 +125,11 @@ impl Lap {
             span_s: m.span.as_secs_f64(),
             cache_hits: m.engine.cache_hits,
             copy_hits: m.engine.copy_reads,
+            operations: m.operations.map_or(0, |o| o.total()),
+            operations_usd: disk
+                .priced()
+                .zip(m.operations)
+                .map_or(0.0, |(spec, o)| spec.operations_usd(&o)),
         }
     }
 
@@ -136,6 +147,8 @@ impl Lap {
             span_s: sum.span_s + lap.span_s,
             cache_hits: sum.cache_hits + lap.cache_hits,
             copy_hits: sum.copy_hits + lap.copy_hits,
+            operations: sum.operations + lap.operations,
+            operations_usd: sum.operations_usd + lap.operations_usd,
         });
         all.response_ms /= all.requests.max(1) as f64;
         all
@@ -157,6 +170,8 @@ pub struct Rolling {
     pub folds: Vec<Fold>,
     /// The replay that was possible: closed where the trace has no times.
     pub replay: Replay,
+    /// What a reader should know.
+    pub notes: Vec<String>,
     /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
     pub laps: Vec<Vec<Lap>>,
 }
@@ -197,10 +212,8 @@ pub fn rolling(
     if cut.folds.len() < 2 {
         return Err(StudyError::TooShort { path, requests: scan.facts.requests });
     }
-    let replay = match options.replay {
-        Replay::Open if !scan.facts.has_times => Replay::Closed { depth: 1 },
-        replay => replay,
-    };
+    let mut notes = std::mem::take(&mut scan.notes);
+    let replay = possible(options.replay, &scan, &mut notes);
     let systems = systems(&scan.facts, scan.capacity);
     let (foreseen, median) = foresee(source, options, &scan, &cut, &systems, progress)?;
 
@@ -235,7 +248,7 @@ pub fn rolling(
     step(&mut runs, &mut batch)?;
     finish_fold(&mut runs, &systems)?;
     let laps = runs.into_iter().map(|r| r.laps).collect();
-    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, laps }))
+    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, notes, laps }))
 }
 
 /// One system at work.
@@ -255,7 +268,7 @@ impl Running {
         median: Option<Lba>,
         path: &str,
     ) -> Result<Self, StudyError> {
-        let disk = Disk::new(&system.disk)?;
+        let disk = Device::new(&system.disk)?;
         let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
         let need = scan.capacity + area;
         if need > disk.capacity() {
@@ -265,7 +278,7 @@ impl Running {
                 devices: scan.facts.devices,
                 area: area.bytes(),
                 need: need.bytes(),
-                disk: system.disk.name.clone(),
+                disk: system.disk.name().to_owned(),
                 has: disk.capacity().bytes(),
             });
         }
@@ -281,6 +294,7 @@ impl Running {
                 ..Config::new(scan.capacity)
             },
             scheduler: system.scheduler,
+            spin_down: system.spin_down,
             replay,
         };
         let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
@@ -321,7 +335,7 @@ fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError
 fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyError> {
     for (run, system) in runs.iter_mut().zip(systems) {
         let m = run.simulation.lap().map_err(|e| failed(&system.name, e))?;
-        run.laps.push(Lap::new(&m));
+        run.laps.push(Lap::new(&m, &system.disk));
     }
     Ok(())
 }

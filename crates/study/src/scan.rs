@@ -62,6 +62,8 @@ pub(crate) struct Scan {
     /// Client addresses: all devices, end to end.
     pub(crate) capacity: Sectors,
     days: BTreeMap<u32, u64>,
+    /// What a reader of any result from this trace should know.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Scan {
@@ -138,7 +140,8 @@ impl Scan {
         if !info.has_days {
             days.clear();
         }
-        Ok(Self { facts, offsets, capacity: Sectors(capacity), days })
+        let notes = notes(reader, &facts);
+        Ok(Self { facts, offsets, capacity: Sectors(capacity), days, notes })
     }
 
     /// The record's request at its address on the simulated disk; `None` if its device is left out.
@@ -197,6 +200,30 @@ impl Boundary {
 fn wanted(reader: &Reader, record: &Record, device: Option<&str>) -> bool {
     let Some(name) = device else { return true };
     reader.devices().get(record.device as usize).is_some_and(|d| d.name == name)
+}
+
+fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
+    let mut notes: Vec<String> =
+        reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
+    if facts.devices > 1 {
+        notes
+            .push(format!("the trace's {} devices are laid end to end on one disk", facts.devices));
+    }
+    let skipped = reader.skipped();
+    if skipped.malformed > 0 {
+        notes.push(format!("{} malformed records were passed over", skipped.malformed));
+    }
+    if skipped.late > 0 {
+        notes.push(format!(
+            "{} records stay out of order: they come too late to be sorted",
+            skipped.late
+        ));
+    }
+    if skipped.lost_events > 0 {
+        notes
+            .push(format!("{} events were lost while the trace was recorded", skipped.lost_events));
+    }
+    notes
 }
 
 #[derive(Debug)]

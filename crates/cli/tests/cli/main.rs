@@ -6,5 +6,6 @@ mod advise;
 mod bad;
 mod contract;
 mod convert;
+mod devices;
 mod honest;
 mod support;
