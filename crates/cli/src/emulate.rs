@@ -40,6 +40,8 @@ pub(crate) struct Args {
     /// The drive's scheduler
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
+    #[command(flatten)]
+    watching: serve::watching::HttpArgs,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -62,5 +64,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         (&args.nbd, args.fuse.as_deref()),
         args.scheduler,
         args.json.as_deref(),
+        args.watching.clone(),
     ))
 }
