@@ -38,6 +38,8 @@ pub trait Shadow: Send {
     fn request(&mut self, request: &Request);
     /// An I/O that was sent to the device.
     fn io(&mut self, io: &IoSample);
+    /// No request came for a while: what is in flight ends.
+    fn quiet(&mut self) {}
     /// What the modelled disk did with the I/Os, and of it the seconds for moving data; `None` where the real
     /// books are an emulated disk's.
     fn now(&self) -> Option<(Busy, f64)>;
@@ -262,7 +264,11 @@ impl Work {
     /// Empties the tap, through the shadow; a few of the I/Os, evenly, to be drawn, and how many there were.
     fn drain(&mut self, unix: u64) -> (Vec<Point>, u64) {
         // What comes while this runs is for the next time: a busy volume must not hold the watcher.
-        for _ in 0..self.from.tap.requests.slots() {
+        let came = self.from.tap.requests.slots();
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| came == 0) {
+            shadow.quiet();
+        }
+        for _ in 0..came {
             let Ok(request) = self.from.tap.requests.pop() else { break };
             if let Some(shadow) = &mut self.shadow {
                 shadow.request(&request);

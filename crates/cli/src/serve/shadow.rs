@@ -75,6 +75,14 @@ impl Shadow for DiskShadow {
         }
     }
 
+    fn quiet(&mut self) {
+        if let Ok(sim) = &mut self.vanilla
+            && let Err(error) = sim.settle_below(1)
+        {
+            self.vanilla = Err(error);
+        }
+    }
+
     fn io(&mut self, io: &IoSample) {
         if let Some(model) = &mut self.model {
             model.io(io);

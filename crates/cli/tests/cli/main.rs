@@ -5,5 +5,6 @@
 mod bad;
 mod contract;
 mod convert;
+mod exports;
 mod honest;
 mod support;

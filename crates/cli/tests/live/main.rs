@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 
 mod bad_input;
+mod browser;
 mod emulated;
 mod files;
 mod filesystems;
@@ -12,3 +13,4 @@ mod host;
 mod mounting;
 mod programs;
 mod same_bytes;
+mod watching;
