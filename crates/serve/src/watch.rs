@@ -417,6 +417,11 @@ impl Work {
             });
             return;
         };
+        match stats.clients as i64 - before.clients as i64 {
+            0 => {}
+            n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
+            n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
+        }
         let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
         if learned.plans > self.plans {
             let size = Bytes(learned.sectors * SECTOR_BYTES);
@@ -456,11 +461,6 @@ impl Work {
         }
         if stats.engine.plans_refused > before.engine.plans_refused {
             tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
-        }
-        match stats.clients as i64 - before.clients as i64 {
-            0 => {}
-            n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
-            n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
         }
         if stats.unobserved > 0 && !self.said.missed {
             self.said.missed = true;

@@ -115,7 +115,10 @@ fn with_no_copy_the_shadow_is_the_disk_itself() {
 
 #[test]
 fn what_was_learned_is_seen_to_pay_and_the_words_say_why() {
-    let mut watched = Watched::new(&[&DISK[..], &BARE, &["--cluster", "0"]].concat());
+    // RAM for 32 pages: groups of 12 come round after 96, so that vanilla finds none of them there; with
+    // copies, one read brings in most of a group.
+    let little = ["--cache", "128KiB", "--read-ahead", "0"];
+    let mut watched = Watched::new(&[&DISK[..], &little].concat());
     watched.read_groups(40);
     watched.server.learn();
     let before = watched.status(|s| s["copies"]["usable_bytes"].as_u64() > Some(0));
@@ -134,7 +137,7 @@ fn what_was_learned_is_seen_to_pay_and_the_words_say_why() {
         gone("now"),
         gone("vanilla")
     );
-    assert!(after["requests"]["copy_reads"].as_u64().unwrap() > 300, "{after:#}");
+    assert!(after["requests"]["copy_reads"].as_u64().unwrap() > 20, "{after:#}");
     let shown = watched.top(&["--once"]);
     let text = String::from_utf8(shown.stdout).unwrap();
     for words in
@@ -238,7 +241,7 @@ fn a_page_for_the_network_needs_a_token_and_a_model_needs_room() {
         (&["--http", "0.0.0.0:0", "--http-token", "short"], "at least 16"),
         (
             &["--http", "unix:page", "--model", "wd800jb", "--size", "100GiB"],
-            "it holds 75 GiB, less than",
+            "it holds 74.5 GiB, less than",
         ),
         (&["--model", "wd800jb"], "--http"),
     ] {
