@@ -123,25 +123,32 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
 }
 
 fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
+    let place = Place(Arc::clone(site));
     if site.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-        site.open.fetch_sub(1, Ordering::AcqRel);
         return;
     }
-    let of = Arc::clone(site);
     let work = move || {
+        let of = &place.0;
         // A client that goes away, or is late, needs no answer.
         let _ = if tcp {
             let stream = TcpStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), &of))
+            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
         } else {
             let stream = UnixStream::from(fd);
-            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), &of))
+            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
         };
-        of.open.fetch_sub(1, Ordering::AcqRel);
     };
     let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
-    if builder.spawn(work).is_err() {
-        site.open.fetch_sub(1, Ordering::AcqRel);
+    // Where the host starts no thread the connection is closed, and its place is free again.
+    let _ = builder.spawn(work);
+}
+
+/// A connection's place; free again however the connection ends.
+struct Place(Arc<Site>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
