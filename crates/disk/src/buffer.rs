@@ -254,6 +254,7 @@ impl Buffer {
         let track_end = |lbn: u64| lbn + geometry.run(lbn, capacity - lbn).len;
         let end = extent.end().0;
         let last = end - 1;
+        let mut least = end;
         let limit = match self.read_ahead {
             ReadAhead::None => end,
             ReadAhead::Track => track_end(last),
@@ -267,16 +268,17 @@ impl Buffer {
             }
             ReadAhead::Segment => capacity,
             ReadAhead::TrackOrNext => {
-                let to = track_end(last);
+                // The track is read to its end even through a shorter segment, which then holds what came last.
+                least = track_end(last);
                 let began_before = self.segments[segment].start < geometry.track_start(last);
-                if began_before && to < capacity { track_end(to) } else { to }
+                if began_before && least < capacity { track_end(least) } else { least }
             }
         };
         let limit = limit.min(end.saturating_add(self.read_ahead_sectors));
         if self.over_requested {
-            limit
+            limit.max(least)
         } else {
-            limit.min(extent.start.0.saturating_add(self.segment_sectors))
+            limit.min(extent.start.0.saturating_add(self.segment_sectors)).max(least)
         }
     }
 

@@ -330,7 +330,8 @@ pub enum ReadAhead {
     Cylinder,
     /// As much as the segment takes.
     Segment,
-    /// To the end of the track, and of the next where the segment began on an earlier one.
+    /// To the end of the track whatever the segment holds, and of the next where the segment began on an earlier one and
+    /// has room.
     TrackOrNext,
 }
 

@@ -103,6 +103,31 @@ fn reading_on_goes_as_far_as_the_time_lets_it() {
 }
 
 #[test]
+fn reading_on_to_the_end_of_a_track_passes_through_a_shorter_segment() {
+    let ahead = |over: bool, segment: u32| {
+        disk(&format!(
+            "segments = 2\nsegment_sectors = {segment}\nread_ahead = \"track_or_next\"\nread_ahead_sectors = 4\n\
+             read_ahead_over_requested = {over}"
+        ))
+    };
+    // Sector 0 passes from 10 to 11 ms; by 20 the other nine have, and the segment holds the last four: 6 to 9.
+    for over in [false, true] {
+        let mut d = ahead(over, 4);
+        d.access(at(0.0), Op::Read, Extent::new(0, 1)).unwrap();
+        let hit = us(d.clone().access(at(30.0), Op::Read, Extent::new(6, 4)).unwrap());
+        assert_eq!(hit, [2_100, 0, 0, 0, 2_100]);
+        // What came right behind the request has gone: at 30.3, 0.7 to sector 1, which leaves at 32.5.
+        let miss = us(d.access(at(30.0), Op::Read, Extent::new(1, 1)).unwrap());
+        assert_eq!(miss, [800, 0, 700, 1_000, 2_500]);
+    }
+    // A read over the end of a track reads the next as far as the segment has room, and no further: sectors 8 to 15.
+    let mut d = ahead(false, 8);
+    d.access(at(0.0), Op::Read, Extent::new(8, 4)).unwrap();
+    let all = d.clone().access(at(60.0), Op::Read, Extent::new(12, 4)).unwrap();
+    assert_eq!(us(all), [2_100, 0, 0, 0, 2_100]);
+}
+
+#[test]
 fn a_new_command_stops_reading_on_at_the_end_of_a_sector() {
     let mut d = disk(AHEAD);
     d.access(at(0.0), Op::Read, Extent::new(0, 1)).unwrap();
