@@ -116,4 +116,8 @@ fn the_exit_status_is_what_help_says_and_no_colour_is_no_colour() {
         let all = [output.stdout, output.stderr].concat();
         assert!(!all.contains(&0x1b), "{args:?}");
     }
+    // A progress bar is for a terminal; here is none.
+    place.file("trace", mixed());
+    let ran = place.run(&["simulate", "disksim:trace", "--disk", "wd800jb"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
 }
