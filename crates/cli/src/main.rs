@@ -8,6 +8,7 @@ mod emulate;
 mod learner;
 mod manual;
 mod output;
+mod record;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -42,6 +43,7 @@ enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
     Convert(convert::Args),
+    Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
     Top(top::Args),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

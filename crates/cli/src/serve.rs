@@ -17,7 +17,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Disk, Scheduler};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
+    ServerHandle,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -134,10 +135,10 @@ impl Args {
     /// An emulated disk and nothing else: no learning, no cache, no read-ahead.
     pub(crate) fn emulation(
         (name, speed): (&str, f64),
+        (scheduler, host): (Scheduler, Option<HostQueue>),
         image: &std::path::Path,
         size: Bytes,
         front: (&[Address], Option<&std::path::Path>),
-        scheduler: Scheduler,
         json: Option<&std::path::Path>,
         watching: HttpArgs,
     ) -> Self {
@@ -156,7 +157,7 @@ impl Args {
             cache: Bytes(0),
             read_ahead: Bytes(0),
             cluster: Bytes(0),
-            disk: Some(Emulated { name: name.to_owned(), speed }),
+            disk: Some(Emulated { name: name.to_owned(), speed, host }),
             scheduler,
             watching,
             model: None,
@@ -293,11 +294,12 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
     if learns {
         builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
     }
-    if let Some(Emulated { name, speed }) = &args.disk {
+    if let Some(Emulated { name, speed, host }) = &args.disk {
         let spec = crate::disks::named(name)?;
         builder = builder.emulate(Emulation {
             disk: Disk::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
+            host: *host,
             speed: *speed,
             path_max: 0,
         });

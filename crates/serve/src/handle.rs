@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_disk::{Disk, Scheduler};
+use seekless_disk::{Disk, Drive, Scheduler};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export, TransmissionFlags};
@@ -43,6 +43,8 @@ pub struct Emulation {
     pub disk: Disk,
     /// Its queueing policy.
     pub scheduler: Scheduler,
+    /// A queue above the disk's own; `None`: the disk takes every command at once.
+    pub host: Option<HostQueue>,
     /// How many times faster than the real one; 1 is real time.
     pub speed: f64,
     /// Head positions to record, at most.
@@ -51,6 +53,24 @@ pub struct Emulation {
 
 /// Makes the shadow of a volume, from the settings of its engine; or says why there can be none.
 pub type MakeShadow = Box<dyn FnOnce(&Config) -> Result<Box<dyn Shadow>, String> + Send>;
+
+/// Where commands wait that the disk does not take yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostQueue {
+    /// Commands the disk takes at once, the running one included; at least 1.
+    pub depth: usize,
+    /// What picks the next for the disk.
+    pub scheduler: Scheduler,
+}
+
+impl Emulation {
+    fn drive(self) -> Drive {
+        match self.host {
+            None => Drive::new(self.disk, self.scheduler),
+            Some(h) => Drive::with_host(self.disk, self.scheduler, h.depth, h.scheduler),
+        }
+    }
+}
 
 /// How to serve a volume. Sizes that are zero turn their mechanism off.
 pub struct Builder {
@@ -187,7 +207,10 @@ impl Builder {
         let rotational = self.emulation.is_some();
         let emulated = self
             .emulation
-            .map(|e| Emulated::new(e.disk, e.scheduler, config.capacity, config.area, e.path_max))
+            .map(|e| {
+                let path_max = e.path_max;
+                Emulated::new(e.drive(), config.capacity, config.area, path_max)
+            })
             .transpose()?;
 
         let listeners: Vec<Listener> =

@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod collect;
 mod context;
 mod detect;
 mod error;
@@ -29,6 +30,7 @@ mod record;
 mod source;
 mod text;
 
+pub use collect::{Collector, Sighting};
 pub use context::{Device, Example, Skipped, Stream};
 pub use error::{Malformed, Place, TraceError};
 pub use native::{Converted, StoreWriter, convert};

@@ -207,6 +207,7 @@ impl Opening<'_> {
             let file = plain(file, first).map_err(fail)?;
             let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
             info = told;
+            cx.skipped.lost_events = store.lost;
             Box::new(store)
         } else {
             formats::open(format, inputs).ok_or_else(empty)?

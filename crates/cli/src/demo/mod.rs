@@ -142,6 +142,7 @@ fn serve(
             disk: Disk::new(spec)?,
             scheduler: Scheduler::Fcfs,
             speed: args.speed,
+            host: None,
             path_max: PATH,
         });
     if learns {

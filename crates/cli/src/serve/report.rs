@@ -102,6 +102,14 @@ pub(super) fn summary(stats: &ServerStats) -> String {
             d.transfer.as_secs_f64(),
             d.energy_total().as_joules_f64(),
         );
+        let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
+        let _ = write!(
+            text,
+            "\nanswers were later than the modelled disk's by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+            us(d.lateness.median),
+            us(d.lateness.p99),
+            us(d.lateness.max),
+        );
     }
     text
 }
@@ -135,6 +143,10 @@ struct DiskCounts<'a> {
     rotation_s: f64,
     transfer_s: f64,
     energy_j: f64,
+    /// How far answers were behind the modelled disk, in real time.
+    late_median_s: f64,
+    late_p99_s: f64,
+    late_max_s: f64,
 }
 
 /// The final counts.
@@ -170,5 +182,8 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         rotation_s: d.rotation.as_secs_f64(),
         transfer_s: d.transfer.as_secs_f64(),
         energy_j: d.energy_total().as_joules_f64(),
+        late_median_s: d.lateness.median.as_secs_f64(),
+        late_p99_s: d.lateness.p99.as_secs_f64(),
+        late_max_s: d.lateness.max.as_secs_f64(),
     }
 }

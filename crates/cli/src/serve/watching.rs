@@ -58,7 +58,9 @@ pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> 
         speed: args.disk.as_ref().map_or(1.0, |d| d.speed),
         background_rate: args.background_rate,
     };
-    let Some(name) = name else { return Ok((about, None)) };
+    // The simulator has no queue at a host: it would not be the same drive.
+    let queued = args.disk.as_ref().is_some_and(|d| d.host.is_some());
+    let Some(name) = name.filter(|_| !queued) else { return Ok((about, None)) };
     let disk = Disk::new(&crate::disks::named(name)?)?;
     let (scheduler, emulated): (Scheduler, bool) = (args.scheduler, args.disk.is_some());
     let shadow: MakeShadow = Box::new(move |engine| {

@@ -12,5 +12,6 @@ mod filesystems;
 mod host;
 mod mounting;
 mod programs;
+mod record;
 mod same_bytes;
 mod watching;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
 mod buffer;
+mod compared;
 mod fit;
 mod import;
 mod model;

@@ -4,9 +4,10 @@
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, EnergyByState, Scheduler};
+use seekless_disk::{Command, Completion, Drive, EnergyByState};
 use seekless_engine::{Class, Io, IoId, Target};
 
+use super::lateness::{Late, Lateness};
 use crate::error::ServeError;
 
 /// What an emulated disk has done.
@@ -34,6 +35,8 @@ pub struct DiskStats {
     pub energy: EnergyByState,
     /// Time of the disk since the server started, or since the last reset.
     pub elapsed: Duration,
+    /// How far answers were behind the modelled disk.
+    pub lateness: Lateness,
 }
 
 impl DiskStats {
@@ -66,34 +69,44 @@ pub(crate) struct Emulated {
     since: SimTime,
     path: Vec<HeadSample>,
     path_max: usize,
-    /// By I/O: where and whether in the background.
-    running: Vec<(Extent, bool)>,
+    running: Vec<Running>,
+    late: Late,
+}
+
+/// What is known of an I/O, by its number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Running {
+    extent: Extent,
+    background: bool,
+    /// When the disk was done with it.
+    due: Option<SimTime>,
 }
 
 impl Emulated {
     /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
     pub(crate) fn new(
-        disk: Disk,
-        scheduler: Scheduler,
+        drive: Drive,
         home: Sectors,
         area: Sectors,
         path_max: usize,
     ) -> Result<Self, ServeError> {
         let needed = home.0.saturating_add(area.0);
-        if disk.capacity().0 < needed {
+        let capacity = drive.disk().capacity();
+        if capacity.0 < needed {
             return Err(ServeError::DiskTooSmall {
-                disk_sectors: disk.capacity().0,
+                disk_sectors: capacity.0,
                 needed_sectors: needed,
             });
         }
         Ok(Self {
-            drive: Drive::new(disk, scheduler),
+            drive,
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
             path: Vec::with_capacity(path_max.min(1 << 20)),
             path_max,
             running: Vec::new(),
+            late: Late::new(),
         })
     }
 
@@ -104,13 +117,13 @@ impl Emulated {
         let background = io.class == Class::Background;
         let slot = io.id.0 as usize;
         if slot >= self.running.len() {
-            self.running.resize(slot + 1, (Extent::default(), false));
+            self.running.resize(slot + 1, Running::default());
         }
         if let Some(entry) = self.running.get_mut(slot) {
-            *entry = (extent, background);
+            *entry = Running { extent, background, due: None };
         }
         let command = Command { tag: io.id.0.into(), op: io.op, extent, background };
-        self.drive.submit(now, command).is_ok()
+        self.drive.submit_with(now, command, io.flags).is_ok()
     }
 
     /// When the next I/O will end.
@@ -122,9 +135,22 @@ impl Emulated {
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<IoId> {
         let ended = self.drive.poll(now)?;
         let id = IoId(u32::try_from(ended.tag).unwrap_or(u32::MAX));
-        let (extent, background) = self.running.get(id.0 as usize).copied().unwrap_or_default();
-        self.account(&ended, extent, background);
+        if let Some(running) = self.running.get_mut(id.0 as usize) {
+            running.due = Some(ended.finished);
+            let Running { extent, background, .. } = *running;
+            self.account(&ended, extent, background);
+        }
         Some(id)
+    }
+
+    /// When the disk was done with an I/O that [`Self::poll`] has returned.
+    pub(crate) fn due(&self, id: IoId) -> Option<SimTime> {
+        self.running.get(id.0 as usize)?.due
+    }
+
+    /// An answer was late by so much, in real time.
+    pub(crate) fn was_late(&mut self, by: std::time::Duration) {
+        self.late.add(by);
     }
 
     fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
@@ -155,6 +181,7 @@ impl Emulated {
         let idle = Duration(elapsed.0.saturating_sub(self.stats.busy.0));
         let mut stats = self.stats.clone();
         stats.elapsed = elapsed;
+        stats.lateness = self.late.summary();
         stats.energy.idle = self.drive.disk().idle_energy(idle);
         stats
     }
@@ -167,6 +194,7 @@ impl Emulated {
     /// Begins the books anew.
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
+        self.late = Late::new();
         self.since = now;
         self.path.clear();
     }

@@ -177,7 +177,8 @@ fn a_file_behind_a_small_cache_holds_what_was_written() {
 #[test]
 fn an_emulated_disk_holds_what_was_written() {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
-    let emulation = Emulation { disk, scheduler: Scheduler::Sptf, speed: 200.0, path_max: 1000 };
+    let emulation =
+        Emulation { disk, scheduler: Scheduler::Sptf, host: None, speed: 200.0, path_max: 1000 };
     let builder = Builder::new(Backing::Memory(Bytes(SECTORS * 512)))
         .engine(|c| {
             c.cache_bytes = Bytes(128 << 10);

@@ -15,7 +15,7 @@ mod fio;
 mod fixed;
 mod lis;
 mod msr;
-mod rwbs;
+pub(crate) mod rwbs;
 mod spc;
 mod srt;
 mod tracefs;

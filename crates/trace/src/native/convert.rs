@@ -67,6 +67,9 @@ fn copy<W: Write + Send>(
         records += 1;
     }
     let info = reader.info();
+    if reader.skipped().lost_events > 0 {
+        writer.lost_events(reader.skipped().lost_events);
+    }
     let to = writer
         .finish(info.has_days)?
         .into_inner()

@@ -18,8 +18,8 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Flags, Op};
 
 use super::{
-    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, Kind,
-    OPS, SCHEMA, Values,
+    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE,
+    KEY_TIMES, Kind, OPS, SCHEMA, Values,
 };
 use crate::context::{Context, Process, Raw};
 use crate::error::{Bad, quote};
@@ -86,6 +86,8 @@ pub(crate) struct StoreReader {
     base: u64,
     streams: FxHashMap<i64, u32>,
     devices: FxHashMap<i64, u32>,
+    /// Events the recorder lost, by its own word.
+    pub(crate) lost: u64,
 }
 
 /// One column of the batch, and the next value of it.
@@ -152,8 +154,10 @@ impl StoreReader {
             has_processes: says(KEY_PROCESSES, Col::Stream),
             has_service: says(KEY_SERVICE, Col::Service),
         };
+        let lost = key(KEY_LOST).and_then(|v| v.parse().ok()).unwrap_or(0);
         let reader = Self {
             file,
+            lost,
             index,
             next_group: 0,
             readers: Vec::new(),
