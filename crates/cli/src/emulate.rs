@@ -44,6 +44,8 @@ pub(crate) struct Args {
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
+    #[command(flatten)]
+    watching: serve::watching::HttpArgs,
     /// Commands the drive takes at once; the others wait at the host, as before a disk without or with NCQ
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -78,5 +80,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         size,
         (&args.nbd, args.fuse.as_deref()),
         args.json.as_deref(),
+        args.watching.clone(),
     ))
 }

@@ -8,22 +8,33 @@ mod demo;
 mod disks;
 mod emulate;
 mod learner;
+mod manual;
 mod output;
 mod record;
 mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_report;
+mod top;
 mod trace_args;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+/// What a run's exit status says, at the end of `--help` and of the man page.
+const STATUS: &str = "\
+Exit status:
+  0  done, or ended as asked
+  2  not done: a bad command line, bad input, or a run that failed; standard error says which, where and
+     what to do
+
+Results go to standard output, everything else to standard error. NO_COLOR turns colours off.";
 
 /// Less seeking, less waiting, fewer joules: learns what a disk is asked for together, and serves it from
 /// copies laid side by side.
 #[derive(Debug, Parser)]
-#[command(name = "seekless", version, max_term_width = 100)]
+#[command(name = "seekless", version, max_term_width = 100, after_help = STATUS)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -38,12 +49,15 @@ enum Command {
     Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
+    Top(top::Args),
     /// The papers' tables and figures, from our models, beside the printed ones
     #[command(subcommand)]
     Reproduce(reproduce::Args),
     /// The catalogue of disks
     #[command(subcommand)]
     Disk(disks::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +71,9 @@ fn main() -> ExitCode {
         Command::Emulate(args) => emulate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Disk(args) => disks::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

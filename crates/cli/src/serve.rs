@@ -4,6 +4,8 @@
 mod backing;
 mod disk;
 mod report;
+mod shadow;
+pub(crate) mod watching;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -25,6 +27,7 @@ use crate::learner::BorgLearner;
 use crate::output;
 use crate::trace_args::size;
 use disk::Emulated;
+use watching::HttpArgs;
 
 /// How often the status line moves, and a server that failed is noticed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -51,6 +54,10 @@ Examples:
 
   # A file mounted over itself: who opens disk.img now talks to seekless
   seekless serve disk.img --fuse disk.img
+
+  # Watch it learn: a page for the browser, metrics for Prometheus, and a table in a terminal
+  seekless serve disk.img --nbd unix:/tmp/disk.sock --http 9713 --model wd800jb
+  seekless top 9713
 
   # Feel an old disk, at its own speed, from a virtual machine
   seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809
@@ -116,6 +123,18 @@ pub(crate) struct Args {
         help_heading = "Emulation"
     )]
     spin_down: SpinDown,
+    #[command(flatten)]
+    watching: HttpArgs,
+    /// Compute beside what this disk would have done with the requests, with copies and without: a name from
+    /// `seekless disk list` or the path of a TOML file. Changes nothing that is served
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "http",
+        conflicts_with = "disk",
+        help_heading = "Watching"
+    )]
+    model: Option<String>,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -130,6 +149,7 @@ impl Args {
         size: Bytes,
         front: (&[Address], Option<&std::path::Path>),
         json: Option<&std::path::Path>,
+        watching: HttpArgs,
     ) -> Self {
         Self {
             backing: image.to_owned(),
@@ -149,6 +169,8 @@ impl Args {
             disk: Some(Emulated { name: name.to_owned(), speed, host }),
             scheduler,
             spin_down,
+            watching,
+            model: None,
             json: json.map(ToOwned::to_owned),
         }
     }
@@ -174,9 +196,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let server = builder(args)?.spawn().map_err(|e| explain(e, args))?;
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
+    let http = watching::start(args, &server)?;
     made.keep();
     tell(args, &report::announcement(args, &server, mount.as_ref()))?;
+    if let Some((_, place)) = &http {
+        tell(args, place)?;
+    }
     let result = watch(args, &server, mount, &events);
+    drop(http);
     let stats = server.stop().context("the server failed")?;
     result?;
     if let Some(path) = &args.json {
@@ -287,6 +314,10 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
             speed: *speed,
             path_max: 0,
         });
+    }
+    if args.watching.http.is_some() {
+        let (about, shadow) = watching::about(args)?;
+        builder = builder.watched(about, shadow);
     }
     Ok(args.nbd.iter().cloned().fold(builder, Builder::listen))
 }

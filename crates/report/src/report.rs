@@ -172,8 +172,8 @@ impl Report {
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <meta name=\"color-scheme\" content=\"light dark\">\n\
              <title>{title}</title>\n<style>\n:root{{{light}}}\n\
-             @media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n\
-             :root[data-theme=dark]{{{dark}}}\n{page}{figure}</style>\n\
+             @media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n\
+             @media screen{{:root[data-theme=dark]{{{dark}}}}}\n{page}{figure}</style>\n\
              <script type=\"text/plain\" id=\"svg-style\">{alone}</script>\n</head>\n<body>\n\
              <main>{body}</main>\n<script>\n{script}</script>\n</body>\n</html>\n",
             title = esc(&self.title),

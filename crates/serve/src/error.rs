@@ -57,6 +57,19 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// The model of a disk beside the volume cannot be had.
+    #[error("the modelled disk: {0}")]
+    Model(String),
+    /// A page would be open to the network.
+    #[error(
+        "{0} can be reached from other machines: give a token (--http-token, or SEEKLESS_HTTP_TOKEN in the environment), or listen on 127.0.0.1"
+    )]
+    HttpOpen(String),
+    /// A token that can be guessed, or cannot be sent.
+    #[error(
+        "the token must be at least 16 visible ASCII characters; `openssl rand -hex 16` makes one"
+    )]
+    HttpToken,
     /// An address that is no address.
     #[error("'{0}' is no address: write unix:PATH or tcp:HOST:PORT")]
     Address(String),

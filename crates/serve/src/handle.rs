@@ -23,7 +23,9 @@ use crate::error::{ServeError, host};
 use crate::learner::{self, Learner, LearnerThread, Message};
 use crate::listen::{Address, Listener};
 use crate::server::{Control, Job, Server, ServerStats};
+use crate::tap;
 use crate::volume::{Clock, Parts, Volume};
+use crate::watch::{self, About, Board, Shadow, Sources, Watcher};
 
 /// What is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +52,9 @@ pub struct Emulation {
     /// Head positions to record, at most.
     pub path_max: usize,
 }
+
+/// Makes the shadow of a volume, from the settings of its engine; or says why there can be none.
+pub type MakeShadow = Box<dyn FnOnce(&Config) -> Result<Box<dyn Shadow>, String> + Send>;
 
 /// Where commands wait that the disk does not take yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +89,7 @@ pub struct Builder {
     learner: Option<Box<dyn Learner>>,
     relearn_every: Option<Duration>,
     addresses: Vec<Address>,
+    watched: Option<(About, Option<MakeShadow>)>,
 }
 
 impl Builder {
@@ -102,6 +108,7 @@ impl Builder {
             learner: None,
             relearn_every: None,
             addresses: Vec::new(),
+            watched: None,
         }
     }
 
@@ -169,6 +176,13 @@ impl Builder {
         self
     }
 
+    /// Has what passes watched; [`ServerHandle::board`] shows it.
+    #[must_use]
+    pub fn watched(mut self, about: About, shadow: Option<MakeShadow>) -> Self {
+        self.watched = Some((about, shadow));
+        self
+    }
+
     /// Starts the volume's thread.
     ///
     /// # Errors
@@ -210,6 +224,14 @@ impl Builder {
             .learner
             .map(|l| learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell)))
             .transpose()?;
+        let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
+        let watched = match self.watched {
+            Some((about, None)) => Some((about, None)),
+            Some((about, Some(make))) => {
+                Some((about, Some(make(&config).map_err(ServeError::Model)?)))
+            }
+            None => None,
+        };
         let (observer, link, learner) = match learning {
             Some(s) => (Some(s.producer), Some(s.link), Some(s.thread)),
             None => (None, None, None),
@@ -223,6 +245,7 @@ impl Builder {
             emulated,
             clock: Clock::new(speed),
             observer,
+            tap,
         })?;
         let mut export = Export::new(&self.name, bytes);
         export.flags = export.flags.union(TransmissionFlags::SEND_FAST_ZERO);
@@ -237,14 +260,28 @@ impl Builder {
             .name("seekless-volume".into())
             .spawn(move || server.run())
             .map_err(host("start the volume's thread"))?;
-        Ok(ServerHandle {
+        let mut handle = ServerHandle {
             link: Link { control, bell },
             size: Bytes(bytes),
             read_only: self.read_only,
             tcp,
             thread: Some(thread),
             learner,
-        })
+            watcher: None,
+        };
+        if let (Some((about, shadow)), Some(tap)) = (watched, tap_end) {
+            let sources = Sources {
+                volume: handle.injector(),
+                tap,
+                learned: handle.learner.as_ref().map(|l| Arc::clone(&l.learned)),
+                size: handle.size,
+                area,
+                read_only: self.read_only,
+                emulated: rotational,
+            };
+            handle.watcher = Some(watch::start(sources, about, shadow)?);
+        }
+        Ok(handle)
     }
 }
 
@@ -280,6 +317,7 @@ pub struct ServerHandle {
     tcp: Vec<SocketAddr>,
     thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
     learner: Option<LearnerThread>,
+    watcher: Option<Watcher>,
 }
 
 impl ServerHandle {
@@ -370,6 +408,12 @@ impl ServerHandle {
         Ok(ours)
     }
 
+    /// What the watcher puts down, where there is one.
+    #[must_use]
+    pub fn board(&self) -> Option<Board> {
+        self.watcher.as_ref().map(Watcher::board)
+    }
+
     /// A way in for other front ends.
     #[must_use]
     pub fn injector(&self) -> Injector {
@@ -396,7 +440,7 @@ impl ServerHandle {
         // A server that has ended needs no telling.
         let _ = self.link.send(Control::Stop);
         let result = self.thread.take()?.join().ok();
-        if let Some(LearnerThread { messages, thread }) = self.learner.take() {
+        if let Some(LearnerThread { messages, thread, .. }) = self.learner.take() {
             drop(messages);
             // It saw its ring abandoned.
             let _ = thread.join();
@@ -418,6 +462,11 @@ pub struct Injector {
 }
 
 impl Injector {
+    /// What has been done so far.
+    pub(crate) fn stats(&self) -> Result<ServerStats, ServeError> {
+        self.link.ask(Control::Stats)
+    }
+
     /// Starts a job; its reply is called when it ends.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -40,6 +40,51 @@ pub(crate) enum Message {
     Relearn(SyncSender<u64>),
 }
 
+/// The latest plan, as a watcher may read it at any time.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    plans: AtomicU64,
+    extents: AtomicU64,
+    sectors: AtomicU64,
+    observed: AtomicU64,
+    took_ns: AtomicU64,
+}
+
+/// A reading of [`Learned`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LatestPlan {
+    /// Plans made so far.
+    pub(crate) plans: u64,
+    /// Of the latest.
+    pub(crate) extents: u64,
+    pub(crate) sectors: u64,
+    /// Requests seen by then.
+    pub(crate) observed: u64,
+    /// How long it took to make.
+    pub(crate) took: Duration,
+}
+
+impl Learned {
+    fn made(&self, plan: &Plan, took: Duration) {
+        self.extents.store(plan.copies.len() as u64, Ordering::Relaxed);
+        self.sectors.store(plan.sectors().0, Ordering::Relaxed);
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.took_ns.store(ns, Ordering::Relaxed);
+        // Last, and after the others: who sees the count sees what it counts.
+        self.plans.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn latest(&self) -> LatestPlan {
+        LatestPlan {
+            plans: self.plans.load(Ordering::Acquire),
+            extents: self.extents.load(Ordering::Relaxed),
+            sectors: self.sectors.load(Ordering::Relaxed),
+            observed: self.observed.load(Ordering::Relaxed),
+            took: Duration::from_nanos(self.took_ns.load(Ordering::Relaxed)),
+        }
+    }
+}
+
 /// The volume's end of the learner.
 pub(crate) struct LearnerLink {
     messages: Sender<Message>,
@@ -59,6 +104,7 @@ impl LearnerLink {
 /// The learner's thread.
 pub(crate) struct LearnerThread {
     pub(crate) messages: Sender<Message>,
+    pub(crate) learned: Arc<Learned>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -80,12 +126,14 @@ pub(crate) fn start(
     let (messages, inbox) = channel();
     let called = Arc::new(AtomicBool::new(false));
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
-    let work = Work { learner, consumer, control, bell, called, every };
+    let learned = Arc::new(Learned::default());
+    let counts = Arc::clone(&learned);
+    let work = Work { learner, consumer, control, bell, called, learned, every };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
         .map_err(host("start the learner's thread"))?;
-    Ok(Started { producer, link, thread: LearnerThread { messages, thread } })
+    Ok(Started { producer, link, thread: LearnerThread { messages, learned: counts, thread } })
 }
 
 struct Work {
@@ -94,6 +142,7 @@ struct Work {
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
     called: Arc<AtomicBool>,
+    learned: Arc<Learned>,
     every: Option<Duration>,
 }
 
@@ -135,11 +184,14 @@ impl Work {
         self.called.store(false, Ordering::Relaxed);
         while let Ok(request) = self.consumer.pop() {
             self.learner.observe(&request);
+            self.learned.observed.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn plan(&mut self) -> u64 {
+        let began = Instant::now();
         let plan = self.learner.plan();
+        self.learned.made(&plan, began.elapsed());
         let sectors = plan.sectors().0;
         // Where the volume has ended, nobody needs the plan.
         if self.control.send(Control::Install(plan)).is_ok() {

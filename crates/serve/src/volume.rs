@@ -22,6 +22,7 @@ use crate::backend::files::Files;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
+use crate::tap::Tap;
 
 /// Real time, times a factor.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,7 @@ pub(crate) struct Parts {
     pub(crate) emulated: Option<Emulated>,
     pub(crate) clock: Clock,
     pub(crate) observer: Option<Producer<Request>>,
+    pub(crate) tap: Option<Tap>,
 }
 
 /// See the module. `O` is what a front end knows a request by.
@@ -104,11 +106,12 @@ pub(crate) struct Volume<O> {
     errno: Errno,
     observer: Option<Producer<Request>>,
     unobserved: u64,
+    tap: Option<Tap>,
 }
 
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
-        let Parts { config, files, workers, bell, emulated, clock, observer } = parts;
+        let Parts { config, files, workers, bell, emulated, clock, observer, tap } = parts;
         Ok(Self {
             engine: Engine::new(config),
             clock,
@@ -123,6 +126,7 @@ impl<O> Volume<O> {
             errno: Errno::Io,
             observer,
             unobserved: 0,
+            tap,
         })
     }
 
@@ -147,6 +151,9 @@ impl<O> Volume<O> {
             && ring.push(request).is_err()
         {
             self.unobserved += 1;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.request(&request);
         }
         let (data, buf) = match data {
             Data::Owned(buf) => (Data::None, Some(buf)),
@@ -195,6 +202,9 @@ impl<O> Volume<O> {
         }
         while let Some(id) = self.emulated.as_mut().and_then(|e| e.poll(self.now)) {
             if let Some(Some(running)) = self.running.get(id.0 as usize).copied() {
+                if let Some(tap) = &mut self.tap {
+                    tap.io(self.now, &running.io);
+                }
                 self.carry_out(running);
             }
             self.pump_background();
@@ -288,6 +298,11 @@ impl<O> Volume<O> {
 
     /// Starts an I/O; does it at once where that cannot block.
     fn submit(&mut self, io: Io, current: &mut Current<'_>) {
+        if self.emulated.is_none()
+            && let Some(tap) = &mut self.tap
+        {
+            tap.io(self.now, &io);
+        }
         if self.emulated.is_none()
             && let Some(result) = self.try_now(&io, current)
         {

@@ -186,6 +186,36 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// Lets time pass until fewer than `most` requests are in flight: what is offered next then waits its turn,
+    /// as a client's would.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn settle_below(&mut self, most: u32) -> Result<(), SimError> {
+        while self.in_flight >= most.max(1) && self.refused.is_none() {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// What clients may address.
+    #[must_use]
+    pub const fn capacity(&self) -> Sectors {
+        self.config.engine.capacity
+    }
+
+    /// Time and energy by state so far, installing and background work included.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.drive.usage(self.now)
+    }
+
+    /// What was measured so far; the span, the engine's counts and everything by state are there at the end only.
+    #[must_use]
+    pub const fn so_far(&self) -> &Measured {
+        &self.measured
+    }
+
     /// Lets everything in flight end, and says what it cost.
     ///
     /// # Errors

@@ -7,5 +7,6 @@ mod bad;
 mod contract;
 mod convert;
 mod devices;
+mod exports;
 mod honest;
 mod support;

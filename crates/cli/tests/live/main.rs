@@ -5,6 +5,7 @@
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 
 mod bad_input;
+mod browser;
 mod emulated;
 mod files;
 mod filesystems;
@@ -13,3 +14,4 @@ mod mounting;
 mod programs;
 mod record;
 mod same_bytes;
+mod watching;

@@ -6,6 +6,7 @@
 
 mod emulation;
 mod hostile;
+mod http;
 mod model;
 mod setup;
 mod tools;

@@ -1,0 +1,116 @@
+//! `--http`: the live page, its API and the metrics, set up from arguments.
+
+use std::str::FromStr;
+
+use seekless_block::Bytes;
+use seekless_disk::Device;
+use seekless_serve::http::HttpServer;
+use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle};
+
+use super::Args;
+use super::shadow::{DiskShadow, Setup};
+
+/// Where a token is looked for that is not on the command line, where other users can read it.
+pub(crate) const TOKEN: &str = "SEEKLESS_HTTP_TOKEN";
+
+/// The live page.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct HttpArgs {
+    /// Show a live page, a JSON API and metrics at HOST:PORT, PORT on this machine, or unix:PATH
+    #[arg(long, value_name = "ADDRESS", help_heading = "Watching")]
+    pub(super) http: Option<HttpAddress>,
+    /// What who asks must know, where ADDRESS can be reached from other machines: at least 16 characters. Other
+    /// users see it in the list of processes; better set SEEKLESS_HTTP_TOKEN
+    #[arg(long, value_name = "TOKEN", requires = "http", help_heading = "Watching")]
+    pub(super) http_token: Option<String>,
+}
+
+/// Where a page is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpAddress(pub(crate) Address);
+
+impl FromStr for HttpAddress {
+    type Err = ServeError;
+
+    fn from_str(text: &str) -> Result<Self, ServeError> {
+        let whole = if text.parse::<u16>().is_ok() {
+            format!("tcp:127.0.0.1:{text}")
+        } else if text.starts_with("unix:") || text.starts_with("tcp:") {
+            text.to_owned()
+        } else {
+            format!("tcp:{text}")
+        };
+        whole.parse().map(Self)
+    }
+}
+
+/// The token, from the command line or the environment.
+pub(crate) fn token(given: Option<&String>) -> Option<String> {
+    given.cloned().or_else(|| std::env::var(TOKEN).ok().filter(|t| !t.is_empty()))
+}
+
+/// What the watcher is told, and the shadow it feeds.
+pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> {
+    let name = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
+    let about = About {
+        backing: args.backing.display().to_string(),
+        disk: name.cloned().unwrap_or_default(),
+        speed: args.disk.as_ref().map_or(1.0, |d| d.speed),
+        background_rate: args.background_rate,
+    };
+    let Some(name) = name else { return Ok((about, None)) };
+    let disk = Device::new(&crate::disks::named(name)?)?;
+    let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
+    let shadow: MakeShadow = Box::new(move |engine| {
+        let held = Bytes((engine.capacity.0 + engine.area.0) * 512);
+        if disk.capacity().0 < engine.capacity.0 + engine.area.0 {
+            return Err(format!(
+                "it holds {}, less than volume and area, {held}",
+                disk.capacity().bytes()
+            ));
+        }
+        let setup = Setup { disk, scheduler, spin_down, engine: *engine, emulated };
+        DiskShadow::new(setup).map(|s| Box::new(s) as _).map_err(|e| e.to_string())
+    });
+    Ok((about, Some(shadow)))
+}
+
+/// Starts the web server, where one is asked for, and says where it is.
+pub(super) fn start(
+    args: &Args,
+    server: &ServerHandle,
+) -> anyhow::Result<Option<(HttpServer, String)>> {
+    let (Some(HttpAddress(address)), Some(board)) = (&args.watching.http, server.board()) else {
+        return Ok(None);
+    };
+    let token = token(args.watching.http_token.as_ref());
+    let http = HttpServer::start(address, token.as_deref(), board)?;
+    let place = match (http.tcp_address(), address) {
+        (Some(found), _) => format!("http  http://{found}/"),
+        (None, address) => format!("http  {address}"),
+    };
+    let secret = if token.is_some() { "  (with the token as password)" } else { "" };
+    Ok(Some((http, place + secret)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_as_people_write_them() {
+        for (text, expected) in [
+            ("9713", Some("tcp:127.0.0.1:9713")),
+            ("127.0.0.1:0", Some("tcp:127.0.0.1:0")),
+            ("[::1]:80", Some("tcp:[::1]:80")),
+            ("tcp:host:80", Some("tcp:host:80")),
+            ("unix:/run/s", Some("unix:/run/s")),
+            ("", None),
+            ("host", None),
+            ("99999", None),
+        ] {
+            let found = text.parse::<HttpAddress>().ok().map(|a| a.0.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's server and
+//! knows nothing that it does not say.
+
+mod ask;
+mod screen;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use seekless_serve::status::{Events, History, Status};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::output;
+use crate::serve::watching::{HttpAddress, token};
+use ask::ask;
+use screen::{Look, screen};
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Watch a running volume: where reads come from, what the disk is busy with, the plan, and why
+///
+/// Shows in a terminal what `seekless serve --http ADDRESS` shows in a browser. Only looks. Ends on q, or on
+/// Ctrl-C. Where standard output is no terminal it says how things stand, once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless top 9713
+  seekless top unix:/run/seekless.http
+  SEEKLESS_HTTP_TOKEN=... seekless top server:9713 --json | jq .requests")]
+pub(crate) struct Args {
+    /// Where the volume is shown: HOST:PORT, PORT on this machine, or unix:PATH
+    #[arg(default_value = "9713")]
+    address: HttpAddress,
+    /// Say it once and end
+    #[arg(long)]
+    once: bool,
+    /// Say it once as JSON (schema seekless.status/1)
+    #[arg(long)]
+    json: bool,
+    /// The server's token [default: SEEKLESS_HTTP_TOKEN]
+    #[arg(long, value_name = "TOKEN")]
+    http_token: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let token = token(args.http_token.as_ref());
+    let (address, token) = (&args.address.0, token.as_deref());
+    if args.json {
+        let status: serde_json::Value = ask(address, token, "/api/status")?;
+        return output::print(&serde_json::to_string_pretty(&status)?);
+    }
+    let look = |size: (usize, usize)| -> anyhow::Result<String> {
+        let status: Status = ask(address, token, "/api/status")?;
+        let history: History = ask(address, token, "/api/history")?;
+        let events: Events = ask(address, token, "/api/events")?;
+        let look = Look { width: size.0, height: size.1, colour: output::colour() };
+        Ok(screen(&status, &history, &events, look))
+    };
+    if args.once || !std::io::stdout().is_terminal() {
+        return output::print(&look((output::width().min(120), usize::MAX))?);
+    }
+    // Before the screen is taken: who cannot be reached is said on the plain one.
+    look((80, 24))?;
+    let screen = Screen::take()?;
+    while !screen.wants_to_end() {
+        let size =
+            terminal_size::terminal_size().map_or((80, 24), |(w, h)| (w.0.into(), h.0.into()));
+        let text = match look(size) {
+            Ok(text) => text,
+            Err(error) => format!("{error:#}\nTrying again; q ends.\n"),
+        };
+        screen.show(&text)?;
+        screen.wait(EVERY);
+    }
+    Ok(())
+}
+
+/// The terminal's second screen, given back when this is dropped.
+struct Screen {
+    before: Option<Termios>,
+    end: Arc<AtomicBool>,
+    quit: std::cell::Cell<bool>,
+}
+
+impl Screen {
+    fn take() -> anyhow::Result<Self> {
+        let end = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&end))
+                .context("cannot listen to signals")?;
+        }
+        // Keys as they are pressed; where standard input is no terminal there are none.
+        let stdin = std::io::stdin();
+        let before = tcgetattr(stdin.as_fd()).ok();
+        if let Some(before) = &before {
+            let mut raw = before.clone();
+            raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            raw.special_codes[SpecialCodeIndex::VMIN] = 0;
+            raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+            tcsetattr(stdin.as_fd(), OptionalActions::Now, &raw)
+                .context("cannot set the terminal")?;
+        }
+        let screen = Self { before, end, quit: std::cell::Cell::new(false) };
+        write("\x1b[?1049h\x1b[?25l")?;
+        Ok(screen)
+    }
+
+    fn wants_to_end(&self) -> bool {
+        self.quit.get() || self.end.load(Ordering::Relaxed)
+    }
+
+    /// In one write, line by line over what was there, so that nothing flickers.
+    fn show(&self, text: &str) -> anyhow::Result<()> {
+        write(&format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\r\n")))
+    }
+
+    /// Until a key, a signal or the time.
+    fn wait(&self, at_most: Duration) {
+        let stdin = std::io::stdin();
+        if self.before.is_none() {
+            return std::thread::sleep(at_most);
+        }
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+        let time = Timespec::try_from(at_most).ok();
+        if poll(&mut ready, time.as_ref()) == Ok(1) {
+            let mut keys = [0; 16];
+            match rustix::io::read(stdin.as_fd(), &mut keys) {
+                Ok(n) if n > 0 => {
+                    self.quit.set(keys[..n].iter().any(|k| matches!(k, b'q' | b'Q' | 4)));
+                }
+                _ => self.quit.set(true),
+            }
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no restoring.
+        let _ = write("\x1b[?25h\x1b[?1049l");
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(std::io::stdin().as_fd(), OptionalActions::Now, before);
+        }
+    }
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,313 @@
+//! How a volume stands, as lines of text: a pure function of what the server said.
+
+use std::fmt::Write as _;
+
+use seekless_report::Unit;
+use seekless_serve::status::{Busy, Events, History, Sample, Status};
+
+/// Intervals that "now" is taken over: two seconds; and what reads are shared out over: ten.
+const NOW: usize = 8;
+const LATE: usize = 40;
+/// Heights of a bar of text, an eighth each.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The terminal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) colour: bool,
+}
+
+/// Everything, in at most `look.height` lines that end in a line break, none wider than `look.width`.
+pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let bytes = |v: u64| Unit::Bytes.format(v as f64, 3);
+    let v = &s.volume;
+    lines.push(format!(
+        "{}  {}{}, up {}, NBD clients {}, seekless {}",
+        v.backing,
+        bytes(v.size_bytes),
+        if v.read_only { ", read-only" } else { "" },
+        Unit::Seconds.format(s.uptime_s.floor(), 3),
+        v.nbd_clients,
+        s.version
+    ));
+    lines.push(String::new());
+    let (now, late) = (last(h, NOW), last(h, LATE));
+    let rate = now.requests as f64 / now.took_s.max(1e-9);
+    lines.push(format!(
+        "requests  {} a second, {} since the start",
+        count(if now.took_s > 0.0 { rate } else { 0.0 }),
+        count(s.requests.total as f64)
+    ));
+    let r = &s.requests;
+    let (all, of) = (r.ram_reads + r.copy_reads + r.home_reads, |n: u64, all: u64| {
+        if all == 0 { 0.0 } else { n as f64 / all as f64 }
+    });
+    let recent = late.ram_reads + late.copy_reads + late.home_reads;
+    let wide = look.width.saturating_sub(52).clamp(8, 40);
+    for (name, n, total) in [
+        ("reads     RAM   ", late.ram_reads, r.ram_reads),
+        ("          copies", late.copy_reads, r.copy_reads),
+        ("          home  ", late.home_reads, r.home_reads),
+    ] {
+        let share = of(n, recent);
+        lines.push(format!(
+            "{name} {} {:>6}  ({} since the start)",
+            bar(&[share], wide),
+            Unit::Share.format(share, 2),
+            Unit::Share.format(of(total, all), 2)
+        ));
+    }
+    lines.push(String::new());
+    busy(s, wide, &mut lines);
+    let p = &s.plan;
+    lines.push(if !s.learning.learns {
+        "plan      nothing is learned: the vanilla system".to_owned()
+    } else if p.made == 0 {
+        "plan      none yet".to_owned()
+    } else {
+        let state = if p.moving {
+            format!("moving, {} of {}", bytes(p.done_bytes), bytes(p.total_bytes))
+        } else {
+            format!("copies of {} may be used", bytes(s.copies.usable_bytes))
+        };
+        format!(
+            "plan      number {}: {} extents, {}; {state}",
+            p.made,
+            count(p.extents as f64),
+            bytes(p.plan_bytes)
+        )
+    });
+    let limit = s
+        .budget
+        .limit_bytes_per_s
+        .map_or("no limit".to_owned(), |l| format!("at most {}/s", bytes(l)));
+    lines.push(format!(
+        "budget    {}/s of {limit}; {} moved since the start",
+        Unit::Bytes.format(s.budget.used_bytes_per_s, 3),
+        bytes(s.copies.moved_bytes)
+    ));
+    head(h, look.width, &mut lines);
+    lines.push(String::new());
+    lines.push("decided   newest first".to_owned());
+    for event in e.events.iter().rev() {
+        lines.push(format!("  {:>6}  {}", ago(s.time_unix_ms, event.time_unix_ms), event.text));
+    }
+    let heading = |line: &str| {
+        let bold = look.colour && line.find("  ").is_some_and(|at| at > 0 && at < 10);
+        match line.split_once("  ") {
+            Some((name, rest)) if bold => format!("\x1b[1m{name}\x1b[0m  {rest}"),
+            _ => line.to_owned(),
+        }
+    };
+    let mut out = String::new();
+    for line in lines.iter().take(look.height.saturating_sub(1).max(1)) {
+        let _ = writeln!(out, "{}", heading(&fit(line, look.width)));
+    }
+    out
+}
+
+fn busy(s: &Status, wide: usize, lines: &mut Vec<String>) {
+    let Some(b) = &s.busy else {
+        lines.push(
+            "busy      not known: no disk is emulated (--disk) or modelled (--model)".to_owned(),
+        );
+        return;
+    };
+    let most = b.vanilla.map_or(0.0, |v| v.total_s()).max(b.now.total_s()).max(1e-9);
+    let row = |name: &str, x: &Busy| {
+        let parts = [x.seek_s, x.rotation_s, x.transfer_s, x.overhead_s].map(|p| p / most);
+        let say = |v: f64| Unit::Seconds.format(v, 3);
+        format!(
+            "{name} {} {}: seek {}, rotation {}, transfer {}, overhead {}",
+            bar(&parts, wide),
+            say(x.total_s()),
+            say(x.seek_s),
+            say(x.rotation_s),
+            say(x.transfer_s),
+            say(x.overhead_s)
+        )
+    };
+    lines.push(row("busy      now    ", &b.now));
+    match &b.vanilla {
+        Some(vanilla) => lines.push(row("          vanilla", vanilla)),
+        None => lines.push(format!("          vanilla not known: {}", b.note)),
+    }
+    lines.push(format!(
+        "          {} {}; {} of it now for moving data; seek █ rotation ▓ transfer ▒ overhead ░",
+        b.basis,
+        b.disk,
+        Unit::Seconds.format(b.moving_s, 3)
+    ));
+}
+
+/// Where I/Os of the last minute went: how many, over the disk from its start to its end.
+fn head(h: &History, width: usize, lines: &mut Vec<String>) {
+    let columns = width.saturating_sub(12).clamp(10, 100);
+    if h.end_bytes == 0 || h.points.is_empty() {
+        return;
+    }
+    let mut counts = vec![0usize; columns];
+    let place = |b: u64| {
+        (b as u128 * columns as u128 / h.end_bytes as u128).min(columns as u128 - 1) as usize
+    };
+    for p in &h.points {
+        counts[place(p.at_bytes)] += 1;
+    }
+    let most = counts.iter().copied().max().unwrap_or(1).max(1);
+    let text: String = counts
+        .iter()
+        .map(|n| if *n == 0 { ' ' } else { BARS[(n * 8).div_ceil(most) - 1] })
+        .collect();
+    lines.push(format!("{:<9} {text}", h.position));
+    let end = Unit::Bytes.format(h.end_bytes as f64, 3);
+    let area = if h.area_from_bytes < h.end_bytes {
+        format!("; from {} on, the optimized area", Unit::Bytes.format(h.area_from_bytes as f64, 3))
+    } else {
+        String::new()
+    };
+    lines.push(format!("          I/Os of the last minute, from 0 to {end}{area}"));
+}
+
+/// The sum of the last intervals.
+fn last(h: &History, n: usize) -> Sample {
+    h.samples.iter().rev().take(n).fold(Sample::default(), |a, b| Sample {
+        took_s: a.took_s + b.took_s,
+        requests: a.requests + b.requests,
+        ram_reads: a.ram_reads + b.ram_reads,
+        copy_reads: a.copy_reads + b.copy_reads,
+        home_reads: a.home_reads + b.home_reads,
+        ..a
+    })
+}
+
+/// Parts of a whole beside each other, each in a shade of its own.
+fn bar(parts: &[f64], width: usize) -> String {
+    let mut out = String::new();
+    let (mut sum, mut drawn) = (0.0, 0);
+    for (part, shade) in parts.iter().zip(['█', '▓', '▒', '░']) {
+        sum += part;
+        let to = ((sum * width as f64).round() as usize).min(width);
+        out.extend(std::iter::repeat_n(shade, to.saturating_sub(drawn)));
+        drawn = drawn.max(to);
+    }
+    out.extend(std::iter::repeat_n('·', width - drawn));
+    out
+}
+
+fn count(n: f64) -> String {
+    Unit::Count.format(n.round(), 3)
+}
+
+fn ago(now: u64, then: u64) -> String {
+    Unit::Seconds.format((now.saturating_sub(then) / 1000) as f64, 2)
+}
+
+/// The line cut to a width, and without what could steer a terminal: a name may hold anything.
+fn fit(line: &str, width: usize) -> String {
+    let safe = line.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c });
+    let mut out: String = safe.clone().take(width).collect();
+    if safe.count() > width {
+        out.pop();
+        out.push('…');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_serve::status::{BusyStatus, Event, Point};
+
+    use super::*;
+
+    fn look(width: usize, height: usize) -> Look {
+        Look { width, height, colour: false }
+    }
+
+    fn example() -> (Status, History, Events) {
+        let mut s = Status { time_unix_ms: 100_000, uptime_s: 61.5, ..Status::default() };
+        s.volume.backing = "disk\u{1b}[2J.img".to_owned();
+        s.volume.size_bytes = 8 << 30;
+        s.requests.total = 1234;
+        s.requests.copy_reads = 3;
+        s.requests.home_reads = 1;
+        s.learning.learns = true;
+        s.plan.made = 2;
+        s.plan.moving = true;
+        s.plan.done_bytes = 1 << 20;
+        s.plan.total_bytes = 4 << 20;
+        let now = Busy { seek_s: 1.0, rotation_s: 1.0, transfer_s: 2.0, ..Busy::default() };
+        let vanilla = Busy { seek_s: 4.0, rotation_s: 2.0, transfer_s: 2.0, ..Busy::default() };
+        s.busy = Some(BusyStatus { now, vanilla: Some(vanilla), ..BusyStatus::default() });
+        let sample = Sample {
+            took_s: 0.25,
+            requests: 50,
+            copy_reads: 1,
+            home_reads: 3,
+            ..Sample::default()
+        };
+        let points = [0, 0, 0, 99].map(|at_bytes| Point { at_bytes, ..Point::default() });
+        let h = History {
+            end_bytes: 100,
+            area_from_bytes: 90,
+            position: "head".to_owned(),
+            samples: vec![sample; 8],
+            points: points.to_vec(),
+            ..History::default()
+        };
+        let event = |n, t: u64| Event { number: n, time_unix_ms: t, text: format!("event {n}") };
+        (s, h, Events { events: vec![event(1, 0), event(2, 95_000)], ..Events::default() })
+    }
+
+    #[test]
+    fn a_screen_by_hand() {
+        let (s, h, e) = example();
+        let text = screen(&s, &h, &e, look(80, 100));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("disk\u{FFFD}[2J.img  8 GiB, up 61"), "{}", lines[0]);
+        // 50 requests in each quarter of a second.
+        assert!(lines[2].contains("200 a second, 1,234 since"), "{}", lines[2]);
+        // One read in four of late, three in four since the start; 28 columns of bar.
+        assert!(
+            lines[4].contains(&format!("{}{} ", "█".repeat(7), "·".repeat(21))),
+            "{}",
+            lines[4]
+        );
+        assert!(lines[4].contains("25 %  (75 % since"), "{}", lines[4]);
+        // 1 + 1 + 2 of 8 seconds: 3.5, 3.5 and 7 of 28 columns, each ending at the nearest.
+        let now = format!(
+            "now     {}{}{}{} ",
+            "█".repeat(4),
+            "▓".repeat(3),
+            "▒".repeat(7),
+            "·".repeat(14)
+        );
+        assert!(lines[7].contains(&now), "{}", lines[7]);
+        assert!(text.contains("moving, 1 MiB of 4 MiB"), "{text}");
+        let head = lines.iter().find(|l| l.starts_with("head ")).unwrap();
+        // Three I/Os at the start, one at the end: full height, and three eighths.
+        assert_eq!((head.chars().nth(10), head.chars().last()), (Some('█'), Some('▃')));
+        assert!(lines[lines.len() - 2].ends_with("5 s  event 2"), "{text}");
+        assert!(lines[lines.len() - 1].contains("event 1"));
+    }
+
+    #[test]
+    fn it_fits_every_terminal_and_steers_none() {
+        let (s, h, e) = example();
+        for width in [1, 2, 10, 40, 79, 300] {
+            for height in [1, 2, 5, 24] {
+                let text = screen(&s, &h, &e, look(width, height));
+                assert!(text.lines().count() <= height, "{width} by {height}");
+                assert!(text.lines().all(|l| l.chars().count() <= width), "{width}: {text}");
+                assert!(!text.contains('\u{1b}'));
+            }
+        }
+        let coloured = screen(&s, &h, &e, Look { colour: true, ..look(80, 24) });
+        assert!(coloured.contains("\x1b[1mrequests\x1b[0m  "));
+        let plain =
+            screen(&Status::default(), &History::default(), &Events::default(), look(80, 24));
+        assert!(plain.contains("not known") && plain.contains("vanilla system"));
+    }
+}

@@ -1,0 +1,123 @@
+//! What is made beside results: figures as files, man pages, completions; and what the exit status says.
+
+use crate::support::{Place, mixed};
+
+#[test]
+fn every_figure_of_a_report_is_written_as_svg_csv_and_png() {
+    let place = Place::new();
+    place.file("trace", mixed());
+    let ran = place.run(&[
+        "simulate",
+        "disksim:trace",
+        "--disk",
+        "wd800jb",
+        "--figures",
+        "out/figures",
+        "--report",
+        "r.html",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let mut names: Vec<String> = std::fs::read_dir(place.path("out/figures"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let page = std::fs::read_to_string(place.path("r.html")).unwrap();
+    let figures = page.matches("<figure ").count();
+    assert!(figures >= 3);
+    for end in [".svg", ".csv"] {
+        assert_eq!(names.iter().filter(|n| n.ends_with(end)).count(), figures, "{names:?}");
+    }
+    let pictures: Vec<&String> = names.iter().filter(|n| n.ends_with(".png")).collect();
+    if ran.err.contains("no PNG files") {
+        eprintln!("SKIPPED pictures: {}", ran.err);
+        assert!(pictures.is_empty());
+    } else {
+        assert_eq!(pictures.len(), figures);
+    }
+    for name in &names {
+        let bytes = std::fs::read(place.path("out/figures").join(name)).unwrap();
+        let magic: &[u8] = match name.rsplit_once('.').unwrap().1 {
+            "svg" => b"<?xml",
+            "png" => b"\x89PNG\r\n\x1a\n",
+            _ => b"",
+        };
+        assert!(bytes.starts_with(magic) && bytes.len() > 50, "{name}");
+    }
+    // The same trace, the same busy time: the CSV beside says what the JSON does.
+    let busy = names.iter().find(|n| n.ends_with("where-the-disk-s-time-goes.csv")).unwrap();
+    let csv = std::fs::read_to_string(place.path("out/figures").join(busy)).unwrap();
+    let json = place.json(&["disksim:trace", "--disk", "wd800jb"]);
+    let seek = json["runs"][0]["seek_s"].to_string();
+    assert!(csv.lines().any(|l| l.starts_with("vanilla,") && l.contains(&seek)), "{seek}: {csv}");
+
+    place.file("file", "");
+    let ran = place.run(&["simulate", "disksim:trace", "--disk", "wd800jb", "--figures", "file/x"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("file/x"), "{}", ran.err);
+}
+
+#[test]
+fn every_command_has_a_man_page_that_says_what_help_says() {
+    let place = Place::new();
+    let ran = place.run(&["man", "share/man1"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    let read = |name: &str| {
+        let path = place.path("share/man1").join(name);
+        std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{name}: {e}"))
+    };
+    let help = place.run(&["--help"]).out;
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .take_while(|l| !l.is_empty())
+        .filter(|l| l.starts_with("  ") && !l.starts_with("   "))
+        .filter_map(|l| l.split_whitespace().next())
+        .filter(|c| *c != "help")
+        .collect();
+    assert!(commands.len() >= 9, "{commands:?}");
+    for command in &commands {
+        assert!(read(&format!("seekless-{command}.1")).contains(".SH NAME"), "{command}");
+    }
+    assert!(read("seekless-disk-list.1").contains("json"));
+    assert!(read("seekless.1").contains("Exit status"));
+    let serve = read("seekless-serve.1");
+    assert!(serve.contains("\\-\\-http") && serve.contains("Examples"), "{serve}");
+}
+
+#[test]
+fn every_shell_gets_completions_that_know_the_commands() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = place.run(&["completions", shell]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        for word in ["simulate", "figures", "serve", "learn-every"] {
+            assert!(ran.out.contains(word), "{shell}: {word}");
+        }
+    }
+    let ran = place.run(&["completions", "tcsh"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("bash"), "{}", ran.err);
+}
+
+#[test]
+fn the_exit_status_is_what_help_says_and_no_colour_is_no_colour() {
+    let place = Place::new();
+    let help = place.run(&["--help"]);
+    assert_eq!(help.code, Some(0));
+    assert!(help.out.contains("  0  done") && help.out.contains("  2  not done"), "{}", help.out);
+    assert_eq!(place.run(&["simulate", "nothing", "--disk", "wd800jb"]).code, Some(2));
+    assert_eq!(place.run(&["--no-such-thing"]).code, Some(2));
+    assert_eq!(place.run(&["disk", "list"]).code, Some(0));
+    for args in [&["disk", "list"][..], &["--help"], &["simulate", "nothing", "--disk", "x"]] {
+        let output =
+            place.command(args).env("NO_COLOR", "1").env("CLICOLOR_FORCE", "0").output().unwrap();
+        let all = [output.stdout, output.stderr].concat();
+        assert!(!all.contains(&0x1b), "{args:?}");
+    }
+    // A progress bar is for a terminal; here is none.
+    place.file("trace", mixed());
+    let ran = place.run(&["simulate", "disksim:trace", "--disk", "wd800jb"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+}

@@ -1,0 +1,286 @@
+//! A small read-only web server beside the volume: HTTP/1.1, GET and HEAD, one request a connection. Everything
+//! about it is bounded: connections, bytes of a request, and the time that either may take. It runs in
+//! threads of its own and sees only what a [`Board`] shows, so that no client of it can hold up the volume.
+
+mod api;
+mod guard;
+mod metrics;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::backend::workers::ring;
+use crate::error::{ServeError, host};
+use crate::listen::{Address, Listener};
+use crate::watch::Board;
+use guard::Guard;
+
+/// Connections at a time; more are closed at once.
+const CONNECTIONS_MAX: usize = 16;
+/// Of a request, its line and headers.
+const HEAD_MAX: usize = 8 << 10;
+const HEADERS_MAX: usize = 64;
+/// A request must have come, and its answer been taken, within so long each.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A web server that runs. Dropping it ends it.
+pub struct HttpServer {
+    tcp: Option<SocketAddr>,
+    stop: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    /// Shows `board` at `address`. Without a `token` only this machine may be listened to: a loopback address
+    /// or a unix socket.
+    ///
+    /// # Errors
+    /// Where the address can be reached from elsewhere and there is no token; where the token is too short;
+    /// where it cannot be listened on.
+    pub fn start(address: &Address, token: Option<&str>, board: Board) -> Result<Self, ServeError> {
+        let address = match address {
+            Address::Tcp(name) => {
+                let fail = |source| ServeError::Listen { address: format!("tcp:{name}"), source };
+                // Resolved once: what was checked is what is listened on.
+                let found: Vec<SocketAddr> = name.to_socket_addrs().map_err(fail)?.collect();
+                if token.is_none() && !found.iter().all(|a| a.ip().to_canonical().is_loopback()) {
+                    return Err(ServeError::HttpOpen(name.clone()));
+                }
+                let first =
+                    found.first().ok_or_else(|| fail(std::io::ErrorKind::NotFound.into()))?;
+                (Address::Tcp(first.to_string()), Some(name.as_str()))
+            }
+            Address::Unix(path) => (Address::Unix(path.clone()), None),
+        };
+        let (address, name) = address;
+        let guard = Guard::new(name, token)?;
+        let listener = Listener::bind(&address)?;
+        let tcp = listener.tcp_address();
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(host("make an event descriptor"))?;
+        let stop = Arc::new(stop);
+        let site = Arc::new(Site { guard, board, open: AtomicUsize::new(0) });
+        let bell = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("seekless-http".into())
+            .spawn(move || accept(&listener, &bell, &site))
+            .map_err(host("start the web server's thread"))?;
+        Ok(Self { tcp, stop, thread: Some(thread) })
+    }
+
+    /// The TCP address listened on, with the port that was found.
+    #[must_use]
+    pub const fn tcp_address(&self) -> Option<SocketAddr> {
+        self.tcp
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        ring(&self.stop);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What every connection needs.
+struct Site {
+    guard: Guard,
+    board: Board,
+    open: AtomicUsize,
+}
+
+/// Takes connections until told to stop. Those under way end by themselves, within their time.
+fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
+    loop {
+        let mut ready = [
+            PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        if !ready[1].revents().is_empty() {
+            return;
+        }
+        match listener.accept() {
+            Ok(fd) => admit(fd, matches!(listener, Listener::Tcp(_)), site),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::CONNABORTED) => {}
+            // No descriptors or memory: wait for connections to end, not in a tight circle.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+fn admit(fd: OwnedFd, tcp: bool, site: &Arc<Site>) {
+    let place = Place(Arc::clone(site));
+    if site.open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+        return;
+    }
+    let work = move || {
+        let of = &place.0;
+        // A client that goes away, or is late, needs no answer.
+        let _ = if tcp {
+            let stream = TcpStream::from(fd);
+            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
+        } else {
+            let stream = UnixStream::from(fd);
+            stream.set_nonblocking(false).and_then(|()| serve(Timed::new(stream), of))
+        };
+    };
+    let builder = std::thread::Builder::new().name("seekless-http-1".into()).stack_size(256 << 10);
+    // Where the host starts no thread the connection is closed, and its place is free again.
+    let _ = builder.spawn(work);
+}
+
+/// A connection's place; free again however the connection ends.
+struct Place(Arc<Site>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A stream whose reads and writes wait no longer than is left.
+struct Timed<S> {
+    stream: S,
+    until: Instant,
+}
+
+trait Stream: Read + Write {
+    fn wait(&self, at_most: Duration) -> std::io::Result<()>;
+}
+
+macro_rules! stream {
+    ($($kind:ty),*) => {$(
+        impl Stream for $kind {
+            fn wait(&self, at_most: Duration) -> std::io::Result<()> {
+                self.set_read_timeout(Some(at_most))?;
+                self.set_write_timeout(Some(at_most))
+            }
+        }
+    )*};
+}
+stream!(TcpStream, UnixStream);
+
+impl<S: Stream> Timed<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, until: Instant::now() + PATIENCE }
+    }
+
+    fn renew(&mut self) {
+        self.until = Instant::now() + PATIENCE;
+    }
+
+    fn left(&self) -> std::io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        self.stream.wait(left)
+    }
+
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.left()?;
+        self.stream.read(buf)
+    }
+
+    fn write_all(&mut self, mut bytes: &[u8]) -> std::io::Result<()> {
+        while !bytes.is_empty() {
+            self.left()?;
+            match self.stream.write(bytes)? {
+                0 => return Err(std::io::ErrorKind::WriteZero.into()),
+                n => bytes = bytes.get(n..).unwrap_or_default(),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An answer.
+struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    /// More header lines, each with its end.
+    headers: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn new(kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self { status: "200 OK", kind, headers: String::new(), body: body.into() }
+    }
+
+    fn refusal(status: &'static str, why: &str) -> Self {
+        Self { status, ..Self::new("text/plain; charset=utf-8", format!("{why}\n")) }
+    }
+
+    fn with(mut self, header: &str) -> Self {
+        self.headers += header;
+        self.headers += "\r\n";
+        self
+    }
+}
+
+fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
+    let mut head = vec![0; HEAD_MAX];
+    let mut filled = 0;
+    let (answer, only_head) = loop {
+        let n = stream.read(&mut head[filled..])?;
+        if n == 0 {
+            return Ok(());
+        }
+        filled += n;
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&head[..filled]) {
+            Ok(httparse::Status::Complete(_)) => {
+                break (answer(&request, site), request.method == Some("HEAD"));
+            }
+            Ok(httparse::Status::Partial) if filled < HEAD_MAX => {}
+            Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+                let status = "431 Request Header Fields Too Large";
+                break (Answer::refusal(status, "a request has at most 8 KiB of headers"), false);
+            }
+            Err(e) => break (Answer::refusal("400 Bad Request", &e.to_string()), false),
+        }
+    };
+    stream.renew();
+    let mut bytes = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\
+         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+         Cross-Origin-Resource-Policy: same-origin\r\n{}\r\n",
+        answer.status,
+        answer.kind,
+        answer.body.len(),
+        answer.headers
+    )
+    .into_bytes();
+    if !only_head {
+        bytes.extend_from_slice(&answer.body);
+    }
+    stream.write_all(&bytes)
+}
+
+fn answer(request: &httparse::Request<'_, '_>, site: &Site) -> Answer {
+    if let Err(refusal) = site.guard.check(request.headers) {
+        return refusal;
+    }
+    if !matches!(request.method, Some("GET" | "HEAD")) {
+        return Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
+            .with("Allow: GET, HEAD");
+    }
+    let path = request.path.unwrap_or("/");
+    api::answer(path.split('?').next().unwrap_or(path), &site.board)
+}

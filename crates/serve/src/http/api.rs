@@ -1,0 +1,165 @@
+//! What is where: the page, the JSON API with its schema, and the metrics. It only reads.
+
+use serde::Serialize;
+
+use super::{Answer, metrics};
+use crate::watch::Board;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const SCHEMA: &str = include_str!("schema.json");
+
+pub(super) fn answer(path: &str, board: &Board) -> Answer {
+    match path {
+        "/" => page(),
+        "/api/status" => json(&*board.status()),
+        "/api/history" => json(&board.history()),
+        "/api/events" => json(&board.events()),
+        "/api/schema" => Answer::new("application/schema+json", SCHEMA),
+        "/metrics" => Answer::new(metrics::CONTENT_TYPE, metrics::text(&board.status())),
+        _ => Answer::refusal(
+            "404 Not Found",
+            "there are /, /api/status, /api/history, /api/events, /api/schema and /metrics",
+        ),
+    }
+}
+
+fn json(value: &impl Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(body) => Answer::new("application/json", body),
+        Err(e) => Answer::refusal("500 Internal Server Error", &e.to_string()),
+    }
+}
+
+/// One file that needs nothing but this server. Only what carries this answer's nonce runs in it.
+fn page() -> Answer {
+    let mut random = [0; 16];
+    if rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).is_err() {
+        return Answer::refusal("500 Internal Server Error", "the host gives no random bytes");
+    }
+    let nonce: String = random.iter().map(|b| format!("{b:02x}")).collect();
+    let body =
+        PAGE.replace("/*STYLE*/", STYLE).replace("/*SCRIPT*/", SCRIPT).replace("NONCE", &nonce);
+    Answer::new("text/html; charset=utf-8", body)
+        .with(&format!(
+            "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
+             connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ))
+        .with("X-Frame-Options: DENY")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::status::{Busy, BusyStatus, Status};
+
+    fn full() -> Board {
+        let busy = BusyStatus { vanilla: Some(Busy::default()), ..BusyStatus::default() };
+        let mut status = Status { busy: Some(busy), ..Status::default() };
+        status.schema = "seekless.status/1".to_owned();
+        status.budget.limit_bytes_per_s = Some(1);
+        Board::of(status)
+    }
+
+    /// The least of a validator: what the schema uses, and nothing it does not.
+    fn check(schema: &Value, root: &Value, value: &Value, at: &str) {
+        if let Some(name) = schema.get("$ref") {
+            let path = name.as_str().unwrap().trim_start_matches('#');
+            return check(root.pointer(path).unwrap(), root, value, at);
+        }
+        if let Some(constant) = schema.get("const") {
+            return assert_eq!(constant, value, "{at}");
+        }
+        if let Some(any) = schema.get("oneOf").and_then(Value::as_array) {
+            let of = |v: &Value| if v.is_null() { "null" } else { "object" };
+            let fits =
+                |s: &&Value| s.get("type").and_then(Value::as_str).unwrap_or("object") == of(value);
+            return check(any.iter().find(fits).unwrap(), root, value, at);
+        }
+        let kinds: Vec<&str> = match &schema["type"] {
+            Value::String(kind) => vec![kind],
+            Value::Array(kinds) => kinds.iter().map(|k| k.as_str().unwrap()).collect(),
+            other => panic!("{at}: {other}"),
+        };
+        let is = |kind: &&str| match *kind {
+            "null" => value.is_null(),
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64(),
+            "number" => value.is_number(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            other => panic!("{at}: {other}"),
+        };
+        assert!(kinds.iter().any(is), "{at}: {value} is not {kinds:?}");
+        if let Some(fields) = value.as_object() {
+            let known = schema["properties"].as_object().unwrap();
+            let required = schema["required"].as_array().unwrap();
+            assert_eq!(schema["additionalProperties"], false, "{at}");
+            for name in fields.keys() {
+                assert!(known.contains_key(name), "{at}.{name}: not in the schema");
+            }
+            for (name, schema) in known {
+                assert!(required.iter().any(|r| r == name), "{at}.{name}: not required");
+                assert!(
+                    schema.get("description").is_some()
+                        || schema.get("$ref").is_some()
+                        || schema.get("const").is_some()
+                        || schema.get("oneOf").is_some(),
+                    "{at}.{name}"
+                );
+                check(schema, root, &fields[name], &format!("{at}.{name}"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_status_is_what_its_schema_says() {
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        for board in [
+            full(),
+            Board::of(Status { schema: "seekless.status/1".to_owned(), ..Status::default() }),
+        ] {
+            let body = answer("/api/status", &board).body;
+            check(&schema, &schema, &serde_json::from_slice(&body).unwrap(), "status");
+        }
+    }
+
+    #[test]
+    fn the_page_loads_nothing_and_each_nonce_is_used_once() {
+        let (one, two) = (page(), page());
+        let text = String::from_utf8(one.body).unwrap();
+        for word in [
+            "http:",
+            "https:",
+            "//cdn",
+            "@import",
+            "url(",
+            "src=",
+            "<link",
+            "<iframe",
+            "innerHTML",
+            "eval(",
+        ] {
+            assert!(!text.replace("http://www.w3.org/2000/svg", "").contains(word), "{word}");
+        }
+        assert!(!text.contains("NONCE") && !text.contains("/*S"));
+        assert_eq!(text.matches("<script nonce=").count(), 1);
+        assert!(one.headers.contains("default-src 'none'"));
+        assert_ne!(one.headers, two.headers);
+        assert!(
+            !text.contains(" style=") && !text.contains(" onclick="),
+            "the policy would refuse it"
+        );
+    }
+
+    #[test]
+    fn elsewhere_there_is_nothing() {
+        for path in ["", "/api", "/api/status/", "/../etc/passwd", "/metrics/x", "*"] {
+            assert_eq!(&answer(path, &full()).status[..3], "404", "{path}");
+        }
+    }
+}

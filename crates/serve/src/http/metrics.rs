@@ -1,0 +1,199 @@
+//! The status as OpenMetrics 1.0 text (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), which
+//! Prometheus and its kin collect.
+
+use std::fmt::Write as _;
+
+use crate::status::{Busy, Status};
+
+pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+struct Text(String);
+
+impl Text {
+    /// A family and its samples: labels and values. Where there is no sample there is no family.
+    fn family(&mut self, kind: &str, name: &str, unit: &str, help: &str, samples: &[(&str, f64)]) {
+        if samples.is_empty() {
+            return;
+        }
+        let out = &mut self.0;
+        let _ = writeln!(out, "# TYPE {name} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(out, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(out, "# HELP {name} {help}");
+        let end = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        for (labels, value) in samples {
+            let _ = writeln!(out, "{name}{end}{labels} {value}");
+        }
+    }
+
+    fn counter(&mut self, name: &str, unit: &str, help: &str, value: u64) {
+        self.family("counter", name, unit, help, &[("", value as f64)]);
+    }
+
+    fn gauge(&mut self, name: &str, unit: &str, help: &str, value: f64) {
+        self.family("gauge", name, unit, help, &[("", value)]);
+    }
+}
+
+pub(super) fn text(s: &Status) -> String {
+    let mut t = Text(String::with_capacity(4096));
+    let version = format!("{{version=\"{}\"}}", s.version);
+    t.family("info", "seekless_build", "", "The version that serves.", &[(&version, 1.0)]);
+    t.gauge("seekless_uptime_seconds", "seconds", "Time since the start.", s.uptime_s);
+    t.gauge("seekless_volume_bytes", "bytes", "Size of the volume.", s.volume.size_bytes as f64);
+    t.gauge("seekless_nbd_clients", "", "NBD clients connected.", s.volume.nbd_clients as f64);
+    t.counter("seekless_requests", "", "Requests of clients.", s.requests.total);
+    let r = &s.requests;
+    t.family(
+        "counter",
+        "seekless_reads",
+        "",
+        "Reads answered from RAM alone, and device reads of copies and of home.",
+        &[
+            ("{from=\"ram\"}", r.ram_reads as f64),
+            ("{from=\"copy\"}", r.copy_reads as f64),
+            ("{from=\"home\"}", r.home_reads as f64),
+        ],
+    );
+    let c = &s.copies;
+    t.gauge("seekless_area_bytes", "bytes", "Size of the optimized area.", c.area_bytes as f64);
+    t.gauge("seekless_copies_bytes", "bytes", "Copies that may be used.", c.usable_bytes as f64);
+    t.counter("seekless_moved_bytes", "bytes", "Written into the optimized area.", c.moved_bytes);
+    t.counter(
+        "seekless_overtaken_bytes",
+        "bytes",
+        "Copies dropped because their home was written while they were made.",
+        c.overtaken_bytes,
+    );
+    let p = &s.plan;
+    t.counter("seekless_plans", "", "Plans made.", p.made);
+    t.counter("seekless_plans_refused", "", "Plans refused because they did not fit.", p.refused);
+    t.gauge("seekless_plan_bytes", "bytes", "Size of the latest plan.", p.plan_bytes as f64);
+    t.gauge(
+        "seekless_moving",
+        "",
+        "1 while copies are on their way.",
+        f64::from(u8::from(p.moving)),
+    );
+    t.gauge(
+        "seekless_move_bytes",
+        "bytes",
+        "To be copied in this move, or in the last.",
+        p.total_bytes as f64,
+    );
+    t.gauge(
+        "seekless_move_done_bytes",
+        "bytes",
+        "Of these, copied or given up.",
+        p.done_bytes as f64,
+    );
+    let limit: Vec<_> = s.budget.limit_bytes_per_s.iter().map(|l| ("", *l as f64)).collect();
+    t.family(
+        "gauge",
+        "seekless_move_limit_bytes_per_second",
+        "bytes_per_second",
+        "What moving data may read and write a second.",
+        &limit,
+    );
+    t.counter(
+        "seekless_unlearned_requests",
+        "requests",
+        "Requests that the learner missed.",
+        s.learning.missed_requests,
+    );
+    t.counter(
+        "seekless_unwatched",
+        "",
+        "Requests and I/Os that the watcher missed; busy times leave them out.",
+        s.learning.unwatched,
+    );
+    if let Some(b) = &s.busy {
+        let phases = |layout: &str, b: &Busy| {
+            [
+                ("seek", b.seek_s),
+                ("rotation", b.rotation_s),
+                ("transfer", b.transfer_s),
+                ("overhead", b.overhead_s),
+            ]
+            .map(|(p, v)| (format!("{{layout=\"{layout}\",phase=\"{p}\"}}"), v))
+        };
+        let mut busy = phases("now", &b.now).to_vec();
+        let mut energy = vec![("{layout=\"now\"}", b.now.energy_j)];
+        if let Some(v) = &b.vanilla {
+            busy.extend(phases("vanilla", v));
+            energy.push(("{layout=\"vanilla\"}", v.energy_j));
+        }
+        let busy: Vec<_> = busy.iter().map(|(l, v)| (l.as_str(), *v)).collect();
+        t.family(
+            "counter",
+            "seekless_disk_busy_seconds",
+            "seconds",
+            "Busy time of the emulated or modelled disk, with copies and as the vanilla system.",
+            &busy,
+        );
+        t.family(
+            "counter",
+            "seekless_disk_moving_seconds",
+            "seconds",
+            "Of the busy time with copies, moving data.",
+            &[("", b.moving_s)],
+        );
+        t.family(
+            "counter",
+            "seekless_disk_energy_joules",
+            "joules",
+            "Energy of the busy times, modelled; idling is not counted.",
+            &energy,
+        );
+    }
+    t.0 + "# EOF\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::BusyStatus;
+
+    #[test]
+    fn a_status_reads_as_written_by_hand() {
+        let mut s = Status { version: "1.2.3".to_owned(), ..Status::default() };
+        s.requests.copy_reads = 7;
+        let text = text(&s);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "# TYPE seekless_build info");
+        assert!(lines.contains(&"seekless_build_info{version=\"1.2.3\"} 1"));
+        assert!(lines.contains(&"seekless_reads_total{from=\"copy\"} 7"));
+        assert!(lines.contains(&"# UNIT seekless_moved_bytes bytes"));
+        assert!(lines.contains(&"seekless_moved_bytes_total 0"));
+        assert!(!text.contains("disk_busy"), "no disk is known");
+        assert!(!text.contains("limit"), "there is none");
+        assert!(text.ends_with("\n# EOF\n"));
+    }
+
+    #[test]
+    fn each_family_is_whole_and_wears_its_unit() {
+        let busy = BusyStatus { vanilla: Some(Busy::default()), ..BusyStatus::default() };
+        let mut s = Status { busy: Some(busy), ..Status::default() };
+        s.budget.limit_bytes_per_s = Some(5);
+        let text = text(&s);
+        let mut family = String::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for line in text.lines().filter(|l| *l != "# EOF") {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                family = rest.split(' ').next().unwrap().to_owned();
+                assert!(seen.insert(family.clone()), "{family} twice");
+            } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+                let (name, unit) = rest.split_once(' ').unwrap();
+                assert!(name == family && name.ends_with(&format!("_{unit}")), "{line}");
+            } else if !line.starts_with("# HELP ") {
+                assert!(line.starts_with(&family), "{line} in {family}");
+            }
+        }
+        assert!(seen.len() > 18, "{}", seen.len());
+    }
+}

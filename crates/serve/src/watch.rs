@@ -1,0 +1,518 @@
+//! The watcher's thread: four times a second it empties the tap, asks the volume how it stands, feeds the
+//! shadow of the vanilla system, and puts down what is to be shown. However many look at it, the volume is
+//! asked no more often. It refuses to know how anything is shown.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use seekless_block::{Bytes, Op, Request, SECTOR_BYTES, SimTime};
+use seekless_engine::Target;
+
+use crate::backend::emulated::DiskStats;
+use crate::error::{ServeError, host};
+use crate::handle::Injector;
+use crate::learner::Learned;
+use crate::server::ServerStats;
+use crate::status::{
+    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, History, Kind, LearningStatus,
+    PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
+};
+use crate::tap::{IoSample, TapEnd};
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Intervals kept: two minutes.
+const SAMPLES: usize = 480;
+/// I/Os kept of an interval, and for how many intervals: a minute.
+const POINTS: usize = 25;
+const POINT_INTERVALS: usize = 240;
+const EVENTS: usize = 256;
+/// Intervals that a rate is taken over: ten seconds, since a move reads for a while before it writes.
+const RATE: usize = 40;
+
+/// A model of a disk that sees what the volume sees. It runs in the watcher's thread.
+pub trait Shadow: Send {
+    /// A client's request: what the vanilla system would have been asked.
+    fn request(&mut self, request: &Request);
+    /// An I/O that was sent to the device.
+    fn io(&mut self, io: &IoSample);
+    /// No request came for a while: what is in flight ends.
+    fn quiet(&mut self) {}
+    /// What the modelled disk did with the I/Os, and of it the seconds for moving data; `None` where the real
+    /// books are an emulated disk's.
+    fn now(&self) -> Option<(Busy, f64)>;
+    /// What the vanilla system would have done, or why that cannot be said.
+    fn vanilla(&self) -> Result<Busy, String>;
+    /// How the comparison is made, in a sentence.
+    fn note(&self) -> String;
+}
+
+/// What the watcher cannot see for itself.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The backing file or device.
+    pub backing: String,
+    /// The emulated or modelled disk; empty where there is none.
+    pub disk: String,
+    /// How many times faster than the real one the emulated disk runs.
+    pub speed: f64,
+    /// Bytes a second that moving data may take; zero is no limit.
+    pub background_rate: Bytes,
+}
+
+/// What was put down last; cheap to hand out.
+#[derive(Clone, Default)]
+pub struct Board(Arc<Mutex<Shown>>);
+
+#[derive(Default)]
+struct Shown {
+    status: Arc<Status>,
+    samples: VecDeque<Sample>,
+    points: VecDeque<(Vec<Point>, u64)>,
+    events: VecDeque<Event>,
+    numbered: u64,
+    axis: (u64, u64, &'static str),
+}
+
+impl Board {
+    /// How the volume stands.
+    #[must_use]
+    pub fn status(&self) -> Arc<Status> {
+        Arc::clone(&self.lock().status)
+    }
+
+    /// The last minutes.
+    #[must_use]
+    pub fn history(&self) -> History {
+        let shown = self.lock();
+        let kept: u64 = shown.points.iter().map(|p| p.0.len() as u64).sum();
+        let seen: u64 = shown.points.iter().map(|p| p.1).sum();
+        let (area_from_bytes, end_bytes, position) = shown.axis;
+        History {
+            schema: "seekless.history/1".to_owned(),
+            end_bytes,
+            area_from_bytes,
+            position: position.to_owned(),
+            one_in: seen.div_ceil(kept.max(1)).max(1),
+            samples: shown.samples.iter().copied().collect(),
+            points: shown.points.iter().flat_map(|p| p.0.iter().copied()).collect(),
+        }
+    }
+
+    /// What was decided lately.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        let events = self.lock().events.iter().cloned().collect();
+        Events { schema: "seekless.events/1".to_owned(), events }
+    }
+
+    /// Held for a copy of plain data: a panic cannot leave it half changed.
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, time_unix_ms: u64, text: String) {
+        let mut shown = self.lock();
+        shown.numbered += 1;
+        let number = shown.numbered;
+        if shown.events.len() == EVENTS {
+            shown.events.pop_front();
+        }
+        shown.events.push_back(Event { number, time_unix_ms, text });
+    }
+
+    /// A board that shows this, for tests of what is shown.
+    #[cfg(test)]
+    pub(crate) fn of(status: Status) -> Self {
+        Self(Arc::new(Mutex::new(Shown { status: Arc::new(status), ..Shown::default() })))
+    }
+}
+
+/// The watcher. Dropping it ends its thread.
+pub(crate) struct Watcher {
+    board: Board,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// What it has put down.
+    pub(crate) fn board(&self) -> Board {
+        self.board.clone()
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // A watcher that panicked has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a watcher is made of.
+pub(crate) struct Sources {
+    pub(crate) volume: Injector,
+    pub(crate) tap: TapEnd,
+    pub(crate) learned: Option<Arc<Learned>>,
+    pub(crate) size: Bytes,
+    pub(crate) area: Bytes,
+    pub(crate) read_only: bool,
+    pub(crate) emulated: bool,
+}
+
+pub(crate) fn start(
+    sources: Sources,
+    about: About,
+    shadow: Option<Box<dyn Shadow>>,
+) -> Result<Watcher, ServeError> {
+    let board = Board::default();
+    let (stop, stopped) = channel();
+    let mut work = Work::new(sources, about, shadow, board.clone());
+    work.look();
+    let thread = std::thread::Builder::new()
+        .name("seekless-watch".into())
+        .spawn(move || work.run(&stopped))
+        .map_err(host("start the watcher's thread"))?;
+    Ok(Watcher { board, stop: Some(stop), thread: Some(thread) })
+}
+
+struct Work {
+    from: Sources,
+    about: About,
+    shadow: Option<Box<dyn Shadow>>,
+    board: Board,
+    began: Instant,
+    looked: Instant,
+    before: Option<(ServerStats, Option<f64>, Option<f64>)>,
+    plans: u64,
+    /// The move that is under way or was the last: done and total, in bytes.
+    progress: (u64, u64),
+    said: Said,
+}
+
+/// What was said once and need not be said again.
+#[derive(Default)]
+struct Said {
+    missed: bool,
+    unwatched: bool,
+    vanilla: bool,
+}
+
+impl Work {
+    fn new(from: Sources, about: About, shadow: Option<Box<dyn Shadow>>, board: Board) -> Self {
+        let position = if from.emulated { "head" } else { "address" };
+        board.lock().axis = (from.size.0, from.size.0 + from.area.0, position);
+        let now = Instant::now();
+        Self {
+            from,
+            about,
+            shadow,
+            board,
+            began: now,
+            looked: now,
+            before: None,
+            plans: 0,
+            progress: (0, 0),
+            said: Said::default(),
+        }
+    }
+
+    /// Until it is told to stop, or the volume has.
+    fn run(mut self, stopped: &Receiver<()>) {
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if !self.look() {
+                return;
+            }
+        }
+    }
+
+    /// False where the volume has stopped.
+    fn look(&mut self) -> bool {
+        let unix = unix_ms();
+        let (points, ios) = self.drain(unix);
+        let Ok(stats) = self.from.volume.stats() else { return false };
+        let took = self.looked.elapsed();
+        self.looked = Instant::now();
+        let busy = self.busy(&stats);
+        self.narrate(&stats, busy.as_ref(), unix);
+        let sample = self.sample(&stats, busy.as_ref(), took, unix);
+        let status = self.status(&stats, busy, unix);
+        let mut shown = self.board.lock();
+        if shown.samples.len() == SAMPLES {
+            shown.samples.pop_front();
+        }
+        shown.samples.push_back(sample);
+        if shown.points.len() == POINT_INTERVALS {
+            shown.points.pop_front();
+        }
+        shown.points.push_back((points, ios));
+        let recent = shown.samples.iter().rev().take(RATE);
+        let (bytes, seconds) = recent.fold((0, 0.0), |(b, s), x| (b + x.moved_bytes, s + x.took_s));
+        let mut status = status;
+        // Each byte moved is read once and written once.
+        status.budget.used_bytes_per_s =
+            if seconds > 0.0 { 2.0 * bytes as f64 / seconds } else { 0.0 };
+        shown.status = Arc::new(status);
+        true
+    }
+
+    /// Empties the tap, through the shadow; a few of the I/Os, evenly, to be drawn, and how many there were.
+    fn drain(&mut self, unix: u64) -> (Vec<Point>, u64) {
+        // What comes while this runs is for the next time: a busy volume must not hold the watcher.
+        let came = self.from.tap.requests.slots();
+        if let Some(shadow) = self.shadow.as_mut().filter(|_| came == 0) {
+            shadow.quiet();
+        }
+        for _ in 0..came {
+            let Ok(request) = self.from.tap.requests.pop() else { break };
+            if let Some(shadow) = &mut self.shadow {
+                shadow.request(&request);
+            }
+        }
+        let count = self.from.tap.ios.slots();
+        let step = count.div_ceil(POINTS).max(1);
+        let mut points = Vec::with_capacity(POINTS);
+        let home = self.from.size.0;
+        let mut last = SimTime::ZERO;
+        for i in 0..count {
+            let Ok(io) = self.from.tap.ios.pop() else { break };
+            if let Some(shadow) = &mut self.shadow {
+                shadow.io(&io);
+            }
+            last = last.max(io.at);
+            if i % step == 0 && io.op != Op::Flush {
+                points.push((io.at, point(&io, home)));
+            }
+        }
+        // The volume's clock counts from its start and may be fast: the latest I/O was just now.
+        let speed = if self.about.speed > 0.0 { self.about.speed } else { 1.0 };
+        let place = |(at, p): (SimTime, Point)| {
+            let ago = last.since(at).as_secs_f64() / speed * 1e3;
+            Point { time_unix_ms: unix.saturating_sub(ago as u64), ..p }
+        };
+        (points.into_iter().map(place).collect(), count as u64)
+    }
+
+    fn busy(&self, stats: &ServerStats) -> Option<BusyStatus> {
+        let (basis, (now, moving_s)) = match (&stats.disk, self.shadow.as_ref()) {
+            (Some(disk), _) => ("emulated", books(disk)),
+            (None, Some(shadow)) => ("modelled", shadow.now()?),
+            (None, None) => return None,
+        };
+        let elapsed = stats.disk.as_ref().map(|d| d.elapsed.as_secs_f64());
+        let vanilla = match &self.shadow {
+            Some(shadow) => shadow.vanilla().map(|v| (v, shadow.note())),
+            None => Err("no shadow runs beside".to_owned()),
+        };
+        let (vanilla, note) = match vanilla {
+            Ok((busy, note)) => (Some(busy), note),
+            Err(why) => (None, why),
+        };
+        Some(BusyStatus {
+            disk: self.about.disk.clone(),
+            basis: basis.to_owned(),
+            elapsed_s: elapsed.unwrap_or_else(|| self.began.elapsed().as_secs_f64()),
+            now,
+            moving_s,
+            vanilla,
+            note,
+        })
+    }
+
+    fn sample(
+        &mut self,
+        stats: &ServerStats,
+        busy: Option<&BusyStatus>,
+        took: Duration,
+        unix: u64,
+    ) -> Sample {
+        let now_s = busy.map(|b| b.now.total_s());
+        let vanilla_s = busy.and_then(|b| b.vanilla).map(|v| v.total_s());
+        let before = self.before.replace((stats.clone(), now_s, vanilla_s));
+        let (old, old_now, old_vanilla) =
+            before.unwrap_or_else(|| (stats.clone(), now_s, vanilla_s));
+        let (e, o) = (&stats.engine, &old.engine);
+        let less = |new: Option<f64>, old: Option<f64>| Some((new? - old?).max(0.0));
+        Sample {
+            time_unix_ms: unix,
+            took_s: took.as_secs_f64(),
+            requests: e.requests.saturating_sub(o.requests),
+            ram_reads: e.cache_hits.saturating_sub(o.cache_hits),
+            copy_reads: e.copy_reads.saturating_sub(o.copy_reads),
+            home_reads: e.home_reads.saturating_sub(o.home_reads),
+            moved_bytes: e.moved_bytes.saturating_sub(o.moved_bytes),
+            busy_s: less(now_s, old_now),
+            vanilla_busy_s: less(vanilla_s, old_vanilla),
+        }
+    }
+
+    fn status(&mut self, stats: &ServerStats, busy: Option<BusyStatus>, unix: u64) -> Status {
+        let e = &stats.engine;
+        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
+        let limit = self.about.background_rate.0;
+        Status {
+            schema: "seekless.status/1".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            time_unix_ms: unix,
+            uptime_s: self.began.elapsed().as_secs_f64(),
+            volume: VolumeStatus {
+                backing: self.about.backing.clone(),
+                size_bytes: self.from.size.0,
+                read_only: self.from.read_only,
+                nbd_clients: stats.clients as u64,
+            },
+            requests: RequestStatus {
+                total: e.requests,
+                ram_reads: e.cache_hits,
+                copy_reads: e.copy_reads,
+                home_reads: e.home_reads,
+            },
+            copies: CopyStatus {
+                area_bytes: self.from.area.0,
+                usable_bytes: stats.copied_sectors * SECTOR_BYTES,
+                moved_bytes: e.moved_bytes,
+                overtaken_bytes: e.overtaken * SECTOR_BYTES,
+            },
+            plan: PlanStatus {
+                made: learned.plans,
+                refused: e.plans_refused,
+                extents: learned.extents,
+                plan_bytes: learned.sectors * SECTOR_BYTES,
+                moving: stats.progress.is_some(),
+                done_bytes: self.progress.0,
+                total_bytes: self.progress.1,
+            },
+            budget: BudgetStatus {
+                limit_bytes_per_s: (limit > 0).then_some(limit),
+                used_bytes_per_s: 0.0,
+            },
+            learning: LearningStatus {
+                learns: self.from.learned.is_some(),
+                missed_requests: stats.unobserved,
+                unwatched: self.from.tap.missed(),
+            },
+            busy,
+        }
+    }
+
+    /// Puts into words what changed since the last look.
+    fn narrate(&mut self, stats: &ServerStats, busy: Option<&BusyStatus>, unix: u64) {
+        let tell = |text: String| self.board.tell(unix, text);
+        let Some((before, ..)) = &self.before else {
+            let area = self.from.area;
+            tell(match &self.from.learned {
+                Some(_) => format!(
+                    "Serving {} of {}. Requests are learned from; copies may take {area}.",
+                    self.about.backing, self.from.size
+                ),
+                None => format!(
+                    "Serving {} of {}. Nothing is learned and nothing is copied: the vanilla system.",
+                    self.about.backing, self.from.size
+                ),
+            });
+            return;
+        };
+        match stats.clients as i64 - before.clients as i64 {
+            0 => {}
+            n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
+            n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
+        }
+        let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
+        if learned.plans > self.plans {
+            let size = Bytes(learned.sectors * SECTOR_BYTES);
+            tell(if learned.sectors == 0 {
+                format!(
+                    "Looked at {} requests and found nothing worth a copy: everything stays at home.",
+                    learned.observed
+                )
+            } else {
+                format!(
+                    "Made a plan from {} requests in {:.1} s: {} extents, {size}, belong side by side.",
+                    learned.observed,
+                    learned.took.as_secs_f64(),
+                    learned.extents
+                )
+            });
+            self.plans = learned.plans;
+        }
+        if let Some(p) = stats.progress {
+            self.progress = (p.done.bytes().0, p.total.bytes().0);
+            if before.progress.is_none_or(|b| b.total != p.total) {
+                let limit = self.about.background_rate;
+                let pace = if limit.0 > 0 {
+                    format!("at no more than {limit}/s")
+                } else {
+                    "without a limit".to_owned()
+                };
+                tell(format!("Moving {} to the optimized area, {pace}.", p.total.bytes()));
+            }
+        } else if stats.engine.moved_bytes > before.engine.moved_bytes || before.progress.is_some()
+        {
+            self.progress.0 = self.progress.1;
+            tell(format!(
+                "The move is over: copies of {} may be used.",
+                Bytes(stats.copied_sectors * SECTOR_BYTES)
+            ));
+        }
+        if stats.engine.plans_refused > before.engine.plans_refused {
+            tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
+        }
+        if stats.unobserved > 0 && !self.said.missed {
+            self.said.missed = true;
+            tell(
+                "Requests come faster than they are learned from: some are left out, and counted."
+                    .to_owned(),
+            );
+        }
+        if self.from.tap.missed() > 0 && !self.said.unwatched {
+            self.said.unwatched = true;
+            tell(
+                "Requests come faster than they are watched: the busy times shown leave some out."
+                    .to_owned(),
+            );
+        }
+        if let Some(b) = busy.filter(|b| b.vanilla.is_none())
+            && !self.said.vanilla
+        {
+            self.said.vanilla = true;
+            tell(format!("No comparison with the vanilla system: {}.", b.note));
+        }
+    }
+}
+
+fn point(io: &IoSample, home_bytes: u64) -> Point {
+    let kind = match (io.background, io.op, io.target) {
+        (true, ..) => Kind::Moving,
+        (_, Op::Read, Target::Home) => Kind::HomeRead,
+        (_, Op::Read, Target::Area) => Kind::CopyRead,
+        _ => Kind::Write,
+    };
+    let from = if io.target == Target::Area { home_bytes } else { 0 };
+    let at_bytes = from.saturating_add(io.extent.start.0.saturating_mul(SECTOR_BYTES));
+    Point { time_unix_ms: 0, at_bytes, len_bytes: io.extent.bytes().0, kind }
+}
+
+/// An emulated disk's books, and the seconds of them for moving data.
+fn books(d: &DiskStats) -> (Busy, f64) {
+    let seconds = |d: seekless_block::Duration| d.as_secs_f64();
+    let phases = seconds(d.seek) + seconds(d.rotation) + seconds(d.transfer);
+    let energy = d.usage.energy.seek + d.usage.energy.rotation_transfer;
+    let busy = Busy {
+        seek_s: seconds(d.seek),
+        rotation_s: seconds(d.rotation),
+        transfer_s: seconds(d.transfer),
+        overhead_s: (seconds(d.busy) - phases).max(0.0),
+        energy_j: energy.as_joules_f64(),
+    };
+    (busy, seconds(d.background_busy))
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
