@@ -11,6 +11,9 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_report;
+mod stat;
+mod stat_report;
+mod stat_tables;
 mod trace_args;
 
 use std::process::ExitCode;
@@ -30,6 +33,7 @@ struct Cli {
 enum Command {
     Demo(demo::Args),
     Simulate(simulate::Args),
+    Stat(stat::Args),
     Convert(convert::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),

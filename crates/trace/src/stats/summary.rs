@@ -27,7 +27,9 @@ impl Estimate {
         self.error == 0.0
     }
 
-    pub(super) fn scaled(self, factor: f64) -> Self {
+    /// The same in another unit, of which one of the old is `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
         Self { value: self.value * factor, error: self.error * factor }
     }
 
