@@ -100,7 +100,7 @@ impl WorkingSets {
         let n = pages.len() as f64;
         let weight = self.today.weight();
         row.day = day;
-        row.pages = self.today.total(n, n);
+        row.pages = self.today.total(n, n, 1.0);
         let ranks = Ranks::new(pages.iter().map(|p| p.1), weight);
         let today = Past { pages, ranks, accesses: row.page_accesses };
         // Days before were sampled at a rate as high or higher.
@@ -217,7 +217,8 @@ impl Curve {
         if weight > 1 {
             // A ratio of two sums over the same sample; the hottest pages decide how far off it is.
             let all: f64 = later.pages.iter().map(|p| f64::from(p.1).powi(2)).sum();
-            let error = total(weight, inside, squares.max(all)).error / (whole * weight as f64);
+            let error =
+                total(weight, inside, squares.max(all), 1.0).error / (whole * weight as f64);
             let known = later.accesses.max(1) as f64;
             let missed = (1.0 - whole * weight as f64 / known).abs();
             self.variance += (error + missed).powi(2);

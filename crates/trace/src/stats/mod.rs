@@ -202,7 +202,8 @@ impl Stats {
         let days = info.has_days || info.has_times;
         let day_s = (!info.has_days).then(|| self.options.day.as_secs_f64());
         let processes = if info.has_processes {
-            self.shapes.processes(streams, &self.pages_by_name(streams))
+            let unseen = self.owners.total(0.0, 0.0, 1.0);
+            self.shapes.processes(streams, &self.pages_by_name(streams), unseen)
         } else {
             Vec::new()
         };
@@ -255,7 +256,7 @@ impl Stats {
         for (number, _) in touched {
             counts[number as usize] += 1;
         }
-        let estimate = |n: u64| self.owners.total(n as f64, n as f64);
+        let estimate = |n: u64| self.owners.total(n as f64, n as f64, 1.0);
         numbers.into_iter().map(|(name, n)| (name, estimate(counts[n as usize]))).collect()
     }
 

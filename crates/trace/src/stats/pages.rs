@@ -67,7 +67,7 @@ impl Pages {
         for (_, page) in self.pages.iter() {
             sum.add(f64::from(of(page).count_ones()) * SECTOR_BYTES as f64);
         }
-        self.pages.total(sum.0, sum.1)
+        self.pages.total(sum.0, sum.1, PAGE_BYTES as f64)
     }
 
     /// Fills in what of BORG's Table 1 comes from pages.
@@ -77,7 +77,7 @@ impl Pages {
         table.unique_bytes = self.bytes(|p| p.read | p.written);
         table.unique_both_bytes = self.bytes(|p| p.read & p.written);
         let n = self.pages.len() as f64;
-        table.pages = self.pages.total(n, n);
+        table.pages = self.pages.total(n, n, 1.0);
         table.page_accesses = self.accesses;
         table.accessed_share =
             table.size_bytes.map(|size| table.pages.scaled(PAGE_BYTES as f64).of(size as f64));
@@ -114,6 +114,6 @@ impl Pages {
                 sum.add(f64::from(sectors) * SECTOR_BYTES as f64);
             }
         }
-        sums.into_iter().map(|s| self.pages.total(s.0, s.1)).collect()
+        sums.into_iter().map(|s| self.pages.total(s.0, s.1, PAGE_BYTES as f64)).collect()
     }
 }

@@ -53,9 +53,9 @@ impl Pairs {
         let pairs = self.counts.len() as f64;
         Determinism {
             non_sequential: self.non_sequential,
-            share: rest(self.counts.total(once, once)),
-            share_100: rest(self.counts.total(rare, squares)),
-            pairs: self.counts.total(pairs, pairs),
+            share: rest(self.counts.total(once, once, 1.0)),
+            share_100: rest(self.counts.total(rare, squares, 1.0)),
+            pairs: self.counts.total(pairs, pairs, 1.0),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Ranks {
             sum += pages * f64::from(c);
             squares += pages * f64::from(c).powi(2);
         }
-        let cold = total(self.weight, sum, squares);
+        let cold = total(self.weight, sum, squares, 1.0);
         if self.weight == 1 || accesses == 0 {
             let cold = Estimate::exact(cold.value).of(accesses as f64);
             return Estimate::exact(1.0 - cold.value);

@@ -132,20 +132,22 @@ impl<K: Sampled, V: Default> Sample<K, V> {
         self.map.iter().map(|(k, v)| (*k, v))
     }
 
-    /// The sum over all keys of what is kept for each, from the sum over those in it and of its squares
-    /// (Horvitz-Thompson).
-    pub(super) fn total(&self, sum: f64, squares: f64) -> Estimate {
-        total(self.weight(), sum, squares)
+    /// The sum over all keys of what is kept for each, from the sum over those in it and of its squares.
+    pub(super) fn total(&self, sum: f64, squares: f64, unit: f64) -> Estimate {
+        total(self.weight(), sum, squares, unit)
     }
 }
 
-/// [`Sample::total`] at a rate of 1 in `weight`.
-pub(super) fn total(weight: u64, sum: f64, squares: f64) -> Estimate {
+/// A sum over keys that each stand for `weight` (Horvitz-Thompson), and what it may be off by: three standard
+/// errors, widened as Wilson's interval is where few keys were seen. `unit` is the most that one key adds, for
+/// where none was.
+pub(super) fn total(weight: u64, sum: f64, squares: f64, unit: f64) -> Estimate {
     let w = weight as f64;
-    // Where little or nothing was seen, as much as three keys of the rate may have been missed.
-    let unseen = if weight > 1 { SIGMAS * w } else { 0.0 };
-    let error = SIGMAS * w * (squares * (1.0 - 1.0 / w)).sqrt();
-    Estimate { value: sum * w, error: error.max(unseen) }
+    let out = 1.0 - 1.0 / w;
+    let typical = if sum > 0.0 { squares / sum } else { unit };
+    let slack = SIGMAS * typical / 2.0;
+    let error = SIGMAS * w * (slack * out + (out * (squares + slack * slack)).sqrt());
+    Estimate { value: sum * w, error }
 }
 
 #[cfg(test)]
@@ -166,7 +168,7 @@ mod tests {
             }
             assert!(sample.len() <= 1000 && sample.len() > 400, "{}", sample.len());
             let n = sample.len() as f64;
-            let keys = sample.total(n, n);
+            let keys = sample.total(n, n, 1.0);
             assert!((keys.value - 1e5).abs() <= keys.error, "seed {seed}: {keys:?}");
             assert!(keys.error < 0.16 * 1e5, "{keys:?}");
         }

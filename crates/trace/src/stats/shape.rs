@@ -215,11 +215,13 @@ impl Shapes {
         rows
     }
 
-    /// Processes by name, busiest first. `pages` tells how many pages those of a name touched.
+    /// Processes by name, busiest first. `pages` tells how many pages those of a name
+    /// touched, `unseen` what is said of those not in it.
     pub(super) fn processes(
         &self,
         names: &[Stream],
         pages: &FxHashMap<String, Estimate>,
+        unseen: Estimate,
     ) -> Vec<ProcessRow> {
         let mut by: FxHashMap<String, (u64, Counts)> = FxHashMap::default();
         for (i, s) in self.streams.iter().enumerate().filter(|(_, s)| s.counts.requests > 0) {
@@ -230,7 +232,7 @@ impl Shapes {
         let mut rows: Vec<ProcessRow> = by
             .into_iter()
             .map(|(name, (processes, c))| ProcessRow {
-                pages: pages.get(&name).copied().unwrap_or_default(),
+                pages: pages.get(&name).copied().unwrap_or(unseen),
                 name,
                 processes,
                 requests: c.requests,
