@@ -105,3 +105,45 @@ fn estimates_lie_within_what_they_say() {
         );
     }
 }
+
+const CHILD: &str = "SEEKLESS_STATS_CHILD";
+
+/// Runs in a process of its own, so that other tests do not count.
+#[test]
+fn memory_stays_within_what_is_allowed() {
+    if std::env::var_os(CHILD).is_some() {
+        return child();
+    }
+    let out = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "sampled::memory_stays_within_what_is_allowed", "--nocapture"])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    println!("{said}");
+    assert!(out.status.success(), "{said}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(said.contains("peak"), "the child ran no test");
+}
+
+fn child() {
+    const ALLOWED: u64 = 64 << 20;
+    // Histograms, heat maps and the code of the test.
+    const FIXED: u64 = 24 << 20;
+    let info = info(true, false, true);
+    let options = StatOptions { memory: Bytes(ALLOWED), ..StatOptions::default() };
+    let mut stats = seekless_trace::stats::Stats::new(&options, info);
+    for i in 0..2_000_000u64 {
+        // Every page is a new one, far from the last: everything that can grow does.
+        let at = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 14;
+        let mut request = Request::new(SimTime(i * 1000), Op::Read, Extent::new(at, 8));
+        request.stream = StreamId((i % 5) as u32);
+        stats.add(&Record { request, device: 0, day: None, service: None });
+    }
+    let summary = stats.finish(info, &[], &[], &seekless_trace::Skipped::default());
+    assert!(!summary.table1.pages.is_exact());
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
+    let peak: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    println!("peak {peak} KiB");
+    assert!(peak << 10 < ALLOWED + FIXED, "{peak} KiB");
+}
