@@ -208,7 +208,7 @@ fn days(s: &Summary, top: usize) -> Option<Table> {
     }
     let known = match worst(days.rows.iter().flat_map(|d| [d.of_day_before, d.top20_of_day_before]))
     {
-        off if off == 0.0 => "Exact.".to_owned(),
+        0.0 => "Exact.".to_owned(),
         off => format!("Shares ± {}.", Unit::Share.format(off, 2)),
     };
     let rest = days.active.saturating_sub(top as u64);

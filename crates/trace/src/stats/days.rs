@@ -207,7 +207,7 @@ impl Curve {
         }
         let whole: f64 = later.pages.iter().map(|p| f64::from(p.1)).sum();
         let mut counts: Vec<(u32, f64)> = of_count.into_iter().collect();
-        counts.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        counts.sort_unstable_by_key(|c| std::cmp::Reverse(c.0));
         for (sum, space) in self.sums.iter_mut().zip(SPACE) {
             let boundary = ranked.ranks.boundary(space);
             let part: f64 = counts.iter().map(|(c, n)| popular(boundary, *c) * n).sum();

@@ -211,7 +211,7 @@ impl Shapes {
                 offset_sectors: offset(&d.whole_pages),
             })
             .collect();
-        rows.sort_by(|a, b| b.requests.cmp(&a.requests));
+        rows.sort_by_key(|r| std::cmp::Reverse(r.requests));
         rows
     }
 
