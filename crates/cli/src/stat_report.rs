@@ -17,21 +17,18 @@ const HEATS: usize = 4;
 pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &str) -> Report {
     let t = &s.table1;
     let mut report = Report::new(s.trace.path.clone(), stat_tables::finding(s));
-    let share = |e: seekless_trace::stats::Estimate| stat_tables::told(e, &Unit::Share);
-    for (label, value, note) in [
-        (
-            "Footprint",
-            stat_tables::told(t.unique_bytes, &Unit::Bytes),
-            "read or written at least once",
-        ),
-        ("Hottest 20% of pages", share(t.top20_share), "of the accesses"),
+    for (label, e, unit, note) in [
+        ("Footprint", t.unique_bytes, Unit::Bytes, "read or written at least once"),
+        ("Hottest 20% of pages", t.top20_share, Unit::Share, "of the accesses"),
         (
             "Partial determinism",
-            share(t.determinism.share),
+            t.determinism.share,
+            Unit::Share,
             "of non-sequential accesses come again",
         ),
     ] {
-        report = report.tile(Tile::new(label, value, note));
+        let note = format!("{note}; {}", stat_tables::trust(e, &unit));
+        report = report.tile(Tile::new(label, unit.format(e.value, 3), note));
     }
     let [first, rest @ ..] = &stat_tables::all(s, top, by)[..] else { return report };
     let mut asked = Section::new("What was asked for").table(first.clone());
@@ -158,7 +155,7 @@ fn heat_map(heat: &Heat) -> Figure {
         values: heat.cells.iter().map(|n| (*n as f64 + 1.0).log2()).collect(),
     };
     Figure::new(title, Basis::Measured, plot)
-        .caption("Reads and writes by where they start. A shade darker is about as many times more, as in BORG's Figure 1.")
+        .caption("Reads and writes by where they start. Equal steps of shade are equal ratios, as in BORG's Figure 1.")
 }
 
 fn overlap(days: &seekless_trace::stats::Days) -> Figure {
@@ -208,9 +205,15 @@ fn cdf(
     least: f64,
     caption: &str,
 ) -> Figure {
-    // A logarithmic axis has no zero.
-    let curve =
-        |d: &Distribution| d.curve.iter().map(|(v, q)| (v.max(least), *q)).collect::<Vec<_>>();
+    // A logarithmic axis has no zero. Between two values the share stays what it was.
+    let curve = |d: &Distribution| {
+        let mut before = 0.0;
+        let step = |&(v, q): &(f64, f64)| {
+            let at = v.max(least);
+            [(at, std::mem::replace(&mut before, q)), (at, q)]
+        };
+        d.curve.iter().flat_map(step).collect::<Vec<_>>()
+    };
     let series = of.iter().map(|(name, d)| Points::new(*name, curve(d))).collect();
     let plot = line(Axis::new(label, unit).log(), Axis::new("requests", Unit::Share), series);
     Figure::new(title, Basis::Measured, plot).caption(caption)

@@ -11,7 +11,7 @@ pub(crate) fn told(e: Estimate, unit: &Unit) -> String {
 }
 
 /// `exact`, or `± 1.2 %` of the number; of a share, the points it may be off by.
-fn trust(e: Estimate, unit: &Unit) -> String {
+pub(crate) fn trust(e: Estimate, unit: &Unit) -> String {
     if e.is_exact() {
         return "exact".to_owned();
     }
@@ -54,7 +54,7 @@ pub(crate) fn table1(s: &Summary) -> Table {
     let t = &s.table1;
     let exact = || "exact".to_owned();
     let size = |b: u64| Unit::Bytes.format(b as f64, 3);
-    let mut table = three("What was asked for (BORG, Table 1)");
+    let mut table = three("BORG's Table 1");
     if let Some(bytes) = t.size_bytes {
         table = row(table, "size, as told", size(bytes), String::new());
     }
@@ -77,7 +77,7 @@ pub(crate) fn table1(s: &Summary) -> Table {
     table = estimated(table, "accesses to the hottest 20% of pages", t.top20_share, &Unit::Share);
     let d = &t.determinism;
     table = estimated(table, "partial determinism", d.share, &Unit::Share);
-    estimated(table, "  of that, repeated 100 times or more", d.share_100, &Unit::Share)
+    estimated(table, "  repeated 100 times or more", d.share_100, &Unit::Share)
 }
 
 fn mix(s: &Summary) -> Table {
@@ -170,7 +170,7 @@ fn reuse(s: &Summary) -> Table {
     let mut table = three("Misses of an LRU cache of so much RAM");
     let doubling = |p: &&seekless_trace::stats::MissPoint| p.pages.is_power_of_two();
     let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
-    // Every fourth size, counted from the largest, which leaves first accesses alone.
+    // Every other doubling, counted from the largest, which leaves first accesses alone.
     for p in points.iter().rev().step_by(2).rev() {
         table =
             estimated(table, &Unit::Bytes.format(p.bytes as f64, 3), p.miss_ratio, &Unit::Share);

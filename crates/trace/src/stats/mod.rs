@@ -116,7 +116,7 @@ impl Stats {
             self.service[usize::from(request.op != Op::Read)].add(service.0);
         }
         if let Step::From(from) = step {
-            self.pairs.add(from, request.extent.start.0, u64::from(*device) << 56);
+            self.pairs.add(from, request.extent.start.0, *device);
         }
         self.heat(*device, at, request.extent.start.0);
         let day = match record.day {
@@ -132,6 +132,9 @@ impl Stats {
     /// Each page of a request.
     fn touch(&mut self, request: &Request, device: u32, has_day: bool) {
         let (start, end) = (request.extent.start.0, request.extent.end().0);
+        if start == end {
+            return;
+        }
         let (first, last) = (start / PAGE_SECTORS, (end - 1) / PAGE_SECTORS);
         let last = if last - first >= PAGES_MAX {
             self.long += 1;

@@ -22,9 +22,9 @@ impl Pairs {
 
     /// A request at `to` came after one at `from`, and does not start where that one ended.
     #[inline]
-    pub(super) fn add(&mut self, from: u64, to: u64, salt: u64) {
+    pub(super) fn add(&mut self, from: u64, to: u64, device: u32) {
         self.non_sequential += 1;
-        if let Some(count) = self.counts.get(mix(mix(from ^ salt).wrapping_add(to))) {
+        if let Some(count) = self.counts.get(mix(mix(from ^ mix(device.into())).wrapping_add(to))) {
             *count = count.saturating_add(1);
         }
     }

@@ -110,7 +110,10 @@ impl Distances {
         let before = self.last.shift();
         let Some(last) = self.last.get(key) else {
             // The sample shrank to make room for this page, and the page was not among the lucky.
-            return self.compact();
+            if self.last.shift() != before {
+                self.compact();
+            }
+            return;
         };
         let seen = std::mem::replace(last, self.now + 1);
         let shift = self.last.shift();
@@ -125,7 +128,7 @@ impl Distances {
             }
         };
         self.latest.flip(self.now, true);
-        self.counts[row][group] += 1 << shift;
+        self.counts[row][group] = self.counts[row][group].saturating_add(1 << shift);
         self.now += 1;
         if shift != before {
             self.compact();
@@ -160,13 +163,13 @@ impl Distances {
         let mut misses = [0u64; GROUPS];
         for row in self.counts.iter() {
             for (m, n) in misses.iter_mut().zip(row) {
-                *m += n;
+                *m = m.saturating_add(*n);
             }
         }
         // A cache of edges[i] pages hits what is nearer: the rows up to and including i.
         for (i, &pages) in self.edges.iter().enumerate() {
             for (m, n) in misses.iter_mut().zip(&self.counts[i]) {
-                *m -= n;
+                *m = m.saturating_sub(*n);
             }
             let miss_ratio = self.share(&misses);
             curve.push(MissPoint { pages, bytes: pages.saturating_mul(PAGE_BYTES), miss_ratio });
@@ -183,15 +186,15 @@ impl Distances {
     /// The share of all accesses that the groups hold together. What the hottest pages would add is in the
     /// whole, which is known (SHARDS-adj, 3.5): misses need no correction, hits take what is left.
     fn share(&self, groups: &[u64; GROUPS]) -> Estimate {
-        let sum: u64 = groups.iter().sum();
+        let sum: f64 = groups.iter().map(|g| *g as f64).sum();
         if !self.sampled {
-            return Estimate::exact(sum as f64 / self.accesses as f64);
+            return Estimate::exact(sum / self.accesses as f64);
         }
-        let mean = sum as f64 / GROUPS as f64;
+        let mean = sum / GROUPS as f64;
         let squares: f64 = groups.iter().map(|g| (*g as f64 - mean).powi(2)).sum();
         let variance = squares / (GROUPS - 1) as f64 * GROUPS as f64;
         let floor = SIGMAS * self.last.weight() as f64;
-        Estimate { value: sum as f64, error: (SIGMAS * variance.sqrt()).max(floor) }
+        Estimate { value: sum, error: (SIGMAS * variance.sqrt()).max(floor) }
             .of(self.accesses as f64)
     }
 

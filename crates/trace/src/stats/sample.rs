@@ -10,6 +10,8 @@ use super::summary::Estimate;
 
 /// A sample never has fewer keys to hold than this, whatever memory it is given.
 const KEYS_MIN: usize = 1 << 10;
+/// The sparsest sample is 1 key in 2^32: at the least memory, more pages than any device has.
+const SHIFT_MAX: u32 = 32;
 /// Standard errors that a stated error has: 99.7% of estimates lie within.
 pub(super) const SIGMAS: f64 = 3.0;
 
@@ -79,7 +81,7 @@ impl<K: Sampled, V: Default> Sample<K, V> {
         }
         if self.map.len() >= self.keys_max && !self.map.contains_key(&key) {
             self.halve();
-            if key.place() > self.limit {
+            if key.place() > self.limit || self.map.len() >= self.keys_max {
                 return None;
             }
         }
@@ -88,8 +90,8 @@ impl<K: Sampled, V: Default> Sample<K, V> {
 
     #[cold]
     fn halve(&mut self) {
-        // Places of a hostile trace may be anything but even; a few bits are left in any case.
-        while self.map.len() >= self.keys_max && self.shift < 60 {
+        // Places of a hostile trace may be anything but even: then keys are turned away at this rate.
+        while self.map.len() >= self.keys_max && self.shift < SHIFT_MAX {
             self.shift += 1;
             self.limit = u64::MAX >> self.shift;
             let limit = self.limit;
@@ -180,8 +182,7 @@ mod tests {
         for i in 0..5000 {
             sample.get(i);
         }
-        // All places below 2^4 are taken at any rate there is.
-        assert!(sample.len() <= 1000);
+        assert_eq!((sample.len(), sample.shift()), (1000, SHIFT_MAX));
     }
 
     #[test]

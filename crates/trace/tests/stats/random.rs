@@ -153,6 +153,22 @@ fn an_unaligned_partition_is_found() {
 }
 
 #[test]
+fn devices_are_told_apart_however_many_there_are() {
+    // The same two jumps on 1,000 devices: nothing comes again, and no page is another device's.
+    let jump = |i: u32| Record {
+        request: Request::new(SimTime(0), Op::Read, Extent::new(u64::from(i % 3) * 800, 8)),
+        device: i / 3,
+        day: None,
+        service: None,
+    };
+    let records: Vec<Record> = (0..3000).map(jump).collect();
+    let s = summary(&records, info(true, false, false), &StatOptions::default());
+    assert_eq!(s.table1.determinism.non_sequential, 2000);
+    assert_eq!((s.table1.determinism.pairs.value, s.table1.determinism.share.value), (2000.0, 0.0));
+    assert_eq!((s.table1.pages.value, s.devices.len()), (3000.0, 1000));
+}
+
+#[test]
 fn the_greatest_addresses_lengths_and_times_are_borne() {
     let most = 1u64 << 55;
     let record = |start, len, at, device, day| Record {
