@@ -131,6 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     for table in stat_tables::all(&summary, args.top, args.by) {
         output::print(&table.terminal(output::width(), output::colour()))?;
+        output::print("")?;
     }
     output::print(&stat_tables::finding(&summary))
 }
