@@ -1,56 +1,65 @@
-//! `seekless convert`: a trace of any known format to the native store. Knows neither end's layout, only
-//! what a person should hear of it.
-
-use std::path::PathBuf;
+//! `seekless convert`: a trace of any known format to one of those that can be written. Knows neither end's
+//! layout, only what a person should hear of it.
 
 use anyhow::bail;
 use seekless_report::Unit;
-use seekless_trace::{Converted, Source};
+use seekless_trace::{Converted, Source, Target};
 
 use crate::output;
 use crate::trace_args::ReadArgs;
 
-/// Convert a trace of any known format to the native store, one Parquet file
+/// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
 ///
 /// The store reads faster than text, keeps what the trace could tell (times or days, processes, devices,
-/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow; docs/trace-store.md lists its
-/// columns. OUT stands there whole or not at all.
+/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow. docs/trace-store.md lists its
+/// columns, docs/trace-formats.md says what each other format keeps and loses. A file stands there whole or
+/// not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless convert week.blkparse.gz week.parquet
   seekless convert msr:prxy_0.csv prxy_0.parquet
   seekless convert --event D sda.blktrace.0 sda.parquet
+  seekless convert alibaba.csv.gz one-volume.parquet --device 81
+  seekless convert sda.parquet sda.fio             then: fio --name=replay --read_iolog=sda.fio
+  seekless convert web.strace oraclegeneral:web.bin.zst
+  seekless convert sda.parquet csv:- | less
   ssh server cat /var/log/sda.blkparse.zst | seekless convert - sda.parquet
-Formats, found by content or named before a colon:
-  blktrace, blkparse, tracefs, fio, msr, spc, disksim, disksim-rw0, mqsim, mqsim-rw0, lis, vscsi, srt, parquet")]
+Formats read, found by content or named before a colon:
+  blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu, biotracer,
+  oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
+  only by name: disksim-rw0, mqsim-rw0, heimdall
+Formats written, by OUT's ending or named before a colon:
+  parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral); packed by a
+  further .gz or .zst")]
 pub(crate) struct Args {
     /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
     #[arg(value_name = "IN")]
     from: String,
-    /// The Parquet file to write
-    #[arg(value_name = "OUT")]
-    to: PathBuf,
+    /// Where to: PATH or FORMAT:PATH; FORMAT:- for standard output
+    #[arg(value_name = "OUT", value_parser = Target::new)]
+    to: Target,
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let to = &args.to;
-    if to.as_os_str() == "-" {
-        bail!("OUT must be a file: a store cannot be written to '-'; name a path");
-    }
+    let to = args.to.path.as_path();
     // A link to nowhere exists too: it would be replaced.
     if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
         bail!("{} exists; give --force to replace it, or another name", to.display());
     }
+    let target = Target { device: args.device.clone(), ..args.to.clone() };
     let source = Source::new(&args.from);
     let bar = output::bar();
     bar.set_message("converting");
-    let done = seekless_trace::convert(&source, &args.read.options(), to, &mut |at| {
+    let done = seekless_trace::convert(&source, &args.read.options(), target, &mut |at| {
         bar.set_length(at.total.max(1));
         bar.set_position(at.read);
     });
@@ -64,7 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// What was converted, and what was not, a line each.
 fn told(args: &Args, done: &Converted) -> Vec<String> {
     let count = |n: u64| Unit::Count.format(n as f64, 3);
-    let size = args.to.metadata().map_or(String::new(), |m| {
+    let to = args.to.path.as_path();
+    let size = to.metadata().map_or(String::new(), |m| {
         if m.is_file() {
             format!(", {}", Unit::Bytes.format(m.len() as f64, 3))
         } else {
@@ -74,10 +84,20 @@ fn told(args: &Args, done: &Converted) -> Vec<String> {
     let format = done.info.format;
     let mut lines = vec![format!(
         "{}: {} requests from {} ({format}){size}",
-        args.to.display(),
+        if to.as_os_str() == "-" { "standard output".into() } else { to.to_string_lossy() },
         count(done.records),
         args.from
     )];
+    if let Some(caveat) = format.caveat() {
+        lines.push(format!("note: {caveat}"));
+    }
+    if done.left_out > 0 {
+        lines.push(format!(
+            "left out: {} requests that {} has no word for (discards and flushes)",
+            count(done.left_out),
+            args.to.format
+        ));
+    }
     let s = &done.skipped;
     let first = |example: &Option<seekless_trace::Example>| {
         example
@@ -111,6 +131,21 @@ fn told(args: &Args, done: &Converted) -> Vec<String> {
     }
     if s.streams_lost > 0 {
         lines.push(format!("{} requests came of processes past those kept", count(s.streams_lost)));
+    }
+    if s.without_op > 0 {
+        lines.push(format!(
+            "left out: {} requests whose kind the trace does not tell",
+            count(s.without_op)
+        ));
+    }
+    if s.unknown_files > 0 {
+        lines.push(format!(
+            "left out: {} calls on descriptors that were never seen opened, pipes and sockets among them; strace -y names them",
+            count(s.unknown_files)
+        ));
+    }
+    if s.late > 0 {
+        lines.push(format!("{} requests stand too far out of order to be sorted", count(s.late)));
     }
     lines
 }

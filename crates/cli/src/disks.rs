@@ -11,8 +11,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use clap::Subcommand;
-use seekless_block::Sectors;
-use seekless_disk::{DiskSpec, catalogue};
+use seekless_disk::{DeviceSpec, DiskSpec, Kind, PowerStates, Summary, catalogue};
 use seekless_report::{Cell, Column, Table, Unit};
 
 pub(crate) use fit::figure;
@@ -41,14 +40,14 @@ pub(crate) enum Args {
     Probe(probe::Args),
 }
 
-/// The disk of this name in the catalogue, or in a TOML file of this path.
-pub(crate) fn named(name: &str) -> anyhow::Result<DiskSpec> {
+/// The device of this name in the catalogue, or in a TOML file of this path.
+pub(crate) fn named(name: &str) -> anyhow::Result<DeviceSpec> {
     if catalogue::names().any(|n| n == name) {
-        return Ok(catalogue::get(name)?);
+        return Ok(catalogue::device(name)?);
     }
     if name.ends_with(".toml") || name.contains('/') {
         let text = text::read(Path::new(name))?;
-        return Ok(DiskSpec::parse(name, &text)?);
+        return Ok(DeviceSpec::parse(name, &text)?);
     }
     let names: Vec<&str> = catalogue::names().collect();
     bail!(
@@ -57,45 +56,90 @@ pub(crate) fn named(name: &str) -> anyhow::Result<DiskSpec> {
     )
 }
 
+/// As [`named`], where only a disk with one arm and no media cache will do.
+fn plain(name: &str) -> anyhow::Result<DiskSpec> {
+    let spec = named(name)?;
+    let kind = spec.kind();
+    match spec {
+        DeviceSpec::Disk(disk) if kind == Kind::Disk => Ok(disk),
+        _ => bail!("{name} is of kind {kind}; this needs a disk with one arm, kind disk"),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args {
-        Args::List { json: true } => {
-            let disks: Result<Vec<DiskSpec>, _> = catalogue::names().map(catalogue::get).collect();
-            let value = serde_json::json!({ "schema": "seekless.disks/1", "disks": disks? });
-            output::print(&serde_json::to_string_pretty(&value)?)
-        }
-        Args::List { json: false } => {
-            let mut table = Table::new(
-                "Disks",
-                vec![
-                    Column::text("name"),
-                    Column::text("disk"),
-                    Column::number("capacity", Unit::Bytes),
-                    Column::number("rpm", Unit::Count),
-                ],
-            );
-            for name in catalogue::names() {
-                let spec = catalogue::get(name)?;
-                let bytes = Sectors(spec.capacity_sectors).bytes().0;
-                table = table.row([
-                    Cell::from(name),
-                    Cell::from(spec.title),
-                    Cell::from(bytes),
-                    Cell::from(spec.mechanics.rpm),
-                ]);
-            }
-            output::print(&table.terminal(output::width(), output::colour()))
-        }
+        Args::List { json } => list(*json),
         Args::Import(args) => import::run(args),
         Args::Validate(args) => validate::run(args),
         Args::Fit(args) => fit::run(args),
         Args::Probe(args) => probe::run(args),
         Args::Show { name, json: true } => {
-            output::print(&serde_json::to_string_pretty(&named(name)?)?)
+            let spec = named(name)?;
+            let mut value = serde_json::to_value(&spec)?;
+            if let (Some(time), Some(object)) = (break_even_s(&spec), value.as_object_mut()) {
+                object.insert("break_even_s".to_owned(), time.into());
+            }
+            output::print(&serde_json::to_string_pretty(&value)?)
         }
-        Args::Show { name, json: false } => match catalogue::text(name) {
-            Some(text) => output::print(text),
-            None => output::print(&named(name)?.to_toml()?),
-        },
+        Args::Show { name, json: false } => {
+            let spec = named(name)?;
+            match catalogue::text(name) {
+                Some(text) => output::print(text)?,
+                None => output::print(&spec.to_toml()?)?,
+            }
+            // A comment: what is printed stays a description.
+            break_even_s(&spec).map_or(Ok(()), |s| {
+                output::print(&format!(
+                    "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
+                ))
+            })
+        }
     }
+}
+
+fn list(json: bool) -> anyhow::Result<()> {
+    let mut devices =
+        catalogue::names().map(catalogue::device).collect::<Result<Vec<DeviceSpec>, _>>()?;
+    devices.sort_by_key(|spec| Kind::ALL.iter().position(|k| *k == spec.kind()));
+    if json {
+        let value = serde_json::json!({ "schema": "seekless.disks/1", "disks": devices });
+        return output::print(&serde_json::to_string_pretty(&value)?);
+    }
+    let columns = vec![
+        Column::text("name"),
+        Column::text("kind"),
+        Column::text("capacity"),
+        Column::number("rpm", Unit::Count),
+        Column::number("latency", Unit::Seconds),
+        Column::number("MB/s", Unit::Number),
+        Column::number("idle", Unit::Watts),
+        Column::number("$ a month", Unit::Number),
+        Column::number("$ a million reads", Unit::Number),
+    ];
+    let mut table = Table::new("Disks", columns);
+    for spec in &devices {
+        let s: Summary = spec.summary()?;
+        let known = |x: Option<f64>| Cell::from(x.unwrap_or(f64::NAN));
+        table = table.row([
+            Cell::from(spec.name()),
+            Cell::from(spec.kind().name()),
+            Cell::from(spec.capacity().bytes().to_string()),
+            known(s.rpm),
+            Cell::from(s.latency_ms / 1e3),
+            Cell::from(s.stream_mb_s),
+            known(s.idle_w),
+            known(s.usd_per_month),
+            known(s.usd_per_million_reads),
+        ]);
+    }
+    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::print(
+        "latency: the mean seek of a disk, else that of a read; MB/s: reading in sequence, a disk on its outermost zone",
+    )
+}
+
+/// From how many seconds without work spinning down saves energy, where that is known.
+fn break_even_s(spec: &DeviceSpec) -> Option<f64> {
+    let DeviceSpec::Disk(disk) = spec else { return None };
+    PowerStates::new(&disk.power).break_even().map(seekless_block::Duration::as_secs_f64)
 }

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use seekless_block::{Bytes, Sectors};
-use seekless_disk::Scheduler;
-use seekless_serve::Address;
+use seekless_block::Bytes;
+use seekless_disk::{Scheduler, SpinDown};
+use seekless_serve::{Address, HostQueue};
 
 use crate::trace_args::size;
 use crate::{disks, serve};
@@ -19,7 +19,11 @@ use crate::{disks, serve};
 #[command(after_help = "\
 Examples:
   seekless emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
-  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf")]
+  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
+  seekless emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10
+
+  # A disk without a queue of its own, under the host's elevator
+  seekless emulate wd800jb disk.img --fuse /run/disk --queue-depth 1 --host-scheduler clook")]
 pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     name: String,
@@ -37,9 +41,19 @@ pub(crate) struct Args {
     /// Times faster than the real disk
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
-    /// The drive's scheduler
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
+    /// Commands the drive takes at once; the others wait at the host, as before a disk without or with NCQ
+    /// [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queue_depth: Option<u16>,
+    /// What picks the drive's next command among those that wait at the host
+    #[arg(long, value_name = "SCHEDULER", default_value = "fcfs", requires = "queue_depth")]
+    host_scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -52,15 +66,17 @@ fn speed(text: &str) -> Result<f64, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let spec = disks::named(&args.name)?;
-    let whole = || Sectors(spec.capacity_sectors).bytes();
+    let whole = || spec.capacity().bytes();
     let existing = args.image.metadata().ok().filter(std::fs::Metadata::is_file);
     let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);
+    let scheduler = args.host_scheduler;
+    let host = args.queue_depth.map(|depth| HostQueue { depth: depth.into(), scheduler });
     serve::run(&serve::Args::emulation(
         (&args.name, args.speed),
+        (args.scheduler, host, args.spin_down),
         &args.image,
         size,
         (&args.nbd, args.fuse.as_deref()),
-        args.scheduler,
         args.json.as_deref(),
     ))
 }

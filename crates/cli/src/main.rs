@@ -7,6 +7,7 @@ mod disks;
 mod emulate;
 mod learner;
 mod output;
+mod record;
 mod reproduce;
 mod serve;
 mod simulate;
@@ -35,6 +36,7 @@ enum Command {
     Simulate(simulate::Args),
     Stat(stat::Args),
     Convert(convert::Args),
+    Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
     /// The papers' tables and figures, from our models, beside the printed ones
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

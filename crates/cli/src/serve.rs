@@ -13,9 +13,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
-use seekless_disk::{Disk, Scheduler};
+use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, MountPoint, ServeError, ServerHandle,
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
+    ServerHandle,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
@@ -99,13 +100,22 @@ pub(crate) struct Args {
     /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
     #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
     cluster: Bytes,
-    /// Put an emulated mechanical disk under the volume, in real time: a name from `seekless disk list` or
+    /// Put an emulated disk or other device under the volume, in real time: a name from `seekless disk list` or
     /// the path of a TOML file; speed=X makes it X times faster
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     disk: Option<Emulated>,
-    /// The emulated drive's scheduler: fcfs, clook or sptf
+    /// The emulated drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs", requires = "disk", help_heading = "Emulation")]
     scheduler: Scheduler,
+    /// When the emulated drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(
+        long,
+        value_name = "none|SECONDS|adaptive",
+        default_value = "none",
+        requires = "disk",
+        help_heading = "Emulation"
+    )]
+    spin_down: SpinDown,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -115,10 +125,10 @@ impl Args {
     /// An emulated disk and nothing else: no learning, no cache, no read-ahead.
     pub(crate) fn emulation(
         (name, speed): (&str, f64),
+        (scheduler, host, spin_down): (Scheduler, Option<HostQueue>, SpinDown),
         image: &std::path::Path,
         size: Bytes,
         front: (&[Address], Option<&std::path::Path>),
-        scheduler: Scheduler,
         json: Option<&std::path::Path>,
     ) -> Self {
         Self {
@@ -136,8 +146,9 @@ impl Args {
             cache: Bytes(0),
             read_ahead: Bytes(0),
             cluster: Bytes(0),
-            disk: Some(Emulated { name: name.to_owned(), speed }),
+            disk: Some(Emulated { name: name.to_owned(), speed, host }),
             scheduler,
+            spin_down,
             json: json.map(ToOwned::to_owned),
         }
     }
@@ -266,11 +277,13 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
     if learns {
         builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
     }
-    if let Some(Emulated { name, speed }) = &args.disk {
+    if let Some(Emulated { name, speed, host }) = &args.disk {
         let spec = crate::disks::named(name)?;
         builder = builder.emulate(Emulation {
-            disk: Disk::new(&spec).with_context(|| format!("disk {name}"))?,
+            disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
+            host: *host,
+            spin_down: args.spin_down,
             speed: *speed,
             path_max: 0,
         });

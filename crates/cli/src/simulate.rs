@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
-use seekless_disk::Scheduler;
+use seekless_disk::{Scheduler, SpinDown};
 use seekless_sim::Replay;
 use seekless_study::{AreaAt, Options, Outcome, Policy, Stage};
 use seekless_trace::{Progress, Source};
@@ -45,9 +45,12 @@ pub(crate) struct Args {
     /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
     #[arg(long, value_parser = size, default_value = "64KiB")]
     cluster: Bytes,
-    /// The drive's scheduler: fcfs, clook or sptf
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
     #[arg(long, default_value = "fcfs")]
     scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    spin_down: SpinDown,
     /// Closed loop: this many requests in flight, arrival times not used
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -105,6 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         read_ahead: args.read_ahead,
         cluster: args.cluster,
         scheduler: args.scheduler,
+        spin_down: args.spin_down,
         replay,
         train: args.train,
         optimized: args.optimized,
@@ -141,6 +145,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
     let table = simulate_report::table(outcome, true);
     output::print(&table.terminal(output::width(), output::colour()))?;
+    let energy = simulate_report::energy_table(outcome);
+    output::print(&energy.terminal(output::width(), output::colour()))?;
     output::print(&simulate_report::finding(outcome))
 }
 

@@ -1,7 +1,7 @@
 //! What a comparison looks like: the table on the terminal, the finding in words, the HTML report.
 
 use seekless_block::{Extent, Sectors};
-use seekless_disk::DiskSpec;
+use seekless_disk::DeviceSpec;
 use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Lines,
     Points, Provenance, Report, Section, StackedBars, Table, Tile, Unit, Values,
@@ -25,6 +25,12 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
         Column::number("in RAM", Unit::Share),
         Column::number("from copies", Unit::Share),
     ];
+    // A device without an arm has operations and perhaps a bill in place of seeks and rotation.
+    let armless = outcome.runs.iter().any(|r| r.operations.is_some());
+    if armless {
+        columns[2] = Column::number("operations", Unit::Count).better(Better::Lower);
+        columns[3] = Column::number("$ a million requests", Unit::Number).better(Better::Lower);
+    }
     if terminal {
         columns.truncate(8);
     }
@@ -33,11 +39,18 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
         Table::new(format!("{} on {}, modelled", outcome.trace.path, outcome.disk), columns);
     for r in &outcome.runs {
         let requests = r.requests.max(1) as f64;
+        let (second, third) = match &r.operations {
+            None => (r.seek_s, r.rotation_s),
+            Some(o) => {
+                let cost = r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
+                ((o.reads + o.writes) as f64, cost)
+            }
+        };
         table = table.row([
             Cell::from(r.policy.as_str()),
             Cell::from(r.busy_s),
-            Cell::from(r.seek_s),
-            Cell::from(r.rotation_s),
+            Cell::from(second),
+            Cell::from(third),
             Cell::from(r.transfer_s),
             Cell::from(r.background_busy_s),
             Cell::from(r.energy_j.total),
@@ -51,6 +64,36 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
         Some(row) if outcome.runs.len() > 1 => table.baseline(row),
         _ => table,
     }
+}
+
+/// Where the joules of every run went; states that no run was in are left out.
+pub(crate) fn energy_table(outcome: &Outcome) -> Table {
+    let share = |r: &Run| {
+        let e = &r.energy_j;
+        [
+            ("seek", e.seek),
+            ("rotation, transfer", e.rotation_transfer),
+            ("idle", e.idle),
+            ("low idle", e.low_idle),
+            ("standby", e.standby),
+            ("spinning down, up", e.spin_down + e.spin_up),
+            ("background", e.background),
+        ]
+    };
+    let rows: Vec<_> = outcome.runs.iter().map(share).collect();
+    let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > 0.0);
+    let joules = |name: &str| Column::number(name, Unit::Joules).better(Better::Lower);
+    let mut columns = vec![Column::text("policy"), joules("a request")];
+    let names = rows.first().into_iter().flatten().enumerate();
+    columns.extend(names.filter(|(i, _)| seen(*i)).map(|(_, (name, _))| joules(name)));
+    let title = format!("Energy, modelled; spin-down: {}", outcome.spin_down);
+    let mut table = Table::new(title, columns);
+    for (run, row) in outcome.runs.iter().zip(&rows) {
+        let states = row.iter().enumerate().filter(|(i, _)| seen(*i)).map(|(_, s)| s.1.into());
+        let cells = [Cell::from(run.policy.as_str()), Cell::from(run.j_per_op)];
+        table = table.row(cells.into_iter().chain(states));
+    }
+    table
 }
 
 fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
@@ -105,8 +148,8 @@ pub(crate) fn finding(outcome: &Outcome) -> String {
 }
 
 /// The whole report.
-pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Report {
-    let title = format!("{} on {}", outcome.trace.path, spec.title);
+pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
+    let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));
     if let (Some(v), Some(b)) = (named(outcome, "vanilla"), named(outcome, "borg")) {
         let change = |new: f64, old: f64| {
@@ -177,6 +220,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Repor
         .section(
             Section::new("What it costs")
                 .table(table(outcome, false))
+                .table(energy_table(outcome))
                 .figure(
                     Figure::new("Where the disk's time goes", Basis::Modelled, parts)
                         .caption("Busy time over the measured requests, and of moving data."),
@@ -192,7 +236,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Repor
 }
 
 /// The head's path under each policy.
-pub(crate) fn head_figure(outcome: &Outcome, spec: &DiskSpec) -> Figure {
+pub(crate) fn head_figure(outcome: &Outcome, spec: &DeviceSpec) -> Figure {
     Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
         "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
     )
@@ -210,7 +254,7 @@ fn cdf(m: &Measured) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn head(outcome: &Outcome, spec: &DiskSpec) -> HeadPath {
+fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
     let area =
         |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
     let moves = |m: &Measured| -> Vec<HeadMove> {
@@ -233,11 +277,11 @@ fn head(outcome: &Outcome, spec: &DiskSpec) -> HeadPath {
         .collect();
     // The part of the disk that is used: the rest would only squeeze the picture.
     let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
-    let used = Sectors(highest.next_multiple_of(2048).min(spec.capacity_sectors));
+    let used = Sectors(highest.next_multiple_of(2048).min(spec.capacity().0));
     HeadPath { capacity: used, runs }
 }
 
-fn provenance(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Provenance {
+fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance {
     let t = &outcome.trace;
     let size = |b: u64| Unit::Bytes.format(b as f64, 3);
     let count = |n: u64| Unit::Count.format(n as f64, 3);
@@ -269,8 +313,9 @@ fn provenance(outcome: &Outcome, spec: &DiskSpec, command: &str) -> Provenance {
                     outcome.split.by
                 ),
             ),
-            fact("disk", spec.title.clone()),
+            fact("disk", spec.title().to_owned()),
             fact("scheduler", outcome.scheduler.clone()),
+            fact("spin-down", outcome.spin_down.clone()),
             fact("replay", replay),
             fact("RAM", size(outcome.cache_bytes)),
             fact("read-ahead", size(outcome.read_ahead_bytes)),

@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use seekless_block::{Extent, Op, SimTime};
-use seekless_disk::{Command, Disk, Drive, Scheduler, catalogue};
+use seekless_disk::{Command, Disk, DiskSpec, Drive, Scheduler, catalogue};
 
 /// Addresses of `n` random 4 KiB requests: a 64-bit linear congruential generator (Knuth's MMIX).
 fn addresses(n: usize, capacity: u64) -> Vec<Extent> {
@@ -26,7 +26,7 @@ fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) 
     let mut now = SimTime(0);
     let mut submit = |drive: &mut Drive, now| {
         if let Some((tag, &extent)) = rest.next() {
-            let command = Command { tag: tag as u64, op: Op::Read, extent, background: false };
+            let command = Command::new(tag as u64, Op::Read, extent);
             drive.submit(now, command).expect("inside");
         }
     };
@@ -43,13 +43,42 @@ fn replay(disk: &Disk, scheduler: Scheduler, depth: usize, requests: &[Extent]) 
     now
 }
 
+/// A controller as DiskSim's drives have: ten segments, reading on within them. The times are round numbers.
+const BUFFER: &str = "
+[controller]
+bus_sector_ms = [0.01, 0.01]
+read_hit_ms = [0.1, 0.1]
+read_miss_ms = [0.2, 0.2]
+write_hit_ms = [0.1, 0.1]
+write_miss_ms = [0.2, 0.2]
+segments = 10
+segment_sectors = 1000
+read_ahead = \"segment\"
+read_ahead_sectors = 1000
+
+[[source]]
+fields = [\"controller\"]
+kind = \"derived\"
+from = \"round numbers\"
+";
+
 fn rate(c: &mut Criterion) {
-    for name in ["wd800jb", "exos-x20"] {
-        let disk = Disk::new(&catalogue::get(name).expect("sound")).expect("sound");
+    let of = |name: &str| catalogue::get(name).expect("sound");
+    let buffered = of("atlas10k").to_toml().expect("TOML") + BUFFER;
+    let buffered = DiskSpec::parse("buffered", &buffered).expect("sound");
+    let disks = [
+        ("wd800jb", of("wd800jb")),
+        ("exos-x20", of("exos-x20")),
+        ("atlas10k", of("atlas10k")),
+        ("atlas10k-buffered", buffered),
+    ];
+    for (name, spec) in disks {
+        let disk = Disk::new(&spec).expect("sound");
         let mut group = c.benchmark_group(name);
         group.sample_size(10);
         for (scheduler, depth, n) in [
             (Scheduler::Fcfs, 1, 1_000_000),
+            (Scheduler::Fcfs, 16, 1_000_000),
             (Scheduler::CLook, 32, 1_000_000),
             (Scheduler::Sptf, 128, 100_000),
         ] {

@@ -123,6 +123,11 @@ impl Buffer {
         self.write_back != WriteBack::None
     }
 
+    /// When everything accepted is on the platter, and the arm free.
+    pub(crate) const fn free_at(&self) -> SimTime {
+        self.free_at
+    }
+
     /// Until everything accepted is on the platter.
     pub(crate) fn flush(&mut self, at: SimTime) -> Access {
         Access { overhead: self.free_at.since(at), ..Access::default() }
@@ -160,7 +165,9 @@ impl Buffer {
         let (start, end) = (extent.start.0, extent.end().0);
         let found = (0..self.segments.len())
             .filter(|&i| self.segments[i].holds(start))
-            .max_by_key(|&i| self.segments[i].end);
+            .max_by_key(|&i| self.segments[i].end)
+            // The head is about to read just this, or is within its first sector: as good as begun.
+            .or_else(|| self.ahead.filter(|a| a.next == start).map(|a| a.segment));
         let held = found.map_or(0, |i| self.segments[i].end.min(end) - start);
         let mut out = Outflow {
             done: SimTime(0),
@@ -170,7 +177,7 @@ impl Buffer {
             reconnect: self.reconnect,
             seen: 0,
         };
-        if held > 0 {
+        if found.is_some() {
             // What the buffer holds goes out while the arm moves; the interface stays taken.
             out.reconnect = Duration::ZERO;
             out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
@@ -254,6 +261,7 @@ impl Buffer {
         let track_end = |lbn: u64| lbn + geometry.run(lbn, capacity - lbn).len;
         let end = extent.end().0;
         let last = end - 1;
+        let mut least = end;
         let limit = match self.read_ahead {
             ReadAhead::None => end,
             ReadAhead::Track => track_end(last),
@@ -267,16 +275,17 @@ impl Buffer {
             }
             ReadAhead::Segment => capacity,
             ReadAhead::TrackOrNext => {
-                let to = track_end(last);
+                // The track is read to its end even through a shorter segment, which then holds what came last.
+                least = track_end(last);
                 let began_before = self.segments[segment].start < geometry.track_start(last);
-                if began_before && to < capacity { track_end(to) } else { to }
+                if began_before && least < capacity { track_end(least) } else { least }
             }
         };
         let limit = limit.min(end.saturating_add(self.read_ahead_sectors));
         if self.over_requested {
-            limit
+            limit.max(least)
         } else {
-            limit.min(extent.start.0.saturating_add(self.segment_sectors))
+            limit.min(extent.start.0.saturating_add(self.segment_sectors)).max(least)
         }
     }
 

@@ -1,11 +1,12 @@
-//! The disks that come with seekless, embedded. Files stay with whoever may read files: a path's text goes
-//! through [`DiskSpec::parse`].
+//! The devices that come with seekless, embedded. Files stay with whoever may read files: a path's text goes
+//! through [`DeviceSpec::parse`].
 
+use crate::device::{DeviceSpec, Kind};
 use crate::parse::SpecError;
 use crate::spec::DiskSpec;
 
 /// Name and text of each entry.
-const ENTRIES: [(&str, &str); 12] = [
+const ENTRIES: [(&str, &str); 20] = [
     ("wd800jb", include_str!("../catalogue/wd800jb.toml")),
     ("wd2500aaks", include_str!("../catalogue/wd2500aaks.toml")),
     ("wd360gd", include_str!("../catalogue/wd360gd.toml")),
@@ -13,11 +14,19 @@ const ENTRIES: [(&str, &str); 12] = [
     ("atlas15k", include_str!("../catalogue/atlas15k.toml")),
     ("atlas10k", include_str!("../catalogue/atlas10k.toml")),
     ("cheetah9lp", include_str!("../catalogue/cheetah9lp.toml")),
+    ("cheetah15k5", include_str!("../catalogue/cheetah15k5.toml")),
     ("rz55", include_str!("../catalogue/rz55.toml")),
     ("disk1000", include_str!("../catalogue/disk1000.toml")),
     ("toshiba-pccard", include_str!("../catalogue/toshiba-pccard.toml")),
     ("travelstar-5k320", include_str!("../catalogue/travelstar-5k320.toml")),
     ("exos-x20", include_str!("../catalogue/exos-x20.toml")),
+    ("exos-2x18", include_str!("../catalogue/exos-2x18.toml")),
+    ("archive-8tb", include_str!("../catalogue/archive-8tb.toml")),
+    ("sata-ssd", include_str!("../catalogue/sata-ssd.toml")),
+    ("cloud-hdd", include_str!("../catalogue/cloud-hdd.toml")),
+    ("cloud-hdd-metered", include_str!("../catalogue/cloud-hdd-metered.toml")),
+    ("cloud-ssd", include_str!("../catalogue/cloud-ssd.toml")),
+    ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
 
 /// No such entry, or one that cannot be used.
@@ -26,6 +35,9 @@ pub enum CatalogueError {
     /// No entry of this name.
     #[error("no disk is called '{0}'; there are {known}", known = names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
+    /// It has no single arm.
+    #[error("'{0}' is a device of kind {1}; only a device of kind disk will do here")]
+    NoDisk(String, Kind),
     /// The entry's text is faulty.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -42,11 +54,27 @@ pub fn text(name: &str) -> Option<&'static str> {
     ENTRIES.iter().find(|e| e.0 == name).map(|e| e.1)
 }
 
-/// An entry by name.
+/// The names of the entries that are disks with one arm and no media cache.
+pub fn disks() -> impl Iterator<Item = &'static str> {
+    names().filter(|name| get(name).is_ok())
+}
+
+/// An entry of any kind by name.
 ///
 /// # Errors
 /// Where there is none of this name.
-pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
+pub fn device(name: &str) -> Result<DeviceSpec, CatalogueError> {
     let text = text(name).ok_or_else(|| CatalogueError::Unknown(name.to_owned()))?;
-    Ok(DiskSpec::parse(&format!("{name}.toml"), text)?)
+    Ok(DeviceSpec::parse(&format!("{name}.toml"), text)?)
+}
+
+/// A disk with one arm and no media cache by name.
+///
+/// # Errors
+/// Where there is none of this name, or it is another kind of device.
+pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
+    match device(name)? {
+        DeviceSpec::Disk(spec) if spec.kind == Kind::Disk => Ok(spec),
+        other => Err(CatalogueError::NoDisk(name.to_owned(), other.kind())),
+    }
 }

@@ -1,6 +1,8 @@
 //! The allowed ranges of a specification's values. Knows no file: a fault names the field, [`crate::parse`] the line.
 
 use crate::bands::Bands;
+use crate::device::Kind;
+use crate::energy::IDLE_LEVELS_MAX;
 use crate::spec::{DiskSpec, SeekSpec, SpareRule, ZoneSpec};
 use crate::turn::Turn;
 
@@ -16,7 +18,7 @@ pub struct RangeError {
     pub allowed: String,
 }
 
-fn fault<T>(
+pub(crate) fn fault<T>(
     field: impl Into<String>,
     found: impl ToString,
     allowed: impl Into<String>,
@@ -24,7 +26,13 @@ fn fault<T>(
     Err(RangeError { field: field.into(), found: found.to_string(), allowed: allowed.into() })
 }
 
-fn between(field: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(), RangeError> {
+pub(crate) fn between(
+    field: &str,
+    value: f64,
+    low: f64,
+    high: f64,
+    unit: &str,
+) -> Result<(), RangeError> {
     if value >= low && value <= high {
         Ok(())
     } else {
@@ -32,10 +40,20 @@ fn between(field: &str, value: f64, low: f64, high: f64, unit: &str) -> Result<(
     }
 }
 
+/// A name that can stand on a command line.
+pub(crate) fn named(name: &str) -> Result<(), RangeError> {
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
+        return fault("name", format!("{name:?}"), "printable ASCII without spaces");
+    }
+    Ok(())
+}
+
 /// Most sectors accepted: 562 TB. At 4 ms a sector over the interface the longest request takes 2^62 ns.
-const CAPACITY_MAX: u64 = 1 << 40;
+pub(crate) const CAPACITY_MAX: u64 = 1 << 40;
 /// Longest time accepted for one movement, in milliseconds.
-const MOVE_MS_MAX: f64 = 2_000.0;
+pub(crate) const MOVE_MS_MAX: f64 = 2_000.0;
+/// Most power accepted in any state.
+const WATTS_MAX: f64 = 1_000.0;
 /// Most cylinders accepted.
 pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
 
@@ -45,9 +63,10 @@ impl DiskSpec {
     /// # Errors
     /// The first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
-        if self.name.is_empty() || !self.name.bytes().all(|b| b.is_ascii_graphic()) {
-            return fault("name", format!("{:?}", self.name), "printable ASCII without spaces");
+        if !self.kind.is_mechanical() {
+            return fault("kind", self.kind, "disk, dual_actuator or shingled here");
         }
+        named(&self.name)?;
         if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
             return fault(
                 "capacity_sectors",
@@ -62,17 +81,110 @@ impl DiskSpec {
         self.validate_seek()?;
         self.validate_power()?;
         self.validate_controller()?;
-        self.validate_geometry()
+        self.validate_shingled()?;
+        self.validate_geometry()?;
+        match self.half() {
+            None => Ok(()),
+            Some(half) => self.validate_halves(&half),
+        }
+    }
+
+    fn validate_halves(&self, half: &Self) -> Result<(), RangeError> {
+        if !self.geometry.heads.is_multiple_of(2) {
+            let allowed = "an even number: each actuator has half of them";
+            return fault("geometry.heads", self.geometry.heads, allowed);
+        }
+        if !self.capacity_sectors.is_multiple_of(2) {
+            let allowed = "an even number: each actuator has half of them";
+            return fault("capacity_sectors", self.capacity_sectors, allowed);
+        }
+        if let Some(w) = self.power.standby_w {
+            let allowed = "absent: two actuators are not modelled with their platters at rest";
+            return fault("power.standby_w", w, allowed);
+        }
+        half.validate()
+    }
+
+    fn validate_shingled(&self) -> Result<(), RangeError> {
+        let Some(s) = &self.shingled else {
+            return match self.kind {
+                Kind::Shingled => fault("shingled", "missing", "a table: bands and media cache"),
+                _ => Ok(()),
+            };
+        };
+        if self.kind != Kind::Shingled {
+            return fault("kind", self.kind, "shingled, where a table [shingled] is given");
+        }
+        let whole = |field: &str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            fault(format!("shingled.{field}"), value, format!("{low} to {high}"))
+        };
+        whole("band_sectors", s.band_sectors, 1, 1 << 24)?;
+        whole("cache_sectors", s.cache_sectors, s.band_sectors, CAPACITY_MAX)?;
+        whole("cache_entries", s.cache_entries.into(), 1, 1 << 20)?;
+        whole("sequential_sectors", s.sequential_sectors, 1, CAPACITY_MAX)?;
+        between("shingled.idle_ms", s.idle_ms.unwrap_or(0.0), 0.0, 3_600_000.0, "ms")?;
+        if self.controller.is_some() {
+            return fault("controller", "given", "absent: not modelled together with [shingled]");
+        }
+        if matches!(self.seek, SeekSpec::CubicLinear { .. }) {
+            return fault("seek.kind", "cubic_linear", "a curve over cylinders, with [shingled]");
+        }
+        if let Some(w) = self.power.standby_w {
+            let allowed = "absent: cleaning is not modelled with the platters at rest";
+            return fault("power.standby_w", w, allowed);
+        }
+        Ok(())
     }
 
     fn validate_power(&self) -> Result<(), RangeError> {
         let p = &self.power;
-        between("power.seek_w", p.seek_w, 0.0, 1_000.0, "W")?;
-        between("power.rotation_transfer_w", p.rotation_transfer_w, 0.0, 1_000.0, "W")?;
-        between("power.idle_w", p.idle_w, 0.0, 1_000.0, "W")?;
-        between("power.standby_w", p.standby_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
-        between("power.spin_up_w", p.spin_up_w.unwrap_or(0.0), 0.0, 1_000.0, "W")?;
-        between("power.spin_up_s", p.spin_up_s.unwrap_or(0.0), 0.0, 600.0, "s")
+        let watts = |field: &str, w: f64| between(field, w, 0.0, WATTS_MAX, "W");
+        for (field, w) in [
+            ("seek_w", Some(p.seek_w)),
+            ("rotation_transfer_w", Some(p.rotation_transfer_w)),
+            ("idle_w", Some(p.idle_w)),
+            ("coast_w", p.coast_w),
+            ("read_w", p.read_w),
+            ("write_w", p.write_w),
+            ("standby_w", p.standby_w),
+            ("spin_up_w", p.spin_up_w),
+        ] {
+            watts(&format!("power.{field}"), w.unwrap_or(0.0))?;
+        }
+        for (field, s) in [("spin_down_s", p.spin_down_s), ("spin_up_s", p.spin_up_s)] {
+            between(&format!("power.{field}"), s.unwrap_or(0.0), 0.0, 600.0, "s")?;
+        }
+        for (field, j) in [("spin_down_j", p.spin_down_j), ("spin_up_j", p.spin_up_j)] {
+            between(&format!("power.{field}"), j.unwrap_or(0.0), 0.0, 100_000.0, "J")?;
+        }
+        if let (Some(j), Some(_)) = (p.spin_up_j, p.spin_up_w) {
+            return fault("power.spin_up_j", j, "instead of power.spin_up_w, not with it");
+        }
+        let coast = p.coast_after_ms.unwrap_or(0.0);
+        between("power.coast_after_ms", coast, 0.0, MOVE_MS_MAX, "ms")?;
+        match (p.coast_after_ms, p.coast_w) {
+            (Some(ms), None) => {
+                return fault("power.coast_after_ms", ms, "given with power.coast_w");
+            }
+            (None, Some(w)) => return fault("power.coast_w", w, "given with power.coast_after_ms"),
+            _ => {}
+        }
+        if p.idle_level.len() > IDLE_LEVELS_MAX {
+            let allowed = format!("at most {IDLE_LEVELS_MAX} levels");
+            return fault("power.idle_level", p.idle_level.len(), allowed);
+        }
+        let (mut after, mut power) = (0.0, p.idle_w);
+        for (i, level) in p.idle_level.iter().enumerate() {
+            let path = |field: &str| format!("power.idle_level[{i}].{field}");
+            between(&path("after_s"), level.after_s, after, 86_400.0, "s, rising")?;
+            between(&path("w"), level.w, 0.0, power, "W, falling")?;
+            between(&path("recovery_ms"), level.recovery_ms, 0.0, 60_000.0, "ms")?;
+            (after, power) = (level.after_s, level.w);
+        }
+        Ok(())
     }
 
     fn validate_controller(&self) -> Result<(), RangeError> {
@@ -177,7 +289,7 @@ impl DiskSpec {
             if !g.zones.is_empty() {
                 return fault("geometry.tree", "given", "with no zones");
             }
-            return Bands::new(tree, g.heads, self.capacity_sectors).map(|_| ());
+            return Bands::new(tree, g.heads, self.disk_sectors()).map(|_| ());
         }
         if g.zones.is_empty() || g.zones.len() > 4_096 {
             return fault("geometry.zone", g.zones.len(), "1 to 4096 zones");
@@ -188,8 +300,14 @@ impl DiskSpec {
             sectors += validate_zone(i, z, g.heads, next_cylinder)?;
             next_cylinder = z.first_cylinder + z.cylinders;
         }
-        if self.capacity_sectors > sectors {
-            let allowed = format!("1 to {sectors}, what the zones hold");
+        if self.disk_sectors() > sectors {
+            let allowed = match &self.shingled {
+                None => format!("1 to {sectors}, what the zones hold"),
+                Some(s) => format!(
+                    "what the zones hold, {sectors}, less {} of the media cache",
+                    s.cache_sectors
+                ),
+            };
             return fault("capacity_sectors", self.capacity_sectors, allowed);
         }
         Ok(())

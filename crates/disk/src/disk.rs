@@ -2,14 +2,16 @@
 //!
 //! Knows one access at a time; queues are [`crate::Drive`]'s.
 
-use seekless_block::{Duration, Energy, Extent, Flags, Lba, Op, Sectors, SimTime};
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Sectors, SimTime};
 
 use crate::buffer::Buffer;
-use crate::check::RangeError;
+use crate::check::{RangeError, fault};
+use crate::device::Kind;
 use crate::energy::{EnergyByState, PowerStates};
 use crate::geometry::{Geometry, Place, Run};
 use crate::mechanism::{Mechanism, Phases};
 use crate::seek::SeekCurve;
+use crate::shingled::Shingled;
 use crate::spec::DiskSpec;
 use crate::turn::Turn;
 
@@ -38,19 +40,32 @@ pub struct Access {
     pub rotation: Duration,
     /// From the first sector to the last, later track switches and the waits after them included.
     pub transfer: Duration,
+    /// Wait for the platters to turn again, or for the drive to leave a lower level of idling; before all others.
+    pub spin_up: Duration,
     /// Cylinders crossed by the first movement.
     pub cylinders: u32,
+    /// Whether data went to the disk.
+    pub write: bool,
     /// Arm movement on the disk's own account that this access set off (writing back what it accepted) or
     /// ended (reading ahead); not part of the time the access took.
     pub behind_seek: Duration,
     /// Waiting and transfer on the disk's own account, as above.
     pub behind_rotation_transfer: Duration,
+    /// The work on the disk's own account was done before the access, whatever it is. Else a read ended it, and a
+    /// write set it off.
+    pub behind_before: bool,
 }
 
 impl Access {
-    /// Overhead, seek, rotation and transfer together.
+    /// Spin-up, overhead, seek, rotation and transfer together.
     #[must_use]
     pub fn total(&self) -> Duration {
+        self.spin_up + self.busy()
+    }
+
+    /// Overhead, seek, rotation and transfer: what the access takes of a disk that is ready.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 }
@@ -102,6 +117,7 @@ pub(crate) struct Key {
 pub struct Disk {
     mechanism: Mechanism,
     buffer: Option<Buffer>,
+    shingled: Option<Shingled>,
     power: PowerStates,
 }
 
@@ -112,9 +128,13 @@ impl Disk {
     /// Where a value of the specification is out of its range.
     pub fn new(spec: &DiskSpec) -> Result<Self, RangeError> {
         spec.validate()?;
+        if spec.kind == Kind::DualActuator {
+            return fault("kind", spec.kind, "disk or shingled: one arm");
+        }
         Ok(Self {
             mechanism: Mechanism::new(spec),
             buffer: spec.controller.as_ref().map(Buffer::new),
+            shingled: spec.shingled.as_ref().map(|s| Shingled::new(s, spec.capacity_sectors)),
             power: PowerStates::new(&spec.power),
         })
     }
@@ -122,10 +142,13 @@ impl Disk {
     /// Sectors a client sees.
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
-        self.mechanism.geometry.capacity()
+        match &self.shingled {
+            Some(s) => Sectors(s.capacity()),
+            None => self.mechanism.geometry.capacity(),
+        }
     }
 
-    /// Where sectors lie.
+    /// Where sectors lie; on a shingled disk those of the media cache come first.
     #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.mechanism.geometry
@@ -145,26 +168,23 @@ impl Disk {
 
     /// Power in each state.
     #[must_use]
-    pub const fn power(&self) -> PowerStates {
-        self.power
+    pub const fn power(&self) -> &PowerStates {
+        &self.power
     }
 
-    /// Energy of one access, work behind it included.
+    /// Energy of one access, work behind it included; that of spinning up is [`crate::Drive`]'s to count.
     #[must_use]
     pub fn energy(&self, access: &Access) -> EnergyByState {
         self.power.of(access)
     }
 
-    /// Energy of doing nothing for a time.
-    #[must_use]
-    pub fn idle_energy(&self, time: Duration) -> Energy {
-        self.power.idle * time
-    }
-
     /// The address after the last sector the head has passed over.
     #[must_use]
     pub const fn next_sequential(&self) -> Lba {
-        self.mechanism.next
+        match &self.shingled {
+            Some(s) => s.next,
+            None => self.mechanism.next,
+        }
     }
 
     /// Cylinder and head under which the arm stands.
@@ -179,6 +199,11 @@ impl Disk {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
     }
 
+    /// When the disk will have written back what it accepted; in the past where it has.
+    pub(crate) fn written_back_at(&self) -> SimTime {
+        self.buffer.as_ref().map_or(SimTime(0), Buffer::free_at)
+    }
+
     /// Where an access would start.
     ///
     /// # Errors
@@ -191,6 +216,7 @@ impl Disk {
         }
         let moves = !extent.is_empty() && matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         let lbn = extent.start.0.min(capacity.0 - 1);
+        let lbn = self.shingled.as_ref().map_or(lbn, |s| s.home(lbn));
         let target = self.mechanism.target(lbn, extent.len.0.max(1), moves, op.is_write_like());
         Ok(Target { lba: extent.start, ..target })
     }
@@ -210,6 +236,12 @@ impl Disk {
     /// As [`Self::positioning`], from a known angle, within a bound, in ticks.
     pub(crate) fn positioning_ticks(&self, angle: u64, key: &Key, bound: u64) -> u64 {
         self.mechanism.positioning(angle, key, bound)
+    }
+
+    /// Time of the arm's movement to a place, with no head switch and no settle.
+    pub(crate) fn seek_to(&self, key: &Key) -> Duration {
+        let sectors = self.next_sequential().distance(key.lba).0;
+        self.curve().time(self.arm().0.abs_diff(key.cylinder), sectors)
     }
 
     /// Makes an access that starts at `at`; the arm ends where the access ends. Discard costs no time, a
@@ -248,7 +280,11 @@ impl Disk {
         // No sum of times can overflow below; 2^63 ns are 292 years.
         let at = at.min(SimTime(1 << 63));
         let mechanism = &mut self.mechanism;
-        match (&mut self.buffer, target.moves) {
+        if let Some(shingled) = self.shingled.as_mut().filter(|_| target.moves) {
+            let access = shingled.access(mechanism, at, target.write, extent);
+            return Access { write: target.write, ..access };
+        }
+        let access = match (&mut self.buffer, target.moves) {
             (None, false) => Access::default(),
             (None, true) => {
                 let phases = mechanism.access(at, target, extent, &mut |_, _, _| {});
@@ -260,7 +296,8 @@ impl Disk {
                 buffer.write(mechanism, at, target, extent, flags.contains(Flags::FUA))
             }
             (Some(buffer), true) => buffer.read(mechanism, at, target, extent),
-        }
+        };
+        Access { write: target.write, ..access }
     }
 }
 

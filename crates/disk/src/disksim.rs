@@ -63,6 +63,11 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Value>, SyntaxError> {
         match p.peek() {
             Some(Token::Mark('[')) => out.push(p.value()?),
             Some(Token::Mark(c)) => return Err(p.unexpected(*c, "a block")),
+            // These have one word each; what follows is another statement.
+            Some(Token::Word("source" | "as")) => {
+                let words: Vec<&str> = (0..2).map_while(|_| p.word()).collect();
+                out.push(Value::Words(words.join(" ")));
+            }
             _ => out.push(p.value()?),
         }
     }
@@ -111,13 +116,14 @@ impl<'a> Parser<'a> {
         SyntaxError { line: self.line(), what: format!("expected {wanted}, found '{found}'") }
     }
 
+    fn word(&mut self) -> Option<&'a str> {
+        let Some(&Token::Word(w)) = self.peek() else { return None };
+        self.at += 1;
+        Some(w)
+    }
+
     fn words(&mut self) -> Vec<&'a str> {
-        let mut words = Vec::new();
-        while let Some(&Token::Word(w)) = self.peek() {
-            words.push(w);
-            self.at += 1;
-        }
-        words
+        std::iter::from_fn(|| self.word()).collect()
     }
 
     fn value(&mut self) -> Result<Value, SyntaxError> {

@@ -4,6 +4,7 @@
 //! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
 
 use crate::check::RangeError;
+use crate::device::Kind;
 use crate::disksim::{Block, SyntaxError, Value, parse};
 use crate::import_layout::{tree, zones};
 use crate::seek::SeekCurve;
@@ -169,8 +170,62 @@ fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), 
     }
 }
 
-/// Reads the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`) or `dm_disk` (`.model`). `open`
-/// returns the text of a file by the name it is called by, or why it cannot.
+fn disk(value: &Value) -> Option<&Block> {
+    match value {
+        Value::Block(b) if b.kind == "disksim_disk" || b.kind == "dm_disk" => Some(b),
+        _ => None,
+    }
+}
+
+/// The first disk of the files named by `source` at the top of a file, and the file it stands in.
+fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block), ImportError> {
+    let mut failed = None;
+    for value in all {
+        let Value::Words(words) = value else { continue };
+        let Some(wanted) = words.strip_prefix("source ") else { continue };
+        let text = match open(wanted) {
+            Ok(text) => text,
+            Err(why) => {
+                failed = Some((wanted.to_owned(), why));
+                continue;
+            }
+        };
+        if let Some(block) = blocks(wanted, &text)?.iter().find_map(disk) {
+            return Ok((wanted.to_owned(), block.clone()));
+        }
+    }
+    let what = match failed {
+        Some((wanted, why)) => format!("names '{wanted}', which cannot be read: {why}"),
+        None => "no 'disksim_disk' or 'dm_disk' block".to_owned(),
+    };
+    Err(ImportError::Text { file: file.to_owned(), line: 1, what })
+}
+
+/// Milliseconds a sector over the slowest bus, of a read and of a write; `None` where no bus takes time.
+fn bus_ms(file: &str, all: &[Value]) -> Result<Option<[f64; 2]>, ImportError> {
+    let mut slowest = [0.0_f64; 2];
+    for value in all {
+        let Value::Block(block) = value else { continue };
+        if block.kind == "disksim_bus" {
+            let page = Page { file, block };
+            for (slow, what) in slowest.iter_mut().zip(["Read", "Write"]) {
+                let ms = page.number(&format!("{what} block transfer time"))?.unwrap_or(0.0);
+                *slow = slow.max(ms);
+            }
+        }
+    }
+    Ok((slowest[0] > 0.0 && slowest[1] > 0.0).then_some(slowest))
+}
+
+/// The same from the `.parv` beside a description, where there is one that can be read.
+fn beside_bus_ms(file: &str, open: Open<'_>) -> Option<[f64; 2]> {
+    let stem = base(file).rsplit_once('.').map_or(base(file), |(stem, _)| stem);
+    let text = open(&format!("{stem}.parv")).ok()?;
+    bus_ms(file, &blocks(file, &text).ok()?).ok()?
+}
+
+/// Reads the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`), `dm_disk` (`.model`), or what a `.parv`
+/// holds or names. `open` returns the text of a file by the name it is called by, or why it cannot.
 ///
 /// # Errors
 /// Where a text is not DiskSim's, a needed parameter is missing, or a value is out of range.
@@ -180,15 +235,19 @@ pub fn import_disksim(
     open: &mut dyn FnMut(&str) -> Result<String, String>,
 ) -> Result<DiskSpec, ImportError> {
     let all = blocks(file, text)?;
-    let found = all.iter().find_map(|v| match v {
-        Value::Block(b) if b.kind == "disksim_disk" || b.kind == "dm_disk" => Some(b),
-        _ => None,
-    });
-    let block = found.ok_or_else(|| ImportError::Text {
-        file: file.to_owned(),
-        line: 1,
-        what: "no 'disksim_disk' or 'dm_disk' block".to_owned(),
-    })?;
+    let (named, sourced);
+    let (file, block) = match all.iter().find_map(disk) {
+        Some(block) => (file, block),
+        // A `.parv`: the host, and the drive by `source`.
+        None => {
+            (named, sourced) = drive_of(file, &all, open)?;
+            (named.as_str(), &sourced)
+        }
+    };
+    let host = match bus_ms(file, &all)? {
+        None => beside_bus_ms(file, open),
+        known => known,
+    };
     let top = Page { file, block };
     let (model_file, model_block, controller) = if block.kind == "disksim_disk" {
         let (f, b) = child(&top, "Model", open)?;
@@ -221,23 +280,18 @@ pub fn import_disksim(
         }
     };
     let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
-    let controller = controller.map(|page| controller_of(page, settle_ms)).transpose()?;
+    let controller = controller.map(|page| controller_of(page, settle_ms, host)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: if name.is_empty() { "disk".to_owned() } else { name.replace(' ', "-") },
         title: block.name.clone(),
         capacity_sectors: data,
         mechanics,
         seek,
         geometry,
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         sources: sources(file, controller.as_ref()),
         controller,
     };
@@ -275,8 +329,8 @@ fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
     })
 }
 
-/// Milliseconds a sector over the bus, of a read and of a write, for drives whose own file gives none: DiskSim's distribution puts it
-/// in the `.parv` file beside it, which describes the host. Others of their time get 5 MB/s, SCSI's
+/// Milliseconds a sector over the bus, of a read and of a write, for drives whose own file gives none and that come
+/// without the `.parv` that does: DiskSim's distribution puts it there. Others of their time get 5 MB/s, SCSI's
 /// synchronous rate.
 fn host_bus_ms(drive: &str) -> [f64; 2] {
     match drive {
@@ -289,7 +343,11 @@ fn host_bus_ms(drive: &str) -> [f64; 2] {
 }
 
 /// Overheads, interface and buffer of a `disksim_disk`.
-fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, ImportError> {
+fn controller_of(
+    disk: &Page<'_>,
+    settle_ms: f64,
+    host: Option<[f64; 2]>,
+) -> Result<ControllerSpec, ImportError> {
     let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
     let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
     let ms =
@@ -348,7 +406,7 @@ fn controller_of(disk: &Page<'_>, settle_ms: f64) -> Result<ControllerSpec, Impo
     };
     Ok(ControllerSpec {
         bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
-            0.0 => host_bus_ms(&disk.block.name),
+            0.0 => host.unwrap_or_else(|| host_bus_ms(&disk.block.name)),
             ms => [ms; 2],
         },
         read_hit_ms: both(pair("Read hit")?, preparation),

@@ -5,13 +5,18 @@
 //! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
 #![forbid(unsafe_code)]
 
+mod anticipation;
+mod arm;
 mod bands;
+mod bucket;
 mod buffer;
 pub mod catalogue;
 mod check;
+mod device;
 mod disk;
 mod disksim;
 mod drive;
+mod dual;
 mod energy;
 pub mod fit;
 #[doc(hidden)]
@@ -20,25 +25,42 @@ mod geometry;
 mod import;
 mod import_layout;
 mod mechanism;
+mod meter;
 mod parse;
 mod queue;
 mod scheduler;
 mod seek;
+mod shingled;
 mod spec;
+mod spin_down;
+mod summary;
 mod turn;
 pub mod validate;
+mod volume;
+mod volume_spec;
 
 pub use check::RangeError;
+pub use device::{Device, DeviceSpec, Kind};
 pub use disk::{Access, Disk, DiskError, Target};
 pub use drive::{Command, Completion, Drive};
-pub use energy::{EnergyByState, PowerStates};
+pub use energy::{
+    ByState, EnergyByState, IdleLevel, PowerStates, Standby, TimeByState, Transition,
+};
 pub use geometry::{Geometry, Place};
 pub use import::{ImportError, import_disksim};
+pub use meter::Usage;
 pub use parse::SpecError;
 pub use scheduler::{ParseSchedulerError, Scheduler};
 pub use seek::SeekCurve;
 pub use spec::{
-    ControllerSpec, DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec,
-    Source, SourceKind, SpareRule, TreeEntry, TreeSpec, WriteBack, ZeroLatency, ZoneSpec,
+    ControllerSpec, DiskSpec, GeometrySpec, IdleLevelSpec, Mapping, MechanicsSpec, PowerSpec,
+    ReadAhead, SeekSpec, ShingledSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec,
+    WriteBack, ZeroLatency, ZoneSpec,
 };
+pub use spin_down::{ParseSpinDownError, SpinDown, SpinDownError};
+pub use summary::Summary;
 pub use turn::Turn;
+pub use volume::{Operations, Volume};
+pub use volume_spec::{
+    LimitsSpec, OperationSpec, PriceSpec, RateSpec, ServiceSpec, VolumePowerSpec, VolumeSpec,
+};

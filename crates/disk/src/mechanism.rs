@@ -43,7 +43,7 @@ pub(crate) struct Mechanism {
 impl Mechanism {
     /// At rest over the first track. The specification has been checked.
     pub(crate) fn new(spec: &DiskSpec) -> Self {
-        let geometry = Geometry::new(&spec.geometry, spec.capacity_sectors);
+        let geometry = Geometry::new(&spec.geometry, spec.disk_sectors());
         Self {
             curve: SeekCurve::new(&spec.seek, geometry.cylinders()),
             turn: Turn::new(spec.mechanics.rpm),

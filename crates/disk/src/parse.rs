@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::check::RangeError;
-use crate::spec::DiskSpec;
+use crate::device::{DeviceSpec, Kind};
+use crate::spec::{DiskSpec, Source};
+use crate::volume_spec::VolumeSpec;
 
 /// A specification that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,38 +25,96 @@ pub struct SpecError {
     pub what: String,
 }
 
-impl DiskSpec {
-    /// Reads and checks a specification. `file` is what errors call the text.
-    ///
-    /// # Errors
-    /// Where the text is not TOML, a field is unknown, missing, of the wrong type or out of range, or a
-    /// value has no source.
-    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let error = |offset: usize, field: String, what: String| SpecError {
-            file: file.to_owned(),
-            line: 1 + text.as_bytes().iter().take(offset).filter(|&&b| b == b'\n').count(),
-            field,
-            what,
-        };
-        let table = DeTable::parse(text).map_err(|e| {
+/// What every description has beside its values.
+trait Described: DeserializeOwned {
+    fn check(&self) -> Result<(), RangeError>;
+    fn sources(&self) -> &[Source];
+}
+
+impl Described for DiskSpec {
+    fn check(&self) -> Result<(), RangeError> {
+        self.validate()
+    }
+    fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+}
+
+impl Described for VolumeSpec {
+    fn check(&self) -> Result<(), RangeError> {
+        self.validate()
+    }
+    fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+}
+
+/// A text and what errors call it.
+struct Text<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    fn error(&self, offset: usize, field: String, what: String) -> SpecError {
+        let before = self.text.as_bytes().iter().take(offset);
+        let line = 1 + before.filter(|&&b| b == b'\n').count();
+        SpecError { file: self.file.to_owned(), line, field, what }
+    }
+
+    fn table(&self) -> Result<Spanned<DeTable<'_>>, SpecError> {
+        DeTable::parse(self.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            error(at, "TOML".to_owned(), e.message().to_owned())
-        })?;
+            self.error(at, "TOML".to_owned(), e.message().to_owned())
+        })
+    }
+
+    fn read<S: Described>(&self) -> Result<S, SpecError> {
+        let table = self.table()?;
         let table = table.get_ref();
-        let spec: Self = toml::from_str(text).map_err(|e| {
+        let spec: S = toml::from_str(self.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            let field = path_at(table, at).unwrap_or_else(|| "file".to_owned());
-            error(at, field, e.message().to_owned())
+            // A fault in the whole of a table stands at its bracket, before its name.
+            let field = (at..at + 3).find_map(|at| path_at(table, at));
+            let field = field.unwrap_or_else(|| "file".to_owned());
+            self.error(at, field, e.message().to_owned())
         })?;
-        spec.validate().map_err(|RangeError { field, found, allowed }| {
+        spec.check().map_err(|RangeError { field, found, allowed }| {
             let what = format!("{found} is out of range; allowed: {allowed}");
-            error(nearest(table, &field), field, what)
+            self.error(nearest(table, &field), field, what)
         })?;
-        if let Some(field) = spec.unsourced(table) {
+        if let Some(field) = unsourced(spec.sources(), table) {
             let what = "has no source; name it in the `fields` of a [[source]]".to_owned();
-            return Err(error(nearest(table, &field), field, what));
+            return Err(self.error(nearest(table, &field), field, what));
         }
         Ok(spec)
+    }
+}
+
+impl DeviceSpec {
+    /// Reads and checks a specification of any kind: what its `kind` says it is, a disk where there is none.
+    ///
+    /// # Errors
+    /// As [`DiskSpec::parse`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let source = Text { file, text };
+        let table = source.table()?;
+        let kind = match table.get_ref().get("kind") {
+            None => Kind::Disk,
+            Some(value) => {
+                let name = value.get_ref().as_str().unwrap_or_default();
+                Kind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
+                    let all = Kind::ALL.map(Kind::name).join(", ");
+                    let what = format!("is no kind of device; allowed: {all}");
+                    source.error(value.span().start, "kind".to_owned(), what)
+                })?
+            }
+        };
+        if kind.is_mechanical() {
+            Ok(Self::Disk(source.read()?))
+        } else {
+            Ok(Self::Volume(source.read()?))
+        }
     }
 
     /// The specification as TOML, readable by [`Self::parse`].
@@ -63,31 +124,48 @@ impl DiskSpec {
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
+}
 
-    /// The first value no source covers.
-    fn unsourced(&self, table: &DeTable<'_>) -> Option<String> {
-        let covered = |path: &str| {
-            self.sources.iter().flat_map(|s| &s.fields).any(|f| {
-                path.strip_prefix(f.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            })
-        };
-        let mut missing = None;
-        walk(table, "", &mut |path, _, value| {
-            let leaf = !matches!(value.get_ref(), DeValue::Table(_))
-                && !path.starts_with("source")
-                && path != "name"
-                && path != "title"
-                && path != "seek.kind"
-                && !is_table_array(value.get_ref());
-            // Zones are spoken of without their index.
-            let bare: String = strip_indices(path);
-            if leaf && missing.is_none() && !covered(&bare) {
-                missing = Some(path.to_owned());
-            }
-        });
-        missing
+impl DiskSpec {
+    /// Reads and checks a specification. `file` is what errors call the text.
+    ///
+    /// # Errors
+    /// Where the text is not TOML, a field is unknown, missing, of the wrong type or out of range, or a
+    /// value has no source.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        Text { file, text }.read()
     }
+
+    /// The specification as TOML, readable by [`Self::parse`].
+    ///
+    /// # Errors
+    /// Where a value has no form in TOML (an integer past 2^63).
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string(self)
+    }
+}
+
+/// The first value no source covers.
+fn unsourced(sources: &[Source], table: &DeTable<'_>) -> Option<String> {
+    let covered = |path: &str| {
+        sources.iter().flat_map(|s| &s.fields).any(|f| {
+            path.strip_prefix(f.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let mut missing = None;
+    walk(table, "", &mut |path, _, value| {
+        let leaf = !matches!(value.get_ref(), DeValue::Table(_))
+            && !path.starts_with("source")
+            && !["kind", "name", "title", "seek.kind", "operations.rule"].contains(&path)
+            && !is_table_array(value.get_ref());
+        // Zones are spoken of without their index.
+        let bare: String = strip_indices(path);
+        if leaf && missing.is_none() && !covered(&bare) {
+            missing = Some(path.to_owned());
+        }
+    });
+    missing
 }
 
 fn strip_indices(path: &str) -> String {

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Flags, SimTime};
+use seekless_block::{Flags, SimTime, StreamId};
 
+use crate::anticipation::{Advice, Anticipation};
 use crate::disk::{Disk, Target};
 use crate::drive::Command;
 use crate::scheduler::{Memory, Scheduler, Waiting};
@@ -31,6 +32,26 @@ impl Class {
     fn len(&self) -> usize {
         self.fifo.len() + self.bag.len()
     }
+
+    /// Index of the stream's command with the shortest seek, if it is not longer than that of `chosen`.
+    fn nearest_of(&self, stream: Option<StreamId>, disk: &Disk, chosen: usize) -> usize {
+        let seek = |i: usize| disk.seek_to(&self.waiting[i].key);
+        (0..self.bag.len())
+            .filter(|&i| Anticipation::is_of(&self.bag[i].command, stream))
+            .min_by_key(|&i| (seek(i), self.waiting[i].order))
+            .filter(|&i| seek(i) <= seek(chosen))
+            .unwrap_or(chosen)
+    }
+}
+
+/// What a queue has for the disk.
+pub(crate) enum Next {
+    /// This, now.
+    Serve(Entry),
+    /// Nothing yet: until then at the latest it waits for something better than what it has.
+    Wait(SimTime),
+    /// Nothing.
+    Nothing,
 }
 
 /// A queue under one policy, background commands apart.
@@ -40,12 +61,14 @@ pub(crate) struct Queue {
     foreground: Class,
     background: Class,
     memory: Memory,
+    anticipation: Option<Box<Anticipation>>,
 }
 
 impl Queue {
     pub(crate) fn new(scheduler: Scheduler) -> Self {
         let (foreground, background) = (Class::default(), Class::default());
-        Self { scheduler, foreground, background, memory: Memory::NEW }
+        let anticipation = (scheduler == Scheduler::Anticipatory).then(Box::default);
+        Self { scheduler, foreground, background, memory: Memory::NEW, anticipation }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,6 +76,9 @@ impl Queue {
     }
 
     pub(crate) fn push(&mut self, entry: Entry) {
+        if let Some(anticipation) = &mut self.anticipation {
+            anticipation.came(entry.submitted, &entry.command, &entry.target.key());
+        }
         let background = entry.command.background;
         let class = if background { &mut self.background } else { &mut self.foreground };
         if self.scheduler == Scheduler::Fcfs {
@@ -64,14 +90,36 @@ impl Queue {
         }
     }
 
-    /// The command to serve next at `at`; a background one only where no foreground one waits.
-    pub(crate) fn pop(&mut self, disk: &Disk, at: SimTime) -> Option<Entry> {
+    /// Hears that a command it gave has ended.
+    pub(crate) fn ended(&mut self, at: SimTime, command: &Command) {
+        if let Some(anticipation) = &mut self.anticipation {
+            anticipation.ended(at, command);
+        }
+    }
+
+    /// The command to serve next at `at`; a background one only where no foreground one waits. It waits for a better
+    /// one only where `may_wait`.
+    pub(crate) fn pop(&mut self, disk: &Disk, at: SimTime, may_wait: bool) -> Next {
         let foreground = self.foreground.len() > 0;
         let class = if foreground { &mut self.foreground } else { &mut self.background };
         let entry = match self.scheduler {
-            Scheduler::Fcfs => class.fifo.pop_front()?,
+            Scheduler::Fcfs => match class.fifo.pop_front() {
+                Some(entry) => entry,
+                None => return Next::Nothing,
+            },
             scheduler => {
-                let i = scheduler.choose(&class.waiting, disk, at, self.memory)?;
+                let Some(mut i) = scheduler.choose(&class.waiting, disk, at, self.memory) else {
+                    return Next::Nothing;
+                };
+                if let Some(anticipation) = &mut self.anticipation {
+                    let chosen = (&class.bag[i].command, &class.waiting[i].key);
+                    match anticipation.advice(disk, at, chosen) {
+                        Advice::Wait(until) if may_wait => return Next::Wait(until),
+                        Advice::Wait(_) | Advice::Go => {}
+                        Advice::Prefer(stream) => i = class.nearest_of(stream, disk, i),
+                    }
+                    anticipation.started(at, &class.bag[i].command);
+                }
                 class.waiting.swap_remove(i);
                 class.bag.swap_remove(i)
             }
@@ -85,6 +133,6 @@ impl Queue {
             self.memory.start = extent.start;
             self.memory.end = extent.end();
         }
-        Some(entry)
+        Next::Serve(entry)
     }
 }

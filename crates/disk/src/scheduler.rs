@@ -24,12 +24,22 @@ pub enum Scheduler {
     /// As SPTF, each command's positioning time less 6/1000 of the time it has waited (Worthington, Ganger
     /// and Patt, SIGMETRICS 1994, found that weight to serve all fairly at little cost).
     Asptf,
+    /// As C-LOOK, but after a read the disk stays idle for up to 6 ms where the same stream is expected to ask again
+    /// soon and nearby (Iyer and Druschel, SOSP 2001; FS2's baseline).
+    Anticipatory,
 }
 
 impl Scheduler {
     /// Every policy.
-    pub const ALL: [Self; 6] =
-        [Self::Fcfs, Self::Sstf, Self::Look, Self::CLook, Self::Sptf, Self::Asptf];
+    pub const ALL: [Self; 7] = [
+        Self::Fcfs,
+        Self::Sstf,
+        Self::Look,
+        Self::CLook,
+        Self::Sptf,
+        Self::Asptf,
+        Self::Anticipatory,
+    ];
 }
 
 impl fmt::Display for Scheduler {
@@ -41,13 +51,14 @@ impl fmt::Display for Scheduler {
             Self::CLook => "clook",
             Self::Sptf => "sptf",
             Self::Asptf => "asptf",
+            Self::Anticipatory => "anticipatory",
         })
     }
 }
 
 /// Not the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no scheduler: choose fcfs, sstf, look, clook, sptf or asptf")]
+#[error("'{0}' is no scheduler: choose fcfs, sstf, look, clook, sptf, asptf or anticipatory")]
 pub struct ParseSchedulerError(pub String);
 
 impl FromStr for Scheduler {
@@ -106,7 +117,7 @@ impl Scheduler {
                     (back, w.key.lba.distance(start), w.order)
                 })
                 .map(|(i, _)| i),
-            Self::CLook => {
+            Self::CLook | Self::Anticipatory => {
                 all.min_by_key(|(_, w)| (w.key.lba < start, w.key.lba, w.order)).map(|(i, _)| i)
             }
             Self::Sptf => nearest(queue, disk, at, |_| Duration::ZERO),

@@ -2,11 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::Kind;
+
 /// A disk as its catalogue entry says it is. Times in milliseconds and powers in watts, as data sheets
 /// have them; [`crate::Disk::new`] turns them into integers once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
+    /// One of those with a mechanism.
+    #[serde(default)]
+    pub kind: Kind,
     /// Short name, as given on the command line.
     pub name: String,
     /// Maker and model.
@@ -24,6 +29,9 @@ pub struct DiskSpec {
     /// Overheads, interface and buffer; absent where only the mechanism counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller: Option<ControllerSpec>,
+    /// The media cache and the bands of a shingled disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shingled: Option<ShingledSpec>,
     /// Where each value comes from.
     #[serde(default, rename = "source")]
     pub sources: Vec<Source>,
@@ -330,7 +338,8 @@ pub enum ReadAhead {
     Cylinder,
     /// As much as the segment takes.
     Segment,
-    /// To the end of the track, and of the next where the segment began on an earlier one.
+    /// To the end of the track whatever the segment holds, and of the next where the segment began on an earlier one and
+    /// has room.
     TrackOrNext,
 }
 
@@ -347,25 +356,79 @@ pub enum WriteBack {
     All,
 }
 
-/// Power in each state, watts.
+/// The media cache and the bands of a drive-managed shingled disk. The cache takes the first sectors of the geometry,
+/// before those that a client sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+pub struct ShingledSpec {
+    /// Sectors that are only rewritten together.
+    pub band_sectors: u64,
+    /// Sectors of the media cache.
+    pub cache_sectors: u64,
+    /// Writes that the media cache holds at the most.
+    pub cache_entries: u32,
+    /// A run of consecutive writes goes to its bands directly once it is this long.
+    pub sequential_sectors: u64,
+    /// Time without work after which the drive cleans; absent: only when the cache is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<f64>,
+}
+
+/// Power in each state, watts. What is needed to spin down: `standby_w`, `spin_up_s`, and `spin_up_w` or `spin_up_j`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PowerSpec {
-    /// While the arm moves.
+    /// While the arm moves; where it coasts, while it speeds up and slows down.
     pub seek_w: f64,
-    /// While waiting for the platter and transferring.
+    /// How much of a seek's time the arm speeds up and slows down. What is left of longer seeks it coasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coast_after_ms: Option<f64>,
+    /// While it coasts; given with `coast_after_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coast_w: Option<f64>,
+    /// While waiting for the platter, and transferring where nothing else is given.
     pub rotation_transfer_w: f64,
+    /// While reading.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_w: Option<f64>,
+    /// While writing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_w: Option<f64>,
     /// While nothing is asked, platters turning.
     pub idle_w: f64,
     /// Platters at rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby_w: Option<f64>,
+    /// Time to spin down; none is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_down_s: Option<f64>,
+    /// Energy of spinning down; none is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_down_j: Option<f64>,
     /// Mean while spinning up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin_up_w: Option<f64>,
+    /// Energy of spinning up, instead of the mean power.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_up_j: Option<f64>,
     /// Time from standby to ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin_up_s: Option<f64>,
+    /// Lower levels of idling that the drive falls to by itself, at most four, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_level: Vec<IdleLevelSpec>,
+}
+
+/// A level of idling below `idle_w`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleLevelSpec {
+    /// Time without work after which the drive falls to it.
+    pub after_s: f64,
+    /// Power in it.
+    pub w: f64,
+    /// What the next command waits for.
+    pub recovery_ms: f64,
 }
 
 /// Where some of the values come from.

@@ -66,16 +66,17 @@ impl Columns<'_> {
 }
 
 fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> {
-    text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')).map(
-        move |(i, l)| Columns {
+    text.lines()
+        .enumerate()
+        .filter(|(_, l)| !l.trim().is_empty() && !l.trim_start().starts_with('#'))
+        .map(move |(i, l)| Columns {
             file,
             line: i + 1,
             fields: l
                 .split(|c: char| c.is_whitespace() || c == ',')
                 .filter(|f| !f.is_empty())
                 .collect(),
-        },
-    )
+        })
 }
 
 /// Reads DiskSim's default trace text: `arrival_ms device sector sectors flags`, bit 0 of flags a read.
@@ -109,26 +110,44 @@ pub struct Measured {
     pub think_ns: u64,
 }
 
-/// Reads a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`.
+/// The longest time a line may tell, in microseconds: about 31 years.
+const LONGEST_US: f64 = 1e15;
+
+/// Reads a trace of measured requests: `R|W Hit|Miss|... sector sectors service_us think_us`; the second column, what
+/// the drive's buffer was thought to do, may be absent.
 ///
 /// # Errors
-/// Where a line does not hold those six.
+/// Where a line does not hold these, or a time is negative or longer than 31 years.
 pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError> {
     lines(file, text)
         .map(|c| {
+            let error = |what: String| TextError { file: file.to_owned(), line: c.line, what };
             let op = match c.fields.first().copied().unwrap_or("") {
-                "R" => Op::Read,
-                "W" => Op::Write,
-                other => {
-                    let what = format!("column 1 should be R or W, found '{other}'");
-                    return Err(TextError { file: file.to_owned(), line: c.line, what });
-                }
+                "R" | "r" => Op::Read,
+                "W" | "w" => Op::Write,
+                other => return Err(error(format!("column 1 should be R or W, found '{other}'"))),
             };
+            let told = c.fields.get(1).is_some_and(|f| f.parse::<f64>().is_err());
+            let first = if told { 2 } else { 1 };
+            let time = |column: usize, name: &str| -> Result<u64, TextError> {
+                let us: f64 = c.get(column, name)?;
+                if (0.0..=LONGEST_US).contains(&us) {
+                    return Ok((us * 1e3).round() as u64);
+                }
+                Err(error(format!("column {} should be {name}, found {us}", column + 1)))
+            };
+            let sectors: u64 = c.get(first + 1, "a number of sectors")?;
+            if sectors == 0 {
+                return Err(error(format!(
+                    "column {} should be a number of sectors, found 0",
+                    first + 2
+                )));
+            }
             Ok(Measured {
                 op,
-                extent: Extent::new(c.get(2, "a sector")?, c.get(3, "a number of sectors")?),
-                service_ns: c.time(4, 1e3, "the service time in microseconds")?,
-                think_ns: c.time(5, 1e3, "the think time in microseconds")?,
+                extent: Extent::new(c.get(first, "a sector")?, sectors),
+                service_ns: time(first + 2, "the service time in microseconds")?,
+                think_ns: time(first + 3, "the think time in microseconds")?,
             })
         })
         .collect()
@@ -148,7 +167,7 @@ pub fn replay(
     let mut out = Vec::with_capacity(requests.len());
     let command = |tag: usize| {
         let Arrival { op, extent, .. } = requests[tag];
-        Command { tag: tag as u64, op, extent, background: false }
+        Command::new(tag as u64, op, extent)
     };
     let mut next = match mode {
         Loop::Open => 0,
@@ -188,7 +207,7 @@ pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, Di
     let mut now = SimTime(0);
     let mut out = Vec::with_capacity(requests.len());
     for (tag, r) in requests.iter().enumerate() {
-        let command = Command { tag: tag as u64, op: r.op, extent: r.extent, background: false };
+        let command = Command::new(tag as u64, r.op, r.extent);
         drive.submit(now, command)?;
         while let Some(at) = drive.next_event() {
             if let Some(c) = drive.poll(at) {

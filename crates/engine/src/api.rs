@@ -1,7 +1,7 @@
 //! The engine's words: what goes in, what comes out. No byte of data passes through the engine; it says
 //! which bytes move where, and its driver, live or simulated, moves them.
 
-use seekless_block::{Bytes, Extent, Flags, Op, Request, Sectors};
+use seekless_block::{Bytes, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_layout::Plan;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
@@ -89,6 +89,8 @@ pub struct Io {
     pub flags: Flags,
     /// How urgent.
     pub class: Class,
+    /// Whose request it serves; 0 in the background.
+    pub stream: StreamId,
     /// The memory the data comes from (writes) or goes to (reads); its length is the extent's.
     /// `None` for discard, write zeroes and flush.
     pub memory: Option<Memory>,

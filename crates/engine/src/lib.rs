@@ -20,7 +20,9 @@ use cache::{RamCache, pieces};
 use map::Map;
 pub use reconfigure::Progress;
 use reconfigure::Reconfigurer;
-use seekless_block::{Extent, Flags, Lba, Op, PAGE_BYTES, Request, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{
+    Extent, Flags, Lba, Op, PAGE_BYTES, Request, SECTOR_BYTES, Sectors, SimTime, StreamId,
+};
 use writes::{Mark, WriteLog};
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
@@ -79,6 +81,21 @@ struct Read {
     buffer: Option<u32>,
     mark: Mark,
     plan: u64,
+    stream: StreamId,
+}
+
+/// How an I/O is asked for, and by whom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    flags: Flags,
+    stream: StreamId,
+}
+
+impl Read {
+    /// How it is asked for once more.
+    const fn again(&self) -> Asked {
+        Asked { flags: Flags::NONE, stream: self.stream }
+    }
 }
 
 /// A client's read of what is on its way to RAM already.
@@ -87,7 +104,7 @@ struct Waiting {
     fill: IoId,
     id: RequestId,
     extent: Extent,
-    flags: Flags,
+    asked: Asked,
     /// How often it may wait again.
     waits: u8,
 }
@@ -167,18 +184,19 @@ impl Engine {
     fn request(&mut self, id: RequestId, request: &Request) {
         self.stats.requests += 1;
         let extent = request.extent;
+        let asked = Asked { flags: request.flags, stream: request.stream };
         if request.op == Op::Flush {
             let io = self.start(Pending::Flush { id });
-            self.submit(io, Target::Home, Op::Flush, Extent::default(), request.flags, None);
+            self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
         } else if extent.end().0 > self.config.capacity.0 {
             let fault = Fault::OutOfRange { extent, capacity: self.config.capacity };
             self.out.push_back(Output::Complete { id, result: Err(fault) });
         } else if extent.is_empty() {
             self.out.push_back(Output::Complete { id, result: Ok(()) });
         } else if request.op == Op::Read {
-            self.read(id, extent, request.flags, WAITS);
+            self.read(id, extent, asked, WAITS);
         } else {
-            self.write(id, request);
+            self.write(id, request, asked);
         }
     }
 
@@ -186,7 +204,7 @@ impl Engine {
     /// else from home. BORG (FAST'09) 4.5, with the page-wise rule made sector-wise and a copy in pieces
     /// left alone: one access at home is cheaper than several in the area.
     /// What a read in flight will bring to RAM is waited for, not read again.
-    fn read(&mut self, id: RequestId, extent: Extent, flags: Flags, waits: u8) {
+    fn read(&mut self, id: RequestId, extent: Extent, asked: Asked, waits: u8) {
         let mut wanted = extent;
         if !self.cache.is_off() {
             let front = self.cache.prefix(extent);
@@ -207,12 +225,12 @@ impl Engine {
         if waits > 0
             && let Some(fill) = self.on_its_way(wanted.start, place)
         {
-            self.waiting.push(Waiting { fill, id, extent, flags, waits: waits - 1 });
+            self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
             return;
         }
         match place {
-            Some(place) => self.read_copy(id, wanted, offset, place, flags),
-            None => self.read_home(id, wanted, offset, flags),
+            Some(place) => self.read_copy(id, wanted, offset, place, asked),
+            None => self.read_home(id, wanted, offset, asked),
         }
     }
 
@@ -242,14 +260,14 @@ impl Engine {
         }
     }
 
-    fn read_home(&mut self, id: RequestId, wanted: Extent, offset: Sectors, flags: Flags) {
+    fn read_home(&mut self, id: RequestId, wanted: Extent, offset: Sectors, asked: Asked) {
         self.stats.home_reads += 1;
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
         let end = (wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
         let io = Extent::span(wanted.start.0, end.max(wanted.end().0));
         let target = Target::Home;
         let read = Read { id, wanted, offset, target, io, ..Read::default() };
-        self.submit_read(read, flags);
+        self.submit_read(read, asked);
     }
 
     fn read_copy(
@@ -258,7 +276,7 @@ impl Engine {
         wanted: Extent,
         offset: Sectors,
         place: Lba,
-        flags: Flags,
+        asked: Asked,
     ) {
         self.stats.copy_reads += 1;
         let placed = Extent { start: place, len: wanted.len };
@@ -276,12 +294,12 @@ impl Engine {
             }
         }
         let (target, skip) = (Target::Area, place - io.start);
-        self.submit_read(Read { id, wanted, offset, target, io, skip, ..Read::default() }, flags);
+        self.submit_read(Read { id, wanted, offset, target, io, skip, ..Read::default() }, asked);
     }
 
     /// Sends a read through a buffer, so that RAM can keep what it brings; past RAM, and then only what is
     /// wanted, where RAM is off or the buffer too short.
-    fn submit_read(&mut self, mut read: Read, flags: Flags) {
+    fn submit_read(&mut self, mut read: Read, asked: Asked) {
         let memory = if !self.cache.is_off() && read.io.bytes() <= self.config.buffer_bytes {
             let index = self.take_buffer();
             read.buffer = Some(index);
@@ -293,15 +311,16 @@ impl Engine {
             Memory::Client { id: read.id, offset: read.offset }
         };
         read.plan = self.plan;
+        read.stream = asked.stream;
         self.area_readers += u32::from(read.target == Target::Area);
         let name = self.start(Pending::Read(read));
         if read.buffer.is_some() {
             self.fills.push(name);
         }
-        self.submit(name, read.target, Op::Read, read.io, flags, Some(memory));
+        self.submit(name, read.target, Op::Read, read.io, asked, Some(memory));
     }
 
-    fn write(&mut self, id: RequestId, request: &Request) {
+    fn write(&mut self, id: RequestId, request: &Request, asked: Asked) {
         let extent = request.extent;
         // Before anything later can look: no copy and no page in RAM may be used from here on.
         self.map.written(extent);
@@ -313,7 +332,7 @@ impl Engine {
         self.writes_open += 1;
         let io = self.start(Pending::Write { id, extent, mark, since, payload: keep });
         let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
-        self.submit(io, Target::Home, request.op, extent, request.flags, memory);
+        self.submit(io, Target::Home, request.op, extent, asked, memory);
     }
 
     fn done(&mut self, io: IoId, ok: bool) {
@@ -354,7 +373,7 @@ impl Engine {
             if read.target == Target::Area {
                 // The copy cannot be read: home is still whole.
                 self.map.written(read.wanted);
-                self.read_home(read.id, read.wanted, read.offset, Flags::NONE);
+                self.read_home(read.id, read.wanted, read.offset, read.again());
             } else if read.io.len > read.wanted.len {
                 // The fault may lie in what nobody asked for.
                 self.read_exactly(&read);
@@ -399,12 +418,12 @@ impl Engine {
     /// themselves.
     fn wake(&mut self, fill: IoId) {
         let mut at = 0;
-        while let Some(&Waiting { fill: waits_for, id, extent, flags, waits }) =
+        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) =
             self.waiting.get(at)
         {
             if waits_for == fill {
                 self.waiting.remove(at);
-                self.read(id, extent, flags, waits);
+                self.read(id, extent, asked, waits);
             } else {
                 at += 1;
             }
@@ -416,7 +435,7 @@ impl Engine {
         let read = Read { io: failed.wanted, skip: Sectors(0), buffer: None, ..*failed };
         let name = self.start(Pending::Read(read));
         let memory = Memory::Client { id: read.id, offset: read.offset };
-        self.submit(name, Target::Home, Op::Read, read.io, Flags::NONE, Some(memory));
+        self.submit(name, Target::Home, Op::Read, read.io, read.again(), Some(memory));
     }
 
     /// Puts a run of home sectors that stands in a buffer into RAM; pages overtaken by a write since
@@ -479,11 +498,20 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        flags: Flags,
+        Asked { flags, stream }: Asked,
         memory: Option<Memory>,
     ) {
         let class = Class::Foreground;
-        self.out.push_back(Output::Submit(Io { id, target, op, extent, flags, class, memory }));
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
     }
 
     fn take_buffer(&mut self) -> u32 {

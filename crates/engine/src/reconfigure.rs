@@ -5,7 +5,7 @@
 //! Never changes what a client reads: a sector becomes usable only after its copy was written whole and
 //! only if nobody wrote its home since the stage began.
 
-use seekless_block::{Extent, Flags, Lba, Op, Sectors, SimTime};
+use seekless_block::{Extent, Flags, Lba, Op, Sectors, SimTime, StreamId};
 use seekless_layout::Plan;
 
 use crate::map::Map;
@@ -203,6 +203,7 @@ impl Engine {
             extent,
             flags: Flags::NONE,
             class: Class::Background,
+            stream: StreamId(0),
             memory: Some(Memory::Stage { offset }),
         }));
     }

@@ -70,6 +70,9 @@ pub enum ServeError {
         /// What it should hold.
         needed_sectors: u64,
     },
+    /// The emulated disk cannot spin down as asked.
+    #[error("the emulated disk cannot spin down")]
+    SpinDown(#[from] seekless_disk::SpinDownError),
     /// The emulated disk's speed is no factor.
     #[error("{0} is no speed for an emulated disk: give a factor above 0, 1 being real time")]
     Speed(f64),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_disk::{Disk, Scheduler};
+use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export, TransmissionFlags};
@@ -34,17 +34,41 @@ pub enum Backing {
     Memory(Bytes),
 }
 
-/// A mechanical disk to put under the volume, in real time.
+/// A modelled device to put under the volume, in real time.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// The disk; it must hold the backing and the optimized area.
-    pub disk: Disk,
+    /// The device; it must hold the backing and the optimized area.
+    pub disk: Device,
     /// Its queueing policy.
     pub scheduler: Scheduler,
+    /// A queue above the disk's own; `None`: the disk takes every command at once.
+    pub host: Option<HostQueue>,
+    /// When it stops its platters.
+    pub spin_down: SpinDown,
     /// How many times faster than the real one; 1 is real time.
     pub speed: f64,
     /// Head positions to record, at most.
     pub path_max: usize,
+}
+
+/// Where commands wait that the disk does not take yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostQueue {
+    /// Commands the disk takes at once, the running one included; at least 1.
+    pub depth: usize,
+    /// What picks the next for the disk.
+    pub scheduler: Scheduler,
+}
+
+impl Emulation {
+    pub(crate) fn drive(self) -> Result<Drive, ServeError> {
+        let mut drive = match self.host {
+            None => Drive::new(self.disk, self.scheduler),
+            Some(h) => Drive::with_host(self.disk, self.scheduler, h.depth, h.scheduler),
+        };
+        drive.set_spin_down(self.spin_down)?;
+        Ok(drive)
+    }
 }
 
 /// How to serve a volume. Sizes that are zero turn their mechanism off.
@@ -171,10 +195,8 @@ impl Builder {
             return Err(ServeError::Speed(speed));
         }
         let rotational = self.emulation.is_some();
-        let emulated = self
-            .emulation
-            .map(|e| Emulated::new(e.disk, e.scheduler, config.capacity, config.area, e.path_max))
-            .transpose()?;
+        let emulated =
+            self.emulation.map(|e| Emulated::new(e, config.capacity, config.area)).transpose()?;
 
         let listeners: Vec<Listener> =
             self.addresses.iter().map(Listener::bind).collect::<Result<_, _>>()?;

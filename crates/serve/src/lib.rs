@@ -18,6 +18,7 @@
 
 mod backend;
 mod buffers;
+pub mod capture;
 pub mod client;
 mod conn;
 mod error;
@@ -31,9 +32,10 @@ mod server;
 mod volume;
 
 pub use backend::emulated::{DiskStats, HeadSample};
+pub use backend::lateness::Lateness;
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
-pub use handle::{Backing, Builder, Emulation, Injector, ServerHandle};
+pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;
 pub use server::{Job, Reply, ServerStats};

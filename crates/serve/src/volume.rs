@@ -10,7 +10,7 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Config, Engine, Fault, Input, Io, IoFailed, Memory, Output, Progress, RequestId, Stats,
+    Config, Engine, Fault, Input, Io, IoFailed, Memory, Output, Progress, RequestId, Stats, Target,
 };
 use seekless_layout::Plan;
 use seekless_nbd::Errno;
@@ -171,7 +171,7 @@ impl<O> Volume<O> {
 
     /// Asks the host to read ahead.
     pub(crate) fn ask_will_need(&mut self, owner: O, at: u64, len: u32) {
-        self.question(owner, Work::WillNeed, at, len);
+        self.question(owner, Work::WillNeed(Target::Home), at, len);
     }
 
     fn question(&mut self, owner: O, work: Work, at: u64, len: u32) {
@@ -253,7 +253,7 @@ impl<O> Volume<O> {
     /// Ends the workers, after what they have to do, and makes what was written durable.
     pub(crate) fn stop(self) -> Result<(), Errno> {
         self.workers.stop();
-        let home = seekless_engine::Target::Home;
+        let home = Target::Home;
         self.files.change(home, Op::Flush, seekless_block::Flags::NONE, 0, 0, &[]).map_err(errno_of)
     }
 
@@ -307,12 +307,26 @@ impl<O> Volume<O> {
         }
         match &mut self.emulated {
             Some(disk) => {
-                if !disk.submit(self.now, &io) {
+                if disk.submit(self.now, &io) {
+                    self.fetch(&io);
+                } else {
                     self.report(&io, Err(Errno::Io));
                 }
             }
             None => self.carry_out(running),
         }
+    }
+
+    /// Has the host read while the emulated disk takes its time: a read that waits for the host only after
+    /// that would be late.
+    fn fetch(&mut self, io: &Io) {
+        let (at, len) = (io.extent.start.0.saturating_mul(SECTOR_BYTES), io.extent.bytes().0);
+        if io.op != Op::Read || self.files.holds(io.target, at, len) {
+            return;
+        }
+        let (name, work) = (JobName::Hint, Work::WillNeed(io.target));
+        // Where the worker is gone, the read itself will tell.
+        let _ = self.workers.send(Job { name, work, at, len, buf: Vec::new(), from: 0 });
     }
 
     /// Does an I/O if that does not wait for the disk.
@@ -337,6 +351,11 @@ impl<O> Volume<O> {
 
     /// Tells the engine how an I/O ended.
     fn report(&mut self, io: &Io, result: Result<(), Errno>) {
+        if let Some(disk) = &mut self.emulated
+            && let Some(due) = disk.due(io.id)
+        {
+            disk.was_late(self.clock.wait(due, self.clock.now()));
+        }
         if let Err(errno) = result {
             self.errno = errno;
         }
@@ -408,6 +427,7 @@ impl<O> Volume<O> {
     fn ended(&mut self, ended: Ended) {
         let io = match ended.name {
             JobName::Io(io) => io,
+            JobName::Hint => return,
             JobName::Question(index) => {
                 if let Some(owner) = self.questions.try_remove(index) {
                     let Ended { result, runs, .. } = ended;

@@ -3,7 +3,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Disk, Scheduler, catalogue};
+use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_sim::{Replay, SimConfig, Simulation};
 
@@ -29,6 +29,7 @@ fn bench(c: &mut Criterion) {
                     },
                     area_at: Lba(capacity),
                     scheduler: Scheduler::Fcfs,
+                    spin_down: SpinDown::None,
                     replay: Replay::Closed { depth },
                 };
                 let disk = Disk::new(&spec).expect("a valid entry");

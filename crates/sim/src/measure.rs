@@ -3,12 +3,12 @@
 
 use hdrhistogram::Histogram;
 use seekless_block::{Duration, Energy};
-use seekless_disk::{Access, Completion, EnergyByState};
+use seekless_disk::{Access, Completion, EnergyByState, Operations, TimeByState};
 use seekless_engine::Stats;
 
 use crate::path::HeadPath;
 
-/// Busy time by phase.
+/// Busy time by phase; waits for the platters to spin up beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Controller time.
@@ -19,10 +19,12 @@ pub struct Phases {
     pub rotation: Duration,
     /// Data passes under the head.
     pub transfer: Duration,
+    /// Waiting for the platters to turn; no part of busy time.
+    pub spin_up: Duration,
 }
 
 impl Phases {
-    /// All of it.
+    /// Overhead, seek, rotation and transfer.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
@@ -33,6 +35,7 @@ impl Phases {
         self.seek += access.seek;
         self.rotation += access.rotation;
         self.transfer += access.transfer;
+        self.spin_up += access.spin_up;
     }
 }
 
@@ -111,14 +114,18 @@ pub struct Measured {
     pub foreground: Phases,
     /// Reconfiguration's busy time.
     pub background: Phases,
-    /// Energy of foreground busy time: seek, and rotation with transfer.
+    /// Energy from the first request to the last completion, but for what the background caused.
     pub energy: EnergyByState,
-    /// Energy of reconfiguration.
+    /// Energy that the background caused, before the first request too.
     pub background_energy: Energy,
+    /// Time in each state, background work included; together the span.
+    pub state_time: TimeByState,
+    /// How often the platters were stopped.
+    pub spin_downs: u64,
+    /// Operations as a provider counts them, background ones before the first request too; none for disks.
+    pub operations: Option<Operations>,
     /// From the first request to the last completion.
     pub span: Duration,
-    /// The disk's idle energy within the span.
-    pub idle_energy: Energy,
     /// Response times.
     pub response: Response,
     /// The engine's own counts.
@@ -138,26 +145,24 @@ impl Measured {
             background: Phases::default(),
             energy: EnergyByState::default(),
             background_energy: Energy::ZERO,
+            state_time: TimeByState::default(),
+            spin_downs: 0,
+            operations: None,
             span: Duration::ZERO,
-            idle_energy: Energy::ZERO,
             response: Response::new(),
             engine: Stats::default(),
             path: HeadPath::default(),
         }
     }
 
-    pub(crate) fn foreground_io(&mut self, done: &Completion, energy: &EnergyByState) {
+    pub(crate) fn foreground_io(&mut self, done: &Completion) {
         self.device_ios += 1;
         self.nonsequential += u64::from(!done.sequential);
         self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
         self.foreground.add(&done.access);
-        self.energy.seek += energy.seek;
-        self.energy.rotation_transfer += energy.rotation_transfer;
-        self.energy.idle += energy.idle;
     }
 
-    pub(crate) fn background_io(&mut self, done: &Completion, energy: &EnergyByState) {
+    pub(crate) fn background_io(&mut self, done: &Completion) {
         self.background.add(&done.access);
-        self.background_energy += energy.total();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Command, Disk, DiskError, Drive, Scheduler};
+use seekless_disk::{Command, Device, DiskError, Drive, Scheduler, SpinDown, SpinDownError, Usage};
 use seekless_engine::{Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Target};
 use seekless_layout::Plan;
 
@@ -32,6 +32,8 @@ pub struct SimConfig {
     pub area_at: Lba,
     /// The drive's scheduler.
     pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
     /// Closed or open loop.
     pub replay: Replay,
 }
@@ -51,6 +53,9 @@ pub enum SimError {
         /// The disk.
         disk: Sectors,
     },
+    /// The disk cannot follow the policy of spinning down.
+    #[error("the disk cannot spin down")]
+    SpinDown(#[from] SpinDownError),
     /// The engine refused a request.
     #[error("request {index} cannot be served")]
     Request {
@@ -88,25 +93,28 @@ pub struct Simulation {
     ios: Vec<InFlight>,
     /// When the first request was asked, and the trace's time then.
     started: Option<(SimTime, SimTime)>,
-    /// Background busy time before the first request: no part of the span.
+    /// The drive's account before the first request: no part of the span.
+    usage_before: Usage,
     measured: Measured,
-    background_before: Duration,
     refused: Option<SimError>,
 }
 
 impl Simulation {
-    /// A disk at rest at time zero, an engine with no copies.
+    /// A device at rest at time zero, an engine with no copies.
     ///
     /// # Errors
-    /// Where the client's addresses and the area do not fit the disk.
-    pub fn new(disk: Disk, config: SimConfig) -> Result<Self, SimError> {
+    /// Where the client's addresses and the area do not fit the disk, or the disk cannot spin down as asked.
+    pub fn new(device: impl Into<Device>, config: SimConfig) -> Result<Self, SimError> {
+        let disk = device.into();
         let Config { capacity, area, .. } = config.engine;
         if capacity.0.checked_add(area.0).is_none_or(|all| all > disk.capacity().0) {
             return Err(SimError::DoesNotFit { home: capacity, area, disk: disk.capacity() });
         }
+        let mut drive = Drive::new(disk, config.scheduler);
+        drive.set_spin_down(config.spin_down)?;
         Ok(Self {
             engine: Engine::new(config.engine),
-            drive: Drive::new(disk, config.scheduler),
+            drive,
             config,
             now: SimTime::ZERO,
             asked: VecDeque::new(),
@@ -114,8 +122,8 @@ impl Simulation {
             in_flight: 0,
             ios: Vec::new(),
             started: None,
+            usage_before: Usage::default(),
             measured: Measured::new(),
-            background_before: Duration::ZERO,
             refused: None,
         })
     }
@@ -130,7 +138,6 @@ impl Simulation {
         while self.engine.progress().is_some() && self.refused.is_none() {
             self.step();
         }
-        self.background_before = self.measured.background.busy();
         self.refused.map_or(Ok(()), Err)
     }
 
@@ -139,6 +146,9 @@ impl Simulation {
     /// # Errors
     /// Where a request so far could not be served.
     pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
+        if self.started.is_none() {
+            self.usage_before = self.drive.usage(self.now);
+        }
         let (started, origin) = *self.started.get_or_insert((self.now, request.arrival));
         match self.config.replay {
             Replay::Closed { depth } => {
@@ -178,9 +188,13 @@ impl Simulation {
         }
         let mut m = self.measured;
         m.span = self.started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
-        let background = m.background.busy() - self.background_before;
-        let idle = Duration(m.span.0.saturating_sub((m.foreground.busy() + background).0));
-        m.idle_energy = m.energy.idle + self.drive.disk().idle_energy(idle);
+        let all = self.drive.usage(self.now);
+        let span = all.since(&self.usage_before);
+        m.energy = span.energy - span.background;
+        m.background_energy = all.background.total();
+        m.state_time = span.time;
+        m.spin_downs = span.spin_downs;
+        m.operations = self.drive.operations();
         m.engine = self.engine.stats();
         Ok(m)
     }
@@ -202,15 +216,14 @@ impl Simulation {
             self.feed(Input::Tick);
             return;
         };
-        let energy = self.drive.disk().energy(&done.access);
         let InFlight { class, op, ref mut commands } = self.ios[done.tag as usize];
         *commands -= 1;
         let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         match class {
-            Class::Foreground if moved => self.measured.foreground_io(&done, &energy),
+            Class::Foreground if moved => self.measured.foreground_io(&done),
             Class::Foreground => {}
-            Class::Background => self.measured.background_io(&done, &energy),
+            Class::Background => self.measured.background_io(&done),
         }
         if moved {
             let kind = match (class, op) {
@@ -263,6 +276,7 @@ impl Simulation {
                 tag: u64::from(io.id.0),
                 op: io.op,
                 extent,
+                stream: io.stream,
                 background: io.class == Class::Background,
             };
             if let Err(error) = self.drive.submit(self.now, command) {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Disk, DiskSpec, Scheduler, catalogue};
+use seekless_disk::{Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_layout::{Copy, Plan};
 use seekless_sim::{Kind, Measured, Replay, SimConfig, SimError, Simulation};
@@ -44,7 +44,13 @@ fn toy() -> Disk {
 }
 
 fn config(replay: Replay, scheduler: Scheduler) -> SimConfig {
-    SimConfig { engine: Config::new(Sectors(90_000)), area_at: Lba(90_000), scheduler, replay }
+    SimConfig {
+        engine: Config::new(Sectors(90_000)),
+        area_at: Lba(90_000),
+        scheduler,
+        spin_down: SpinDown::None,
+        replay,
+    }
 }
 
 fn run(config: SimConfig, requests: &[Request]) -> Measured {
@@ -118,7 +124,7 @@ fn twenty_requests_worked_out_on_paper() {
     assert!((joules - seek.as_secs_f64() * 10.0).abs() < 1e-5);
     let joules = m.energy.rotation_transfer.as_joules_f64();
     assert!((joules - (rotation.as_secs_f64() + transfer.as_secs_f64()) * 5.0).abs() < 1e-5);
-    assert_eq!(m.idle_energy.as_joules_f64(), 0.0);
+    assert_eq!(m.energy.idle.as_joules_f64(), 0.0);
     assert!((m.response.mean_ms() - 150.1 / 20.0).abs() < 1e-4);
     assert!((m.response.max_ms() - 15.0).abs() < 1e-4, "{}", m.response.max_ms());
 }
@@ -130,7 +136,7 @@ fn open_loop_waits_for_arrivals_and_counts_queueing_and_idleness() {
     let m = run(config(Replay::Open, Scheduler::Fcfs), &requests);
     assert_eq!(m.span, Duration::from_micros(101_600));
     let idle = 0.1016 - m.foreground.busy().as_secs_f64();
-    assert!((m.idle_energy.as_joules_f64() - 3.0 * idle).abs() < 1e-9);
+    assert!((m.energy.idle.as_joules_f64() - 3.0 * idle).abs() < 1e-9);
     assert!((m.response.max_ms() - 1.6).abs() < 1e-9, "{}", m.response.max_ms());
     assert_eq!(m.nonsequential, 1, "back from sector 8 to 0");
 }
@@ -243,6 +249,7 @@ fn the_catalogue_disk_runs_too() {
         engine: Config::new(Sectors(150_000_000)),
         area_at: Lba(150_000_000),
         scheduler: Scheduler::Fcfs,
+        spin_down: SpinDown::None,
         replay: CLOSED,
     };
     let mut sim = Simulation::new(disk, settings).unwrap();

@@ -6,6 +6,6 @@ mod outcome;
 mod scan;
 mod simulate;
 
-pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, TraceFacts};
+pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};

@@ -1,6 +1,7 @@
 //! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
 //! keys; numbers are raw.
 
+use seekless_disk::{ByState, Operations, VolumeSpec};
 use seekless_sim::Measured;
 use serde::Serialize;
 
@@ -68,7 +69,7 @@ pub struct ResponseMs {
 /// Energy in joules, modelled.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyJoules {
-    /// Everything: the other four together.
+    /// Everything: the others together.
     pub total: f64,
     /// Moving the arm for clients.
     pub seek: f64,
@@ -76,8 +77,84 @@ pub struct EnergyJoules {
     pub rotation_transfer: f64,
     /// Nothing to do, from the first request to the last completion.
     pub idle: f64,
+    /// Nothing to do, at a lower level of idling, platters turning.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling, for clients.
+    pub spin_up: f64,
     /// Reconfiguration.
     pub background: f64,
+}
+
+/// A number for each state a drive can be in.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct States {
+    /// Moving the arm.
+    pub seek: f64,
+    /// Waiting for the platter, transferring, and what the controller takes.
+    pub rotation_transfer: f64,
+    /// Nothing to do.
+    pub idle: f64,
+    /// Nothing to do, at a lower level of idling, platters turning.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling.
+    pub spin_up: f64,
+}
+
+impl States {
+    /// Each as `number` has it.
+    pub fn new<T: Copy>(by: &ByState<T>, number: impl Fn(T) -> f64) -> Self {
+        Self {
+            seek: number(by.seek),
+            rotation_transfer: number(by.rotation_transfer),
+            idle: number(by.idle),
+            low_idle: number(by.low_idle),
+            spin_down: number(by.spin_down),
+            standby: number(by.standby),
+            spin_up: number(by.spin_up),
+        }
+    }
+}
+
+/// Operations as the provider counts them, of the measured requests and of moving data.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationCount {
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Of both, for reconfiguration.
+    pub background: u64,
+}
+
+/// What a priced device costs, in US dollars.
+#[derive(Clone, Debug, Serialize)]
+pub struct CostUsd {
+    /// Its operations.
+    pub operations: f64,
+    /// Holding it for `span_s`: capacity, and rates paid for.
+    pub holding: f64,
+    /// Both.
+    pub total: f64,
+    /// Both, over the client requests, times a million.
+    pub per_million_requests: f64,
+}
+
+impl CostUsd {
+    fn new(spec: &VolumeSpec, counted: &Operations, m: &Measured) -> Self {
+        let operations = spec.operations_usd(counted);
+        let holding = spec.holding_usd(m.span.as_secs_f64());
+        let total = operations + holding;
+        let per_million_requests = total / m.requests.max(1) as f64 * 1e6;
+        Self { operations, holding, total, per_million_requests }
+    }
 }
 
 /// One policy's run over the measured requests.
@@ -109,6 +186,18 @@ pub struct Run {
     pub response_ms: ResponseMs,
     /// Energy.
     pub energy_j: EnergyJoules,
+    /// All of it over the client requests.
+    pub j_per_op: f64,
+    /// Time by state, background work included; together `span_s`, or twice that where two actuators are counted.
+    pub state_s: States,
+    /// How often the platters were stopped.
+    pub spin_downs: u64,
+    /// Operations counted; absent for disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationCount>,
+    /// What it cost; absent where nobody sends a bill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<CostUsd>,
     /// Share of foreground disk I/Os that did not start where the I/O before ended.
     pub nonsequential_share: f64,
     /// Mean distance between the end of an I/O and the start of the next foreground one.
@@ -126,10 +215,17 @@ pub struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(policy: &str, area: Option<u64>, m: &Measured, wall_s: f64) -> Self {
+    pub(crate) fn new(
+        policy: &str,
+        area: Option<u64>,
+        m: &Measured,
+        wall_s: f64,
+        priced: Option<&VolumeSpec>,
+    ) -> Self {
         let ios = m.device_ios.max(1) as f64;
         let joules = |e: seekless_block::Energy| e.as_joules_f64();
-        let all = m.energy.seek + m.energy.rotation_transfer + m.idle_energy + m.background_energy;
+        let all = m.energy.total() + m.background_energy;
+        let energy = &m.energy;
         Self {
             policy: policy.to_owned(),
             optimized_start_sector: area,
@@ -151,11 +247,24 @@ impl Run {
             },
             energy_j: EnergyJoules {
                 total: joules(all),
-                seek: joules(m.energy.seek),
-                rotation_transfer: joules(m.energy.rotation_transfer),
-                idle: joules(m.idle_energy),
+                seek: joules(energy.seek),
+                rotation_transfer: joules(energy.rotation_transfer),
+                idle: joules(energy.idle),
+                low_idle: joules(energy.low_idle),
+                spin_down: joules(energy.spin_down),
+                standby: joules(energy.standby),
+                spin_up: joules(energy.spin_up),
                 background: joules(m.background_energy),
             },
+            j_per_op: joules(all) / m.requests.max(1) as f64,
+            state_s: States::new(&m.state_time, seekless_block::Duration::as_secs_f64),
+            operations: m.operations.map(|o| OperationCount {
+                reads: o.reads,
+                writes: o.writes,
+                background: o.background,
+            }),
+            cost_usd: priced.zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
+            spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
             cache_hits: m.engine.cache_hits,
@@ -178,6 +287,8 @@ pub struct Outcome {
     pub disk: String,
     /// Name of the scheduler.
     pub scheduler: String,
+    /// When the platters stop: `none`, `adaptive` or seconds without work.
+    pub spin_down: String,
     /// `closed` or `open`.
     pub replay: &'static str,
     /// Requests in flight of a closed loop; none for an open one.

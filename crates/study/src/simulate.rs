@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
-use seekless_disk::{Disk, DiskSpec, RangeError, Scheduler};
+use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
@@ -70,7 +70,7 @@ pub struct Options {
     /// Only this device of the trace.
     pub device: Option<String>,
     /// The disk.
-    pub disk: DiskSpec,
+    pub disk: DeviceSpec,
     /// Which policies, in which order.
     pub policies: Vec<Policy>,
     /// RAM.
@@ -81,6 +81,8 @@ pub struct Options {
     pub cluster: Bytes,
     /// Scheduler of the drive.
     pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
     /// Closed or open loop.
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
@@ -185,7 +187,7 @@ pub fn simulate(
     .map_err(|e| explain(e, &path))?;
     scan.facts.path.clone_from(&path);
 
-    let disk = Disk::new(&options.disk)?;
+    let disk = Device::new(&options.disk)?;
     let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
     let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
     let need = scan.capacity + area;
@@ -196,7 +198,7 @@ pub fn simulate(
             devices: scan.facts.devices,
             area: area.bytes(),
             need: need.bytes(),
-            disk: options.disk.name.clone(),
+            disk: options.disk.name().to_owned(),
             has: disk.capacity().bytes(),
         });
     }
@@ -213,6 +215,7 @@ pub fn simulate(
         notes
             .push("the trace has no times: replayed closed loop, one request at a time".to_owned());
     }
+    notes.extend(reader.info().format.caveat().map(ToOwned::to_owned));
     if scan.facts.devices > 1 {
         notes.push(format!(
             "the trace's {} devices are laid end to end on one disk",
@@ -221,6 +224,9 @@ pub fn simulate(
     }
     if scan.facts.skipped > 0 {
         notes.push(format!("{} malformed records were passed over", scan.facts.skipped));
+    }
+    if matches!(&options.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
+        notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
     let mut runs = Vec::new();
     let mut measured = Vec::new();
@@ -245,6 +251,7 @@ pub fn simulate(
                 ..Config::new(scan.capacity)
             },
             scheduler: options.scheduler,
+            spin_down: options.spin_down,
             replay,
         };
         let started = Instant::now();
@@ -257,13 +264,15 @@ pub fn simulate(
             progress,
         )?;
         let start = (!vanilla).then_some(area_at.0);
-        runs.push(Run::new(policy.name(), start, &m, started.elapsed().as_secs_f64()));
+        let wall_s = started.elapsed().as_secs_f64();
+        runs.push(Run::new(policy.name(), start, &m, wall_s, options.disk.priced()));
         measured.push(m);
     }
     Ok(Outcome {
         schema: "seekless.simulate/1",
-        disk: options.disk.name.clone(),
+        disk: options.disk.name().to_owned(),
         scheduler: options.scheduler.to_string(),
+        spin_down: options.spin_down.to_string(),
         replay: if replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match replay {
             Replay::Closed { depth } => Some(depth),
@@ -376,7 +385,7 @@ fn run(
     options: &Options,
     scan: &Scan,
     boundary: Boundary,
-    (policy, plan, config, disk): (Policy, Plan, SimConfig, Disk),
+    (policy, plan, config, disk): (Policy, Plan, SimConfig, Device),
     progress: &mut dyn FnMut(Stage, Progress),
 ) -> Result<Measured, StudyError> {
     let failed = |source| StudyError::Run { policy: policy.name(), source };

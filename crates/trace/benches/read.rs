@@ -63,6 +63,40 @@ fn msr() -> Vec<u8> {
     text.into_bytes()
 }
 
+fn alibaba() -> Vec<u8> {
+    let mut text = String::new();
+    for i in 0..RECORDS {
+        let (time, offset) = (1_577_808_144_360_767 + i * 50, mixed(i) * 4096);
+        let op = if i % 3 == 0 { 'R' } else { 'W' };
+        let _ = writeln!(text, "{},{op},{offset},{},{time}", i % 5, 4096 + i % 9 * 512);
+    }
+    text.into_bytes()
+}
+
+/// Out of order by a few lines, as the real one.
+fn tencent() -> Vec<u8> {
+    let mut text = String::new();
+    for i in 0..RECORDS {
+        let time = 1_538_323_200 + (i ^ 3) / 2000;
+        let _ = writeln!(text, "{time},{},{},{},{}", mixed(i), 8 + i % 120, i % 2, 1000 + i % 7);
+    }
+    text.into_bytes()
+}
+
+fn strace() -> Vec<u8> {
+    let mut text = String::new();
+    for i in 0..RECORDS {
+        let (s, us, fd) = (1_700_000_000 + i / 20_000, i % 20_000 * 50, 3 + i % 5);
+        let _ = writeln!(
+            text,
+            "{} {s}.{us:06} pread64({fd}</var/lib/data/{fd}>, \"\\0\\1abc\"..., 4096, {}) = 4096 <0.000009>",
+            1000 + i % 3,
+            mixed(i) * 4096
+        );
+    }
+    text.into_bytes()
+}
+
 fn read(c: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut group = c.benchmark_group("read");
@@ -80,8 +114,15 @@ fn read(c: &mut Criterion) {
             });
         });
     };
-    let traces =
-        [("lis", lis()), ("blkparse", blkparse()), ("blktrace", blktrace()), ("msr", msr())];
+    let traces = [
+        ("lis", lis()),
+        ("blkparse", blkparse()),
+        ("blktrace", blktrace()),
+        ("msr", msr()),
+        ("alibaba", alibaba()),
+        ("tencent", tencent()),
+        ("strace", strace()),
+    ];
     for (name, bytes) in traces {
         let path = directory.path().join(name);
         std::fs::write(&path, bytes).expect("room for a trace");

@@ -67,6 +67,12 @@ pub struct Skipped {
     pub lost_events: u64,
     /// Requests whose stream was dropped because the table of streams was full.
     pub streams_lost: u64,
+    /// Requests whose operation the trace does not tell (SYSTOR'17).
+    pub without_op: u64,
+    /// Reads and writes of files that the trace never saw opened (strace without `-y`).
+    pub unknown_files: u64,
+    /// Records so far out of order that no window reaches: they kept their place in the file.
+    pub late: u64,
 }
 
 /// Who asked, as the trace has it.
@@ -193,11 +199,20 @@ impl Context {
             }
             Extent::new(raw.start, raw.len)
         };
-        let arrival = match raw.time {
+        Ok(Some((extent, self.arrival(raw.time))))
+    }
+
+    /// A time counted from the first one.
+    pub(crate) fn arrival(&mut self, time: Option<u64>) -> SimTime {
+        match time {
             Some(t) => SimTime(t.saturating_sub(*self.base.get_or_insert(t))),
             None => SimTime(0),
-        };
-        Ok(Some((extent, arrival)))
+        }
+    }
+
+    /// Makes arrivals count from the format's own origin, whatever comes first.
+    pub(crate) fn count_from_origin(&mut self) {
+        self.base = Some(0);
     }
 
     /// The record of an admitted request.
@@ -281,7 +296,7 @@ impl Context {
         }
     }
 
-    fn stream(&mut self, process: Process<'_>) -> u32 {
+    pub(crate) fn stream(&mut self, process: Process<'_>) -> u32 {
         if process.pid == 0 {
             return if process.name.is_empty() { 0 } else { self.stream_by_name(process.name) };
         }

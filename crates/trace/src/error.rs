@@ -88,6 +88,24 @@ pub enum TraceError {
         /// Its beginning.
         found: String,
     },
+    /// The content fits several formats equally well.
+    #[error(
+        "{}: this may be any of {formats}; name which it is: FORMAT:{}", path.display(), path.display()
+    )]
+    Ambiguous {
+        /// The file.
+        path: PathBuf,
+        /// Their names.
+        formats: String,
+    },
+    /// The trace is of a disk, and what was asked for is a trace of files.
+    #[error("{}: {format} is a trace of a disk, not of files; strace and procmon are", path.display())]
+    NotOfFiles {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        format: Format,
+    },
     /// The file holds nothing.
     #[error("{}: the file is empty", path.display())]
     Empty {
@@ -114,6 +132,16 @@ pub enum TraceError {
         /// How many C events there are.
         complete: u64,
     },
+    /// The trace has no request of the device asked for.
+    #[error("{}: no requests of device '{device}'; {}", path.display(), listed(names))]
+    NoSuchDevice {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        device: String,
+        /// The devices there are.
+        names: Vec<String>,
+    },
     /// The native store cannot be read.
     #[error("{}: not a readable native store: {what}", path.display())]
     Store {
@@ -122,7 +150,15 @@ pub enum TraceError {
         /// What is wrong with it.
         what: String,
     },
-    /// The native store cannot be written.
+    /// What is written to fails.
+    #[error("{}: cannot be written", path.display())]
+    WriteFailed {
+        /// The file.
+        path: PathBuf,
+        /// The host's word.
+        source: io::Error,
+    },
+    /// A trace cannot be written in the format asked for.
     #[error("{}: cannot be written: {what}", path.display())]
     Write {
         /// The file.
@@ -130,6 +166,17 @@ pub enum TraceError {
         /// What went wrong.
         what: String,
     },
+}
+
+/// The names of devices, as many as one likes to read.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 20;
+    let some = names.iter().take(MOST).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => "the trace has none".to_owned(),
+        n if n > MOST => format!("it has {n}, among them {some}"),
+        _ => format!("it has {some}"),
+    }
 }
 
 /// What a parser says of a bad record; the reader adds file and place.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use seekless_block::Op;
 
-use crate::{Event, Format, OpenOptions, Reader, StoreWriter, TraceError};
+use crate::{Event, FileOp, Format, OpenOptions, Reader, Source, StoreWriter, TraceError};
 
 /// Reads `data` as `format` (found by content where `None`), as every event, strictly and leniently.
 ///
@@ -24,8 +24,33 @@ pub fn read(format: Option<Format>, data: &[u8]) {
                 Ok(reader) => drain(reader, lenient),
                 Err(e) => sound(&e, lenient),
             }
+            if format.is_some_and(Format::is_of_files) {
+                read_files(format, data, &options);
+            }
         }
     }
+}
+
+/// The events of a trace of files.
+fn read_files(format: Option<Format>, data: &[u8], options: &OpenOptions) {
+    let opened = Source::from_bytes("fuzz", data).and_then(|s| s.named(format).open_files(options));
+    let mut reader = match opened {
+        Ok(reader) => reader,
+        Err(e) => return sound(&e, options.lenient),
+    };
+    while let Some(event) = reader.next_event().unwrap_or_else(|e| {
+        sound(&e, options.lenient);
+        None
+    }) {
+        let file = reader.files().get(event.file as usize);
+        assert!((event.stream.0 as usize) < reader.streams().len(), "{event:?}");
+        assert!(file.is_some(), "{event:?}");
+        if matches!(event.op, FileOp::Read | FileOp::Write) {
+            let end = event.offset.saturating_add(event.len);
+            assert!(event.len > 0 && file.is_some_and(|f| f.end >= end), "{event:?}");
+        }
+    }
+    assert!(matches!(reader.next_event(), Ok(None)), "an error is the end");
 }
 
 /// Writes a small native store, puts wrong bytes in it and reads it: every three bytes of `edits` are a

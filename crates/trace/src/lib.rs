@@ -16,9 +16,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod collect;
 mod context;
+mod convert;
 mod detect;
 mod error;
+mod files;
 mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -26,13 +29,18 @@ mod input;
 mod native;
 mod reader;
 mod record;
+mod reorder;
 mod source;
 pub mod stats;
 mod text;
+mod writers;
 
+pub use collect::{Collector, Sighting};
 pub use context::{Device, Example, Skipped, Stream};
+pub use convert::{Converted, Packing, Target, convert};
 pub use error::{Malformed, Place, TraceError};
-pub use native::{Converted, StoreWriter, convert};
+pub use files::{File, FileEvent, FileOp, FileReader};
+pub use native::StoreWriter;
 pub use reader::{Info, Progress, Reader};
 pub use record::{Event, Format, OpenOptions, Record};
 pub use source::Source;

@@ -9,8 +9,8 @@ use seekless_block::{Duration, Request};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The request. `arrival` counts from the first record of the trace (zero throughout where the trace
-    /// has no times); records are passed on in the order of the file, so it may run backwards, and is
-    /// zero for a record older than the first. `stream` is 0 where the trace names no process.
+    /// has no times). Records are passed on in the order of the file, so it may run backwards, and is zero for
+    /// a record older than the first; formats known to be out of order are sorted within a window first. `stream` is 0 where the trace names no process.
     pub request: Request,
     /// Which device, as a dense index in order of first sight.
     pub device: u32,
@@ -114,13 +114,72 @@ formats! {
     MqSimRw0 = "mqsim-rw0", "MQSim, 0 = read";
     /// The ARC paper's block lists.
     Lis = "lis", "ARC .lis";
-    /// VMware vscsiStats, version 1.
-    Vscsi = "vscsi", "vscsi v1";
+    /// MSR's columns after other hands: DiskSim's, with bytes for sectors.
+    Heimdall = "heimdall", "DiskSim ASCII in bytes";
+    /// VMware vscsiStats, version 1 or 2.
+    Vscsi = "vscsi", "vscsi";
     /// HP Labs' SRT.
     Srt = "srt", "HPL SRT";
+    /// Alibaba's block traces of 2020.
+    Alibaba = "alibaba", "Alibaba block";
+    /// Tencent's cloud block storage traces.
+    Tencent = "tencent", "Tencent CBS";
+    /// SYSTOR'17: virtual desktops.
+    Systor = "systor17", "SYSTOR'17";
+    /// FIU: SRCMap and I/O Deduplication.
+    Fiu = "fiu", "FIU";
+    /// libCacheSim's binary records of objects.
+    Oracle = "oraclegeneral", "libCacheSim oracleGeneral";
+    /// Windows' disk events, as xperf prints them.
+    Etw = "etw", "ETW disk events";
+    /// biosnoop's table, of bcc or libbpf-tools.
+    Biosnoop = "biosnoop", "biosnoop";
+    /// BIOTracer's traces of a phone.
+    BioTracer = "biotracer", "BIOTracer";
+    /// The table `seekless convert` writes.
+    Csv = "csv", "seekless CSV";
+    /// System calls of files, as strace prints them.
+    Strace = "strace", "strace";
+    /// File events of Windows' Process Monitor, saved as CSV.
+    Procmon = "procmon", "Procmon CSV";
 }
 
 impl Format {
+    /// Whether it tells accesses to files, not to a disk: [`crate::Source::open_files`] reads these, and
+    /// [`crate::Source::open`] lays the files end to end.
+    #[must_use]
+    pub const fn is_of_files(self) -> bool {
+        matches!(self, Self::Strace | Self::Procmon)
+    }
+
+    /// Whether its records are known to stand out of order; a reader sorts them within a window.
+    pub(crate) const fn is_unsorted(self) -> bool {
+        matches!(
+            self,
+            Self::Tencent
+                | Self::Systor
+                | Self::BioTracer
+                | Self::Biosnoop
+                | Self::Etw
+                | Self::Strace
+                | Self::Procmon
+        )
+    }
+
+    /// What a reader of results must know of a trace that did not come from a disk's queue.
+    #[must_use]
+    pub const fn caveat(self) -> Option<&'static str> {
+        match self {
+            Self::Strace | Self::Procmon => Some(
+                "the trace is of files: what programs asked for, before any page cache; the files are laid end to end, so distances between them are ours",
+            ),
+            Self::Oracle => Some(
+                "the trace is of a cache's objects: their numbers were taken for addresses, and every access for a read",
+            ),
+            _ => None,
+        }
+    }
+
     /// From the name used in `FORMAT:PATH`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

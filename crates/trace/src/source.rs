@@ -7,14 +7,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::context::Context;
 use crate::error::quote;
+use crate::files::{FileLines, FileReader, Laid};
 use crate::input::{Cursor, Input, unpack};
 use crate::native::StoreReader;
 use crate::reader::Parse;
+use crate::reorder::Reorder;
 use crate::{Format, OpenOptions, Place, Reader, TraceError, detect, formats};
 
 /// A trace named by the user.
@@ -69,12 +71,33 @@ impl Source {
         Ok(Self { spool: Mutex::new(Some(file)), ..source })
     }
 
+    /// The same, its format named.
+    #[must_use]
+    pub fn named(self, format: Option<Format>) -> Self {
+        Self { format, ..self }
+    }
+
     /// A reader from the start. The standard input and other pipes are copied whole into a temporary file
     /// (in `TMPDIR`) the first time.
     ///
     /// # Errors
     /// Where the file cannot be opened or unpacked, is empty, or is in no known format.
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
+        let (opening, inputs, file) = self.opened(options)?;
+        opening.reader(inputs, file.as_ref())
+    }
+
+    /// A reader of files from the start, for a trace of files (see [`Format::is_of_files`]).
+    ///
+    /// # Errors
+    /// As [`Self::open`], and where the trace is of a disk.
+    pub fn open_files(&self, options: &OpenOptions) -> Result<FileReader, TraceError> {
+        let (opening, inputs, _) = self.opened(options)?;
+        opening.file_reader(inputs)
+    }
+
+    /// What a reader is made of; the file is the first one.
+    fn opened<'a>(&'a self, options: &'a OpenOptions) -> Result<Opened<'a>, TraceError> {
         let files = self.files()?;
         let read = Arc::new(AtomicU64::new(0));
         let mut total = 0;
@@ -86,7 +109,7 @@ impl Source {
             inputs.push((path.clone(), Input::new(unpack(cursor).map_err(fail)?)));
         }
         let opening = Opening { name: &self.name, format: self.format, options, read, total };
-        opening.reader(inputs, files.first().map(|(_, file)| file))
+        Ok((opening, inputs, files.into_iter().next().map(|(_, file)| file)))
     }
 
     /// The files of the trace, with their names.
@@ -167,6 +190,8 @@ impl Reader {
     }
 }
 
+type Opened<'a> = (Opening<'a>, Vec<(PathBuf, Input)>, Option<Arc<File>>);
+
 /// What a reader is made of, but for its bytes.
 struct Opening<'a> {
     name: &'a Path,
@@ -177,43 +202,103 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    fn reader(
-        self,
-        mut inputs: Vec<(PathBuf, Input)>,
-        file: Option<&Arc<File>>,
-    ) -> Result<Reader, TraceError> {
-        let Self { name, options, read, total, .. } = self;
-        let empty = || TraceError::Empty { path: name.to_owned() };
+    /// The format and the file's beginning.
+    fn look(&self, inputs: &mut [(PathBuf, Input)]) -> Result<(Format, Vec<u8>), TraceError> {
+        let empty = || TraceError::Empty { path: self.name.to_owned() };
         let several = inputs.len() > 1;
         let (path, first) = inputs.first_mut().ok_or_else(empty)?;
-        let fail = |source| begin_error(path, source);
-        let head = first.peek(detect::SAMPLE).map_err(fail)?;
+        let head = first.peek(detect::SAMPLE).map_err(|e| begin_error(path, e))?;
         // Of several, the first may well be empty: a CPU that did nothing.
-        if head.is_empty() && (!several || total == 0) {
+        if head.is_empty() && (!several || self.total == 0) {
             return Err(empty());
         }
         let format = match self.format {
             // Only blktrace comes in several files.
             _ if several => Format::Blktrace,
             Some(format) => format,
-            None => detect::detect(head).ok_or_else(|| TraceError::UnknownFormat {
-                path: path.clone(),
-                found: quote(head),
-            })?,
+            None => match detect::detect(head)[..] {
+                [format] => format,
+                [] => {
+                    let (path, found) = (path.clone(), quote(head));
+                    return Err(TraceError::UnknownFormat { path, found });
+                }
+                ref any => {
+                    let formats = any.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
+                    return Err(TraceError::Ambiguous { path: path.clone(), formats });
+                }
+            },
         };
+        Ok((format, head.to_vec()))
+    }
+
+    fn reader(
+        self,
+        mut inputs: Vec<(PathBuf, Input)>,
+        file: Option<&Arc<File>>,
+    ) -> Result<Reader, TraceError> {
+        let (format, head) = self.look(&mut inputs)?;
+        let Self { name, options, read, total, .. } = self;
         let mut cx = Context::new(name.to_owned(), format, *options);
-        let mut info = formats::info(format, head, options);
-        let parse: Box<dyn Parse> = if format == Format::Native {
-            let file = plain(file, first).map_err(fail)?;
+        let mut info = formats::info(format, &head, options);
+        let empty = || TraceError::Empty { path: name.to_owned() };
+        let mut parse: Box<dyn Parse> = if format == Format::Native {
+            let (path, first) = inputs.first_mut().ok_or_else(empty)?;
+            let file = plain(file, first).map_err(|e| begin_error(path, e))?;
             let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
             info = told;
+            cx.skipped.lost_events = store.lost;
             Box::new(store)
+        } else if format.is_of_files() {
+            let (path, input) = inputs.into_iter().next().ok_or_else(empty)?;
+            laid(format, file, input, &read, &cx).map_err(|e| begin_error(&path, e))?
         } else {
             formats::open(format, inputs).ok_or_else(empty)?
         };
+        if format.is_unsorted() {
+            parse = Box::new(Reorder::new(parse, &cx));
+        }
         cx.days = info.has_days;
         Ok(Reader { parse, cx, info, read, total, ended: false })
     }
+
+    fn file_reader(self, mut inputs: Vec<(PathBuf, Input)>) -> Result<FileReader, TraceError> {
+        let (format, head) = self.look(&mut inputs)?;
+        let Self { name, options, read, total, .. } = self;
+        let path = name.to_owned();
+        let (Some(parser), Some((_, input))) =
+            (formats::file_format(format), inputs.into_iter().next())
+        else {
+            return Err(TraceError::NotOfFiles { path, format });
+        };
+        let lines = FileLines::new(input, parser);
+        let info = formats::info(format, &head, options);
+        let cx = Context::new(path, format, *options);
+        Ok(FileReader { lines, cx, info, read, total, ended: false })
+    }
+}
+
+/// A trace of files as one of a disk. It is read twice, so what is no file is copied to one.
+fn laid(
+    format: Format,
+    file: Option<&Arc<File>>,
+    mut input: Input,
+    read: &Arc<AtomicU64>,
+    cx: &Context,
+) -> io::Result<Box<dyn Parse>> {
+    let file = match file {
+        Some(file) => Arc::clone(file),
+        None => Arc::new(copy(&mut input)?),
+    };
+    let open = |read| -> io::Result<FileLines> {
+        let input = Input::new(unpack(Cursor::new(Arc::clone(&file), 0, read))?);
+        let parser = formats::file_format(format).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(FileLines::new(input, parser))
+    };
+    let mut own = Context::new(cx.path.clone(), format, cx.options);
+    // The first reading is no progress; the head was counted once already.
+    let first = open(Arc::default())?;
+    read.store(0, Ordering::Relaxed);
+    Ok(Box::new(Laid::new(first, open(Arc::clone(read))?, &mut own)))
 }
 
 fn begin_error(path: &Path, source: io::Error) -> TraceError {

@@ -131,6 +131,17 @@ impl<'a> Fields<'a> {
         trim(&s[..i])
     }
 
+    /// The bytes up to the next comma, or those between quotes where the field begins with one; empty past
+    /// the last. A quote ends the field only before a comma or at the end of the line; doubled quotes are
+    /// not made single. `None` where quotes do not end.
+    pub(crate) fn quoted(&mut self) -> Option<&'a [u8]> {
+        let Some(inside) = self.0.strip_prefix(b"\"") else { return Some(self.comma()) };
+        let ends = |&i: &usize| matches!(inside.get(i + 1), None | Some(b','));
+        let end = memchr::memchr_iter(b'"', inside).find(ends)?;
+        self.0 = inside.get(end + 2..).unwrap_or(&[]);
+        Some(&inside[..end])
+    }
+
     /// What is left, without blanks at its ends.
     pub(crate) fn rest(self) -> &'a [u8] {
         trim(self.0)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
-use seekless_disk::{Disk, DiskSpec, Scheduler};
+use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
 use seekless_trace::{Event, OpenOptions, Source};
 
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "Six recorded days at a computer: {} disk requests of real programs starting cold.\n\
          Served over NBD from an emulated {}, {} times faster than real.\n",
         requests.len(),
-        spec.title,
+        spec.title(),
         args.speed
     ));
     let mut halves = Vec::new();
@@ -124,7 +124,7 @@ fn sample() -> anyhow::Result<Vec<Request>> {
 /// Serves both halves; measures the second.
 fn serve(
     args: &Args,
-    spec: &DiskSpec,
+    spec: &DeviceSpec,
     file: &tempfile::NamedTempFile,
     learns: bool,
     (before, after): (&[Request], &[Request]),
@@ -139,9 +139,11 @@ fn serve(
             config.cluster = AHEAD;
         })
         .emulate(Emulation {
-            disk: Disk::new(spec)?,
+            disk: Device::new(spec)?,
             scheduler: Scheduler::Fcfs,
+            spin_down: SpinDown::None,
             speed: args.speed,
+            host: None,
             path_max: PATH,
         });
     if learns {

@@ -1,7 +1,7 @@
 //! What the demo found, in a table, in words and as a report.
 
 use seekless_block::{Extent, Sectors, SimTime};
-use seekless_disk::DiskSpec;
+use seekless_disk::DeviceSpec;
 use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
     Report, Section, StackedBars, Table, Tile, Unit, Values,
@@ -20,6 +20,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
             seconds("rotation"),
             seconds("transfer"),
             Column::number("energy", Unit::Joules).better(Better::Lower),
+            Column::number("energy, an I/O", Unit::Joules).better(Better::Lower),
             Column::number("disk I/Os", Unit::Count).better(Better::Lower),
         ],
     )
@@ -36,6 +37,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
             Cell::from(d.rotation.as_secs_f64()),
             Cell::from(d.transfer.as_secs_f64()),
             Cell::from(joules(half)),
+            Cell::from(joules(half) / d.ios.max(1) as f64),
             Cell::from(d.ios),
         ]);
     }
@@ -44,7 +46,7 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
 
 /// Energy while busy.
 fn joules(half: &Half) -> f64 {
-    (half.disk.energy.seek + half.disk.energy.rotation_transfer).as_joules_f64()
+    (half.disk.usage.energy.seek + half.disk.usage.energy.rotation_transfer).as_joules_f64()
 }
 
 fn change(new: f64, old: f64) -> String {
@@ -62,15 +64,17 @@ pub(crate) fn finding(vanilla: &Half, borg: &Half) -> String {
         change(new, old),
         seekless_block::format_size(borg.moved_bytes),
         Unit::Seconds.format(moving.background_busy.as_secs_f64(), 3),
-        Unit::Joules
-            .format((moving.energy.seek + moving.energy.rotation_transfer).as_joules_f64(), 3),
+        Unit::Joules.format(
+            (moving.usage.energy.seek + moving.usage.energy.rotation_transfer).as_joules_f64(),
+            3
+        ),
         change(new + moving.background_busy.as_secs_f64(), old),
         Unit::Count.format(borg.served.copy_reads as f64, 3),
         Unit::Count.format((borg.served.copy_reads + borg.served.home_reads) as f64, 3),
     )
 }
 
-pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -> Report {
+pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DeviceSpec, speed: f64) -> Report {
     let halves = [vanilla, borg];
     let busy = |h: &Half| h.disk.busy.as_secs_f64();
     let tile = |label: &str, f: &dyn Fn(&Half) -> f64, unit: Unit| {
@@ -139,7 +143,7 @@ pub(crate) fn report(vanilla: &Half, borg: &Half, spec: &DiskSpec, speed: f64) -
             command: std::env::args().collect::<Vec<_>>().join(" "),
             facts: vec![
                 ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-                ("disk".to_owned(), spec.title.clone()),
+                ("disk".to_owned(), spec.title().to_owned()),
                 ("speed".to_owned(), format!("{speed} times real")),
                 ("RAM".to_owned(), CACHE.to_string()),
                 ("read-ahead, cluster".to_owned(), AHEAD.to_string()),

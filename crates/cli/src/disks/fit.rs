@@ -4,14 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use seekless_block::{Bytes, Op, Sectors};
+use seekless_block::{Bytes, Duration, Op, Sectors};
 use seekless_disk::fit::{Distance, Fit, FitError, Sample, SpeedFrom, fit};
+use seekless_disk::validate::{Measured, parse_measured};
 use seekless_report::{Axis, Basis, Cell, Column, Figure, Plot, Points, Scatter, Table, Unit};
 use seekless_trace::Source;
 
+use super::text;
 use crate::output;
 use crate::trace_args::{ReadArgs, size};
 
+/// Before the path of a trace as `disk validate` reads it.
+const MEASURED: &str = "measured:";
 /// Most points drawn; more would only be ink.
 const DRAWN: usize = 6_000;
 
@@ -26,7 +30,8 @@ Example:
   seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
   seekless simulate week.blkparse --disk mine.toml")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times. measured:PATH
+    /// is a trace of measured requests as `disk validate` reads it
     trace: String,
     /// Capacity of the disk [default: up to the last sector the trace touches]
     #[arg(long, value_parser = size)]
@@ -61,6 +66,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn samples(args: &Args) -> anyhow::Result<Vec<Sample>> {
+    let samples = match args.trace.strip_prefix(MEASURED) {
+        Some(path) => measured(Path::new(path))?,
+        None => traced(args)?,
+    };
+    ensure!(
+        !samples.is_empty(),
+        "{}: no read or write with a service time; a fit needs them",
+        args.trace
+    );
+    Ok(samples)
+}
+
+/// The requests that `disk validate` compares with a model.
+fn measured(path: &Path) -> anyhow::Result<Vec<Sample>> {
+    let requests = parse_measured(&path.display().to_string(), &text::read(path)?)?;
+    let sample =
+        |m: Measured| Sample { op: m.op, extent: m.extent, service: Duration(m.service_ns) };
+    Ok(requests.into_iter().map(sample).collect())
+}
+
+fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
     let mut reader = Source::new(&args.trace).open(&args.read.options())?;
     let mut samples = Vec::new();
     let mut device = None;
@@ -82,11 +108,6 @@ fn samples(args: &Args) -> anyhow::Result<Vec<Sample>> {
             samples.push(Sample { op: record.request.op, extent: record.request.extent, service });
         }
     }
-    ensure!(
-        !samples.is_empty(),
-        "{}: no read or write with a service time; a fit needs them",
-        args.trace
-    );
     Ok(samples)
 }
 

@@ -11,14 +11,15 @@ use crate::output;
 
 /// Turn a drive description of DiskSim 4.0 into a catalogue entry
 ///
-/// Files it names with `source` or as seek curve are looked for beside it.
+/// Files it names with `source` or as seek curve are looked for beside it. Where the drive's own file gives no time for
+/// the bus, that of the .parv beside it counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   seekless disk import cheetah9LP.diskspecs -o cheetah9lp.toml
   seekless simulate week.blkparse --disk cheetah9lp.toml")]
 pub(crate) struct Args {
-    /// A .diskspecs, or a .model for the mechanism alone
+    /// A .diskspecs; a .parv, for the first drive it holds or names; or a .model for the mechanism alone
     file: PathBuf,
     /// Where to write the entry; - is standard output
     #[arg(short, long, value_name = "FILE.toml", default_value = "-")]

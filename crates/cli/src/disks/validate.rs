@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (value, tables) = match &args.disk {
-        Some(name) => one(&super::named(name)?, &args.input)?,
+        Some(name) => one(&super::plain(name)?, &args.input)?,
         None if args.input.is_dir() => folder(args)?,
         None => bail!(
             "{} is no folder of references; to compare with measured requests, say which disk: --disk NAME",

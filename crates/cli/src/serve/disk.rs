@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use seekless_serve::HostQueue;
+
 /// `NAME[,speed=X]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Emulated {
@@ -9,6 +11,8 @@ pub(super) struct Emulated {
     pub(super) name: String,
     /// Times faster than the real one.
     pub(super) speed: f64,
+    /// A queue above its own.
+    pub(super) host: Option<HostQueue>,
 }
 
 impl FromStr for Emulated {
@@ -28,7 +32,7 @@ impl FromStr for Emulated {
         if name.is_empty() {
             return Err("the disk has no name; see `seekless disk list`".to_owned());
         }
-        Ok(Self { name: name.to_owned(), speed })
+        Ok(Self { name: name.to_owned(), speed, host: None })
     }
 }
 
@@ -38,7 +42,7 @@ mod tests {
 
     #[test]
     fn disks_as_people_write_them() {
-        let disk = |name: &str, speed| Ok(Emulated { name: name.to_owned(), speed });
+        let disk = |name: &str, speed| Ok(Emulated { name: name.to_owned(), speed, host: None });
         assert_eq!("wd800jb".parse(), disk("wd800jb", 1.0));
         assert_eq!("./my.toml,speed=0.5".parse(), disk("./my.toml", 0.5));
         for text in ["", ",speed=2", "a,speed=0", "a,speed=nan", "a,speed=inf", "a,fast", "a,"] {

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Bytes, SECTOR_BYTES};
+use seekless_block::{Bytes, Duration, Energy, SECTOR_BYTES};
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
+use seekless_study::States;
 use serde::Serialize;
 
 use super::Args;
@@ -94,14 +95,32 @@ pub(super) fn summary(stats: &ServerStats) -> String {
     if let Some(d) = &stats.disk {
         let _ = write!(
             text,
-            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J",
+            "\nthe disk was busy {:.1} s of {:.1} s: seek {:.1}, rotation {:.1}, transfer {:.1}; {:.0} J, {:.3} J an I/O",
             d.busy.as_secs_f64(),
             d.elapsed.as_secs_f64(),
             d.seek.as_secs_f64(),
             d.rotation.as_secs_f64(),
             d.transfer.as_secs_f64(),
             d.energy_total().as_joules_f64(),
+            d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
         );
+        let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
+        let _ = write!(
+            text,
+            "\nanswers were later than the modelled disk's by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+            us(d.lateness.median),
+            us(d.lateness.p99),
+            us(d.lateness.max),
+        );
+        if d.usage.spin_downs > 0 {
+            let _ = write!(
+                text,
+                "\nits platters stopped {} times and rested {:.1} s; waking took {:.1} s",
+                d.usage.spin_downs,
+                d.usage.time.standby.as_secs_f64(),
+                d.usage.time.spin_up.as_secs_f64(),
+            );
+        }
     }
     text
 }
@@ -135,6 +154,16 @@ struct DiskCounts<'a> {
     rotation_s: f64,
     transfer_s: f64,
     energy_j: f64,
+    /// How far answers were behind the modelled disk, in real time.
+    late_median_s: f64,
+    late_p99_s: f64,
+    late_max_s: f64,
+    /// All of it over the I/Os.
+    j_per_op: f64,
+    /// Energy by state, in joules, and time by state, in seconds.
+    energy_by_state_j: States,
+    state_s: States,
+    spin_downs: u64,
 }
 
 /// The final counts.
@@ -170,5 +199,12 @@ fn disk_counts<'a>(name: &'a str, d: &DiskStats) -> DiskCounts<'a> {
         rotation_s: d.rotation.as_secs_f64(),
         transfer_s: d.transfer.as_secs_f64(),
         energy_j: d.energy_total().as_joules_f64(),
+        late_median_s: d.lateness.median.as_secs_f64(),
+        late_p99_s: d.lateness.p99.as_secs_f64(),
+        late_max_s: d.lateness.max.as_secs_f64(),
+        j_per_op: d.energy_total().as_joules_f64() / d.ios.max(1) as f64,
+        energy_by_state_j: States::new(&d.usage.energy, Energy::as_joules_f64),
+        state_s: States::new(&d.usage.time, Duration::as_secs_f64),
+        spin_downs: d.usage.spin_downs,
     }
 }

@@ -25,6 +25,7 @@ const TOP: &[(&str, Is)] = &[
     ("trace", Within),
     ("disk", Text),
     ("scheduler", Text),
+    ("spin_down", Text),
     ("replay", Text),
     ("queue_depth", MaybeCount),
     ("cache_bytes", Count),
@@ -72,6 +73,9 @@ const RUN: &[(&str, Is)] = &[
     ("moved_bytes", Count),
     ("response_ms", Within),
     ("energy_j", Within),
+    ("j_per_op", Float),
+    ("state_s", Within),
+    ("spin_downs", Count),
     ("nonsequential_share", Float),
     ("seek_distance_mean_sectors", Float),
     ("cache_hits", Count),
@@ -87,7 +91,20 @@ const ENERGY: &[(&str, Is)] = &[
     ("seek", Float),
     ("rotation_transfer", Float),
     ("idle", Float),
+    ("low_idle", Float),
+    ("spin_down", Float),
+    ("standby", Float),
+    ("spin_up", Float),
     ("background", Float),
+];
+const STATES: &[(&str, Is)] = &[
+    ("seek", Float),
+    ("rotation_transfer", Float),
+    ("idle", Float),
+    ("low_idle", Float),
+    ("spin_down", Float),
+    ("standby", Float),
+    ("spin_up", Float),
 ];
 
 fn exactly(object: &Value, keys: &[(&str, Is)]) {
@@ -129,6 +146,7 @@ fn the_keys_of_the_json_are_those_promised() {
             exactly(run, RUN);
             exactly(&run["response_ms"], RESPONSE);
             exactly(&run["energy_j"], ENERGY);
+            exactly(&run["state_s"], STATES);
         }
         assert_eq!(json["schema"], "seekless.simulate/1");
         assert_eq!(run_of(&json, "vanilla")["optimized_start_sector"], Value::Null);
@@ -171,6 +189,9 @@ fn laws(json: &Value) {
         near(e("seek"), n("seek_s") * 14.0, "energy of seeking");
         near(e("rotation_transfer"), rest * 8.0, "energy of turning");
         near(e("total"), e("seek") + e("rotation_transfer") + e("idle") + e("background"), "total");
+        near(n("j_per_op"), e("total") / n("requests"), "joules a request");
+        let states = run["state_s"].as_object().unwrap();
+        near(states.values().map(number).sum(), n("span_s"), "time by state");
         assert!(n("busy_s") <= n("span_s") + 1e-9, "one arm does one thing at a time");
         near(e("idle"), (n("span_s") - n("busy_s")) * 8.0, "energy of idling");
         let background = n("background_busy_s");
@@ -353,6 +374,52 @@ fn a_queue_is_kept_full_in_a_closed_loop() {
     assert!(busy(&sptf, "vanilla") < 0.9 * busy(&fcfs, "vanilla"), "it had eight to choose from");
     let mean = |json: &Value| number(&json["runs"][0]["response_ms"]["mean"]);
     assert!(mean(&fcfs) > 6.0 * mean(&one), "each waits for about seven others");
+}
+
+#[test]
+fn a_disk_that_stops_its_platters_saves_energy_and_costs_time() {
+    let place = Place::new();
+    // Two readers, and a pause of 100 s in the middle of what is measured.
+    let lines: String = (0..40u64)
+        .map(|i| format!("{} 0 {} 8 1\n", i * 20 + 100_000 * (i / 30), i * 7_919 % 90_000 * 8))
+        .collect();
+    place.file("pause.trace", lines);
+    let base = [
+        "disksim:pause.trace",
+        "--disk",
+        "wd800jb",
+        "--policy",
+        "vanilla",
+        "--train",
+        "0",
+        "--open-loop",
+    ];
+    let of = |policy: &str| place.json(&[&base, &["--spin-down", policy][..]].concat());
+    let (none, five) = (of("none"), of("5"));
+    assert_eq!((&none["spin_down"], &five["spin_down"]), (&"none".into(), &"5".into()));
+    let run = |json: &Value, key: &str| number(&json["runs"][0][key]);
+    let state = |json: &Value, what: &str, key: &str| number(&json["runs"][0][what][key]);
+    assert_eq!((run(&none, "spin_downs"), run(&five, "spin_downs")), (0.0, 1.0));
+    // 5.5 s of spinning up at 17 W, within a second's reach of 95 s at 1 W instead of 8.
+    near(state(&five, "energy_j", "spin_up"), 5.5 * 17.0, "spin-up");
+    let standby = state(&five, "state_s", "standby");
+    assert!((94.0..96.0).contains(&standby), "{standby}");
+    near(state(&five, "energy_j", "standby"), standby, "1 W");
+    let saved = state(&none, "energy_j", "total") - state(&five, "energy_j", "total");
+    assert!((500.0..600.0).contains(&saved), "{saved}");
+    let slowest = number(&five["runs"][0]["response_ms"]["max"]);
+    assert!((5_500.0..5_600.0).contains(&slowest), "{slowest}");
+    // Time by state adds up, busy time is not touched.
+    let states = five["runs"][0]["state_s"].as_object().unwrap();
+    near(states.values().map(number).sum(), run(&five, "span_s"), "time by state");
+    // A disk that does not say how says so.
+    let refused =
+        place.run(&["simulate", "disksim:pause.trace", "--disk", "exos-x20", "--spin-down", "5"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("power.standby_w"), "{}", refused.err);
+    let typo =
+        place.run(&["simulate", "disksim:pause.trace", "--disk", "wd800jb", "--spin-down", "soon"]);
+    assert!(typo.code == Some(2) && typo.err.contains("adaptive"), "{}", typo.err);
 }
 
 #[test]

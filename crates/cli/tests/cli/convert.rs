@@ -86,6 +86,70 @@ fn standard_input_is_converted_too() {
 }
 
 #[test]
+fn other_formats_are_written_to_files_and_standard_output() {
+    let place = Place::new();
+    place.file("a.trace", "0.0 0 2048 8 1\n1.5 7 16 8 0\n");
+    let ran = place.run(&["convert", "a.trace", "csv:-"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(
+        ran.out,
+        "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n\
+         0.000000000,0,R,2048,8,,,,\n0.001500000,7,W,16,8,,,,\n"
+    );
+    let ran = place.run(&["convert", "a.trace", "b.fio", "--device", "7"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
+    assert!(ran.err.contains("1 requests"), "{}", ran.err);
+    let log = std::fs::read_to_string(place.path("b.fio")).unwrap();
+    assert_eq!(
+        log,
+        "fio version 3 iolog\n1500 7 add\n1500 7 open\n1500 7 write 8192 4096\n1500 7 close\n"
+    );
+    for (args, words) in [
+        (
+            &["a.trace", "c.csv", "--device", "8"][..],
+            &["no requests of device '8'", "'0', '7'"][..],
+        ),
+        (&["a.trace", "msr:c"], &["msr can be read, not written"]),
+        (&["a.trace", "c.parquet.gz"], &["packed within"]),
+    ] {
+        let ran = place.run(&[&["convert"], args].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {}", ran.err);
+        for word in words {
+            assert!(ran.err.contains(word), "{args:?}: {word:?} is not in\n{}", ran.err);
+        }
+    }
+    assert_eq!(place.names(), ["a.trace", "b.fio"]);
+}
+
+/// `seekless convert ... csv:- | head` is no fault.
+#[test]
+fn a_reader_of_standard_output_may_go_away() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let place = Place::new();
+    let mut command = place.command(&["convert", "-", "csv:-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    child.stdin.take().unwrap().write_all(mixed().as_bytes()).unwrap();
+    let ran = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!((ran.status.code(), said.as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn a_trace_of_files_says_that_its_addresses_are_ours() {
+    let place = Place::new();
+    place.file("t", "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n1 1700000000.000300 read(3, \"\"..., 8192) = 8192\n");
+    let ran = place.run(&["convert", "t", "t.parquet"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("2 requests") && ran.err.contains("end to end"), "{}", ran.err);
+    let ran = place.run(&["simulate", "t", "--disk", "wd800jb"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("note: the trace is of files"), "{}", ran.err);
+}
+
+#[test]
 fn help_has_examples() {
     let place = Place::new();
     for verb in ["convert", "simulate"] {
@@ -95,8 +159,28 @@ fn help_has_examples() {
     }
     let help = place.run(&["convert", "--help"]).out;
     for format in [
-        "blktrace", "blkparse", "tracefs", "fio", "msr", "spc", "disksim", "mqsim", "lis", "vscsi",
+        "blktrace",
+        "blkparse",
+        "tracefs",
+        "fio",
+        "msr",
+        "spc",
+        "disksim",
+        "mqsim",
+        "lis",
+        "vscsi",
         "srt",
+        "alibaba",
+        "tencent",
+        "systor17",
+        "fiu",
+        "oraclegeneral",
+        "etw",
+        "biosnoop",
+        "biotracer",
+        "strace",
+        "procmon",
+        "csv",
     ] {
         assert!(help.contains(format), "{format}");
     }

@@ -5,5 +5,6 @@
 mod bad;
 mod contract;
 mod convert;
+mod devices;
 mod honest;
 mod support;

@@ -27,6 +27,34 @@ fn trace(spec: &DiskSpec, seconds: u64) -> String {
 }
 
 #[test]
+fn measured_requests_are_fitted_as_any_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let spec = catalogue::get("wd800jb").unwrap();
+    let mut disk = Disk::new(&spec).unwrap();
+    let mut now = SimTime(0);
+    let mut text = String::new();
+    for extent in workload(spec.capacity_sectors).unwrap() {
+        let took = disk.access(now, Op::Read, extent).unwrap().total();
+        let (start, len, us) = (extent.start.0, extent.len.0, took.as_millis_f64() * 1e3);
+        writeln!(text, "R Miss {start} {len} {us:.3} 0.0").unwrap();
+        now += took;
+        if now.0 > 60_000_000_000 {
+            break;
+        }
+    }
+    fs::write(path("t.trace"), text).unwrap();
+    let from = format!("measured:{}", path("t.trace").display());
+    succeeds(&["disk", "fit", &from, "-o", word(&path("m.toml"))]);
+    let fitted = DiskSpec::parse("m", &fs::read_to_string(path("m.toml")).unwrap()).unwrap();
+    assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
+    fs::write(path("bad.trace"), "R Miss 0 8 100.0 0\nR Miss 0 eight 1 1\n").unwrap();
+    let from = format!("measured:{}", path("bad.trace").display());
+    let said = fails(&["disk", "fit", &from, "-o", word(&path("m.toml"))]);
+    assert!(said.contains("bad.trace:2") && said.contains("eight"), "{said}");
+}
+
+#[test]
 fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

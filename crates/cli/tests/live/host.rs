@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The longest a test may take, and the longest a program may that it runs.
 const TEST: Duration = Duration::from_secs(80);
-const PROGRAM_SECONDS: &str = "40";
+const PROGRAM_SECONDS: &str = "45";
 
 /// Returns from the test, saying why, where the host lacks something.
 #[macro_export]
@@ -94,9 +94,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it and waits until it serves. `mount` is the path of its `--fuse`, which is added.
     pub(crate) fn start(dir: &Path, backing: &Path, mount: Option<&Path>, args: &[&str]) -> Self {
-        let json = dir.join("counts.json");
         let mut command = seekless();
-        command.arg("serve").arg(backing).arg("--json").arg(&json).args(args).current_dir(dir);
+        command.arg("serve").arg(backing).args(args);
+        Self::of(command, dir, mount)
+    }
+
+    /// Starts this command, which serves as `seekless serve` does, and waits until it serves.
+    pub(crate) fn of(mut command: Command, dir: &Path, mount: Option<&Path>) -> Self {
+        let json = dir.join("counts.json");
+        command.arg("--json").arg(&json).current_dir(dir);
         if let Some(path) = mount {
             command.arg("--fuse").arg(path);
         }
@@ -187,7 +193,7 @@ fn pid_of(child: &Child) -> Pid {
 
 /// Kills a server that is still there when its test should long be over: what hangs in its mounts then gets
 /// errors, and the test fails. Dropping what is returned calls it off.
-fn watch(pid: Pid) -> Sender<()> {
+pub(crate) fn watch(pid: Pid) -> Sender<()> {
     let (keep, ended) = channel();
     std::thread::spawn(move || {
         if ended.recv_timeout(TEST) == Err(RecvTimeoutError::Timeout) {
@@ -198,7 +204,7 @@ fn watch(pid: Pid) -> Sender<()> {
     keep
 }
 
-fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
     let (send, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -210,7 +216,7 @@ fn lines_of(from: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-fn next_line(lines: &Receiver<String>, beginning: &str) -> Option<String> {
+pub(crate) fn next_line(lines: &Receiver<String>, beginning: &str) -> Option<String> {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
         let line = lines.recv_timeout(end.saturating_duration_since(Instant::now())).ok()?;
@@ -277,6 +283,11 @@ pub(crate) struct Mount(PathBuf);
 impl Mount {
     pub(crate) fn new(device: &str, dir: &Path, options: &str) -> Self {
         run(["mount".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), dir.as_os_str()]);
+        Self(dir.to_owned())
+    }
+
+    /// One that stands already.
+    pub(crate) fn at(dir: &Path) -> Self {
         Self(dir.to_owned())
     }
 

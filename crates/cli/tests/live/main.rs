@@ -11,4 +11,5 @@ mod filesystems;
 mod host;
 mod mounting;
 mod programs;
+mod record;
 mod same_bytes;

@@ -3,6 +3,7 @@
 use super::seeks::{Fitted, at};
 use super::zones::Tracks;
 use super::{Distance, FittedZone};
+use crate::device::Kind;
 use crate::spec::{
     DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, SeekSpec, Source, SourceKind,
     SpareRule, ZeroLatency, ZoneSpec,
@@ -12,6 +13,8 @@ use crate::spec::{
 const CYLINDERS: f64 = 2_000_000.0;
 /// What a skew leaves beyond the switch it hides.
 const MARGIN_MS: f64 = 0.01;
+/// Most that a formula's shortest move may take beyond a switch of tracks, in revolutions.
+const STEP_MOST: f64 = 0.1;
 /// Errors of shorter seeks count as if they were this long.
 const LEAST_MS: f64 = 0.5;
 
@@ -24,23 +27,22 @@ pub(super) fn describe(
     from: &str,
 ) -> (DiskSpec, Vec<FittedZone>) {
     let heads = (tracks.count() / CYLINDERS).ceil().clamp(1.0, 256.0);
-    let formula = match fitted.distance {
-        Distance::Tracks => None,
-        Distance::Sectors => cubic_linear(&fitted.by_sectors),
-    };
-    let mut seek = formula.unwrap_or_else(|| table(&fitted.by_tracks, heads));
     // A drive that streams hides its shortest move in the skew.
     let hidden = tracks.zones.iter().filter_map(|t| t.zone.switch_ms).fold(f64::INFINITY, f64::min);
+    // A formula's shortest move is its constant. Where streaming shows a much shorter one (tracks of a cylinder
+    // without a switch between them), only a table can say both.
+    let streams = |f: &SeekSpec| step_ms(f) - hidden < STEP_MOST * revolution_ms;
+    let formula = match fitted.distance {
+        Distance::Tracks => None,
+        Distance::Sectors => cubic_linear(&fitted.by_sectors).filter(streams),
+    };
+    let mut seek = formula.unwrap_or_else(|| table(&fitted.by_tracks, heads));
     if let SeekSpec::Table { points } = &mut seek
         && let Some(first) = points.first_mut()
     {
         first.1 = first.1.min(round(hidden - MARGIN_MS, 4)).max(0.0);
     }
-    let step_ms = match &seek {
-        SeekSpec::Table { points } => points.first().map_or(0.0, |p| p.1),
-        SeekSpec::CubicLinear { cubic, .. } => cubic[3],
-        _ => 0.0,
-    };
+    let step_ms = step_ms(&seek);
     let mut zones = Vec::new();
     let mut found = Vec::new();
     let mut next = 0u32;
@@ -84,6 +86,8 @@ pub(super) fn describe(
         next = next.saturating_add(cylinders);
     }
     let spec = DiskSpec {
+        kind: Kind::Disk,
+        shingled: None,
         name: name.to_owned(),
         title: format!("{name}, fitted"),
         capacity_sectors: capacity,
@@ -100,19 +104,21 @@ pub(super) fn describe(
             zones,
             tree: None,
         },
-        power: PowerSpec {
-            seek_w: 0.0,
-            rotation_transfer_w: 0.0,
-            idle_w: 0.0,
-            standby_w: None,
-            spin_up_w: None,
-            spin_up_s: None,
-        },
+        power: PowerSpec::default(),
         controller: None,
         sources: Vec::new(),
     };
     let spec = DiskSpec { sources: sources(&spec.seek, from), ..spec };
     (spec, found)
+}
+
+/// The shortest move.
+fn step_ms(seek: &SeekSpec) -> f64 {
+    match seek {
+        SeekSpec::Table { points } => points.first().map_or(0.0, |p| p.1),
+        SeekSpec::CubicLinear { cubic, .. } => cubic[3],
+        _ => 0.0,
+    }
 }
 
 fn sources(seek: &SeekSpec, from: &str) -> Vec<Source> {

@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Lba};
 
-/// Every read starts and ends on 4 KiB, for direct I/O on any disk.
+/// Reads start and end on 4 KiB, for direct I/O on any disk.
 const UNIT: u64 = 8;
 /// Places where runs are read.
 const PLACES: u64 = 64;
@@ -12,7 +12,8 @@ const STEP_PLACES: u64 = 12;
 const STEPS: u64 = 16;
 /// Disks from here on (64 GiB) have tracks long enough for larger requests.
 const LARGE: u64 = 1 << 27;
-/// Disks below (1 GiB) have tracks so short that requests must be smaller.
+/// Disks below (1 GiB) have tracks so short that requests must be smaller: of those of 4 KiB one in four would
+/// cross from a track to the next. They are older than sectors of 4 KiB.
 const SMALL: u64 = 1 << 21;
 
 /// Reads that characterize a disk of `capacity` sectors when made one at a time, each right after the other:
@@ -20,11 +21,12 @@ const SMALL: u64 = 1 << 21;
 /// where the disk is smaller than a MiB.
 #[must_use]
 pub fn workload(capacity: u64) -> Option<impl Iterator<Item = Extent>> {
+    let unit = if capacity < SMALL { 1 } else { UNIT };
     let capacity = capacity / UNIT * UNIT;
     if capacity < 2048 {
         return None;
     }
-    Some(sequential(capacity).chain(backward(capacity)).chain(Seeks::new(capacity)))
+    Some(sequential(capacity).chain(backward(capacity, unit)).chain(Seeks::new(capacity, unit)))
 }
 
 fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
@@ -44,14 +46,14 @@ fn sequential(capacity: u64) -> impl Iterator<Item = Extent> {
 }
 
 /// Downwards by one and by two reads: what comes next has just gone by, so the platter turns once for it.
-fn backward(capacity: u64) -> impl Iterator<Item = Extent> {
-    let span = STEPS * 2 * UNIT;
+fn backward(capacity: u64, unit: u64) -> impl Iterator<Item = Extent> {
+    let span = STEPS * 2 * unit;
     let places = if capacity > 4 * span { STEP_PLACES } else { 0 };
     (0..places * 2).flat_map(move |i| {
         // Both strides at each place.
         let top = share(capacity - 2 * span, i / 2, STEP_PLACES) + span;
-        let stride = (1 + i % 2) * UNIT;
-        (0..STEPS).map(move |n| Extent::new(top - n * stride, UNIT))
+        let stride = (1 + i % 2) * unit;
+        (0..STEPS).map(move |n| Extent::new(top - n * stride, unit))
     })
 }
 
@@ -61,6 +63,8 @@ fn share(of: u64, i: u64, n: u64) -> u64 {
 
 /// Half to places drawn evenly, half at distances drawn evenly in their logarithm.
 struct Seeks {
+    /// Sectors of a read.
+    unit: u64,
     units: u64,
     at: u64,
     dice: u64,
@@ -68,8 +72,8 @@ struct Seeks {
 }
 
 impl Seeks {
-    fn new(capacity: u64) -> Self {
-        Self { units: capacity / UNIT, at: 0, dice: 0x05ee_d0f5_eec5, drawn: 0 }
+    fn new(capacity: u64, unit: u64) -> Self {
+        Self { unit, units: capacity / unit, at: 0, dice: 0x05ee_d0f5_eec5, drawn: 0 }
     }
 
     /// Evenly from 0 to 1 (SplitMix64).
@@ -98,6 +102,6 @@ impl Iterator for Seeks {
             let (a, b) = if first { (down, up) } else { (up, down) };
             a.or(b).unwrap_or(0)
         };
-        Some(Extent { start: Lba(self.at * UNIT), len: seekless_block::Sectors(UNIT) })
+        Some(Extent { start: Lba(self.at * self.unit), len: seekless_block::Sectors(self.unit) })
     }
 }

@@ -20,6 +20,22 @@ fn disk(more: &str) -> Disk {
     Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
 }
 
+/// One that writes back and reads ahead, and can spin down.
+pub(crate) fn busy_on_its_own() -> Disk {
+    let controller = "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
+         write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\nsegments = 3\nsegment_sectors = 8\n\
+         read_ahead = \"segment\"\nread_ahead_sectors = 4\nwrite_back = \"all\"\nwrite_segments = 2\n\
+         [geometry]\n";
+    let text = TOY
+        .replace("[geometry]\n", controller)
+        .replace(
+            "idle_w = 5.0\n",
+            "idle_w = 5.0\nstandby_w = 1.0\nspin_up_s = 0.5\nspin_up_w = 20.0\n",
+        )
+        .replace("\"geometry\"]", "\"geometry\", \"controller\"]");
+    Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
+}
+
 const SEGMENTS: &str = "segments = 2\nsegment_sectors = 8";
 const AHEAD: &str =
     "segments = 2\nsegment_sectors = 8\nread_ahead = \"segment\"\nread_ahead_sectors = 4";
@@ -100,6 +116,40 @@ fn reading_on_goes_as_far_as_the_time_lets_it() {
         (Duration::from_micros(4_700), Duration::from_micros(1_000))
     );
     assert_eq!(a.behind_rotation_transfer, Duration::ZERO);
+}
+
+#[test]
+fn a_read_that_goes_on_where_the_head_is_loses_no_turn() {
+    let mut d = disk(AHEAD);
+    // 4 and 5 have passed at 6 ms and left at 6.5. The next read is in the queue already: the head is within
+    // sector 6 then; 6 and 7 have passed at 8 and left at 8.5.
+    assert_eq!(d.access(at(0.0), Op::Read, Extent::new(4, 2)).unwrap().total().0, 6_500_000);
+    assert_eq!(d.access(at(6.5), Op::Read, Extent::new(6, 2)).unwrap().total().0, 2_000_000);
+}
+
+#[test]
+fn reading_on_to_the_end_of_a_track_passes_through_a_shorter_segment() {
+    let ahead = |over: bool, segment: u32| {
+        disk(&format!(
+            "segments = 2\nsegment_sectors = {segment}\nread_ahead = \"track_or_next\"\nread_ahead_sectors = 4\n\
+             read_ahead_over_requested = {over}"
+        ))
+    };
+    // Sector 0 passes from 10 to 11 ms; by 20 the other nine have, and the segment holds the last four: 6 to 9.
+    for over in [false, true] {
+        let mut d = ahead(over, 4);
+        d.access(at(0.0), Op::Read, Extent::new(0, 1)).unwrap();
+        let hit = us(d.clone().access(at(30.0), Op::Read, Extent::new(6, 4)).unwrap());
+        assert_eq!(hit, [2_100, 0, 0, 0, 2_100]);
+        // What came right behind the request has gone: at 30.3, 0.7 to sector 1, which leaves at 32.5.
+        let miss = us(d.access(at(30.0), Op::Read, Extent::new(1, 1)).unwrap());
+        assert_eq!(miss, [800, 0, 700, 1_000, 2_500]);
+    }
+    // A read over the end of a track reads the next as far as the segment has room, and no further: sectors 8 to 15.
+    let mut d = ahead(false, 8);
+    d.access(at(0.0), Op::Read, Extent::new(8, 4)).unwrap();
+    let all = d.clone().access(at(60.0), Op::Read, Extent::new(12, 4)).unwrap();
+    assert_eq!(us(all), [2_100, 0, 0, 0, 2_100]);
 }
 
 #[test]
@@ -217,12 +267,7 @@ fn writes_that_follow_each_other_share_a_segment() {
 #[test]
 fn a_flush_in_the_queue_waits_for_what_was_accepted() {
     let mut drive = Drive::new(disk(BACK), Scheduler::Sptf);
-    let command = |tag, op, start, len| Command {
-        tag,
-        op,
-        extent: Extent::new(start, len),
-        background: false,
-    };
+    let command = |tag, op, start, len| Command::new(tag, op, Extent::new(start, len));
     drive.submit(at(0.0), command(1, Op::Write, 5, 2)).unwrap();
     drive.submit(at(0.0), command(2, Op::Flush, 0, 0)).unwrap();
     drive.submit(at(0.0), command(3, Op::Discard, 0, 9)).unwrap();

@@ -267,3 +267,39 @@ fn a_tree_nested_without_end_is_refused() {
     let e = import_disksim("t", &tree(100_000), &mut |n| open(n)).unwrap_err().to_string();
     assert!(e.contains("64"), "{e}");
 }
+
+/// A host, as DiskSim's `.parv` files describe it: the drive is named, or stands in it.
+fn host(drive: &str) -> String {
+    format!(
+        "disksim_global Global {{ Init Seed = 42 }}\n\
+         disksim_bus BUS0 {{ Read block transfer time = 0.0, Write block transfer time = 0.0 }}\n\
+         disksim_bus BUS1 {{ Read block transfer time = 0.17, Write block transfer time = 0.18 }}\n\
+         # the drive\n{drive}\n# components\ninstantiate [ bus0 ] as BUS0\ninstantiate [ disk0 ] as TOY_WHOLE\n\
+         topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_disk disk0 [] ] ]\n"
+    )
+}
+
+#[test]
+fn a_host_names_its_drive_and_times_the_bus() {
+    let slow = SPECS.replace("Bulk sector transfer time = 0.1", "Bulk sector transfer time = 0.0");
+    let files = |name: &str| match name {
+        "slow.diskspecs" => Ok(slow.clone()),
+        "toy.parv" => Ok(host("")),
+        other => open(other),
+    };
+    let bus = |file: &str, text: &str| {
+        let spec = import_disksim(file, text, &mut |n| files(n)).unwrap();
+        assert_eq!((spec.title.as_str(), spec.capacity_sectors), ("TOY_WHOLE", 73));
+        spec.controller.unwrap().bus_sector_ms
+    };
+    assert_eq!(bus("a.parv", &host("source slow.diskspecs")), [0.17, 0.18]);
+    assert_eq!(bus("a.parv", &host(&slow)), [0.17, 0.18]);
+    assert_eq!(bus("a.parv", &host(&format!("source gone\n{slow}"))), [0.17, 0.18]);
+    // Imported alone: from the host's file beside it, or 5 MB/s. What the drive says of itself comes first.
+    assert_eq!(bus("dir/toy.diskspecs", &slow), [0.17, 0.18]);
+    assert_eq!(bus("dir/other.diskspecs", &slow), [0.1024; 2]);
+    assert_eq!(bus("dir/toy.diskspecs", SPECS), [0.1; 2]);
+    assert_eq!(bus("a.parv", &host(SPECS)), [0.1; 2]);
+    let e = import_disksim("a.parv", &host("source gone"), &mut |n| files(n)).unwrap_err();
+    assert!(e.to_string().contains("'gone'"), "{e}");
+}

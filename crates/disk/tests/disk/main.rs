@@ -1,7 +1,11 @@
 //! The whole crate from outside: known answers, properties, naive twins.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // helpers outside #[test] functions may panic too
 
+mod anticipation;
 mod buffer;
+mod compared;
+mod devices;
+mod energy;
 mod fit;
 mod import;
 mod model;
@@ -9,3 +13,4 @@ mod queue;
 mod reference;
 mod text;
 mod toy;
+mod volume;

@@ -56,7 +56,8 @@ fn twin(mut disk: Disk, scheduler: Scheduler, script: &Script) -> Vec<(u64, SimT
                     Scheduler::Sstf => (false, (to - end as i64).abs(), *i),
                     Scheduler::Look if upward => (to < from, (to - from).abs(), *i),
                     Scheduler::Look => (to > from, (to - from).abs(), *i),
-                    Scheduler::CLook => (to < from, to, *i),
+                    // These scripts are of one stream: there is nobody to wait for.
+                    Scheduler::CLook | Scheduler::Anticipatory => (to < from, to, *i),
                     Scheduler::Sptf => (false, positioning, *i),
                     Scheduler::Asptf => {
                         let age = now.since(*submitted).0 as i64;
@@ -92,7 +93,7 @@ fn scripts() -> impl Strategy<Value = Script> {
             at += if gap % 3 == 0 { gap | 1 } else { 0 };
             let op = if read { Op::Read } else { Op::Write };
             let extent = Extent::new(start, len.min(60 - start));
-            let command = Command { tag: i as u64, op, extent, background };
+            let command = Command { background, ..Command::new(i as u64, op, extent) };
             script.push((SimTime(at), command));
         }
         script
@@ -144,7 +145,7 @@ fn the_disk_chooses_among_its_own_and_the_host_refills() {
     let mut drive = Drive::with_host(toy(), Scheduler::CLook, 2, Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
         let extent = Extent::new(start, 1);
-        drive.submit(SimTime(0), Command { tag, op: Op::Read, extent, background: false }).unwrap();
+        drive.submit(SimTime(0), Command::new(tag, Op::Read, extent)).unwrap();
     }
     assert_eq!(drive.waiting(), 4);
     // When 10 ends the disk has only 59 and starts it; then 20 comes. After 59 the disk has 20 alone, then 30, 40.
@@ -154,7 +155,7 @@ fn the_disk_chooses_among_its_own_and_the_host_refills() {
     let mut drive = Drive::with_host(toy(), Scheduler::CLook, 3, Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 59), (2, 20), (3, 30), (4, 40)] {
         let extent = Extent::new(start, 1);
-        drive.submit(SimTime(0), Command { tag, op: Op::Read, extent, background: false }).unwrap();
+        drive.submit(SimTime(0), Command::new(tag, Op::Read, extent)).unwrap();
     }
     let tags: Vec<_> = std::iter::from_fn(|| drive.poll(SimTime(1 << 50))).map(|c| c.tag).collect();
     assert_eq!(tags, [0, 2, 3, 4, 1]);
@@ -164,10 +165,8 @@ fn the_disk_chooses_among_its_own_and_the_host_refills() {
 fn background_waits_for_every_foreground_command() {
     let mut drive = Drive::new(toy(), Scheduler::Sptf);
     let command = |tag, start, background| Command {
-        tag,
-        op: Op::Read,
-        extent: Extent::new(start, 1),
         background,
+        ..Command::new(tag, Op::Read, Extent::new(start, 1))
     };
     drive.submit(SimTime(0), command(0, 0, false)).unwrap();
     drive.submit(SimTime(1), command(1, 1, true)).unwrap();
@@ -186,8 +185,7 @@ fn background_waits_for_every_foreground_command() {
 fn completions_tell_distance_and_sequence() {
     let mut drive = Drive::new(toy(), Scheduler::Fcfs);
     for (tag, start) in [(0, 10), (1, 14), (2, 4), (3, 59)] {
-        let command =
-            Command { tag, op: Op::Read, extent: Extent::new(start, 1), background: false };
+        let command = Command::new(tag, Op::Read, Extent::new(start, 1));
         drive
             .submit(
                 SimTime(0),
@@ -208,7 +206,7 @@ fn completions_tell_distance_and_sequence() {
 fn flush_and_discard_end_at_once_and_errors_leave_no_trace() {
     let mut drive = Drive::new(toy(), Scheduler::CLook);
     let at = SimTime(5);
-    let command = |tag, op, extent| Command { tag, op, extent, background: false };
+    let command = |tag, op, extent| Command::new(tag, op, extent);
     drive.submit(at, command(1, Op::Read, Extent::new(30, 2))).unwrap();
     drive.submit(at, command(2, Op::Flush, Extent::new(0, 0))).unwrap();
     drive.submit(at, command(3, Op::Discard, Extent::new(3, 50))).unwrap();
@@ -234,15 +232,7 @@ fn shortest_positioning_first_beats_the_others_on_a_deep_queue() {
         let script: Script = (0..400u64)
             .map(|i| {
                 let start = i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (capacity - 8);
-                (
-                    SimTime(i),
-                    Command {
-                        tag: i,
-                        op: Op::Read,
-                        extent: Extent::new(start, 8),
-                        background: false,
-                    },
-                )
+                (SimTime(i), Command::new(i, Op::Read, Extent::new(start, 8)))
             })
             .collect();
         let done = play(disk, scheduler, &script);

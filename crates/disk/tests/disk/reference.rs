@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 
+use seekless_block::{Extent, Op};
 use seekless_disk::validate::{
     REAL_DRIVES, compare, compare_measured, demerit, mechanical_runs, parse_arrivals,
     parse_measured, parse_recorded, replay,
@@ -133,4 +134,31 @@ fn reference_texts_tell_file_line_and_column() {
     for text in ["R", "R Hit", "R Hit 1 2 3", "W Hit 18446744073709551615 9 nan inf"] {
         let _ = parse_measured("m", text);
     }
+}
+
+#[test]
+fn measured_requests_with_and_without_what_the_buffer_did() {
+    let with = "# a comment\n\nR Hit 16 8 1500.5 20\n  # another\n\tW   Trip  7\t1  250 0.25  \r\n";
+    let without = "R 16 8 1500.5 20\nW,7,1,250,0.25\n";
+    let requests = parse_measured("m", with).unwrap();
+    assert_eq!(requests, parse_measured("m", without).unwrap());
+    let [r, w] = requests[..] else { panic!("{requests:?}") };
+    assert_eq!(
+        (r.op, r.extent, r.service_ns, r.think_ns),
+        (Op::Read, Extent::new(16, 8), 1_500_500, 20_000)
+    );
+    assert_eq!(
+        (w.op, w.extent, w.service_ns, w.think_ns),
+        (Op::Write, Extent::new(7, 1), 250_000, 250)
+    );
+    // No line of times that no clock could tell.
+    let told = |text: &str| parse_measured("m", text).unwrap_err().to_string();
+    assert_eq!(
+        told("R Hit 1 2 -3 4"),
+        "m:1: column 5 should be the service time in microseconds, found -3"
+    );
+    assert!(told("R 1 2 3 inf").starts_with("m:1: column 5 should be the think time"));
+    assert!(told("R 1 2 NaN 4").contains("column 4"));
+    assert!(told("R Hit 1 0 3 4").contains("column 4 should be a number of sectors"));
+    assert!(told("R Hit 1 2 3 2e15").contains("column 6"));
 }

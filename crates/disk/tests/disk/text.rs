@@ -1,7 +1,7 @@
 //! Specifications as text: what is accepted, and what an error says.
 
 use seekless_block::{Extent, Op, SimTime};
-use seekless_disk::{Disk, DiskSpec, catalogue};
+use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Kind, catalogue};
 
 use crate::toy::TOY;
 
@@ -90,13 +90,21 @@ fn every_truncation_is_an_error_and_none_panics() {
 fn the_catalogue_reads_back_from_its_own_toml() {
     let mut names = 0;
     for name in catalogue::names() {
-        let spec = catalogue::get(name).unwrap();
-        assert_eq!(spec.name, name);
-        let again = DiskSpec::parse(name, &spec.to_toml().unwrap()).unwrap();
+        let spec = catalogue::device(name).unwrap();
+        assert_eq!(spec.name(), name);
+        let again = DeviceSpec::parse(name, &spec.to_toml().unwrap()).unwrap();
         assert_eq!(again, spec);
+        let device = Device::new(&spec).unwrap();
+        assert_eq!(device.capacity(), spec.capacity());
         names += 1;
     }
-    assert!(names >= 2);
+    assert_eq!(names, 20);
+    let kinds = catalogue::names().map(|n| catalogue::device(n).unwrap().kind());
+    let kinds: std::collections::BTreeSet<_> = kinds.map(Kind::name).collect();
+    assert_eq!(kinds.len(), Kind::ALL.len(), "a kind without an entry: {kinds:?}");
+    assert_eq!(catalogue::disks().count(), 13);
+    let e = catalogue::get("sata-ssd").unwrap_err().to_string();
+    assert!(e.contains("sata-ssd") && e.contains("kind ssd"), "{e}");
     let e = catalogue::get("floppy").unwrap_err().to_string();
     assert!(e.contains("floppy") && e.contains("wd800jb"), "{e}");
 }

@@ -1,13 +1,15 @@
-//! An emulated mechanical disk in front of the files: an I/O is let through when that disk would have
+//! An emulated device in front of the files: an I/O is let through when that disk would have
 //! done it. It moves no byte and knows no file.
 //!
 //! The backing lies at the disk's first sector, the optimized area right after it.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, EnergyByState, Scheduler};
+use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
+use super::lateness::{Late, Lateness};
 use crate::error::ServeError;
+use crate::handle::Emulation;
 
 /// What an emulated disk has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,17 +32,19 @@ pub struct DiskStats {
     pub seek_distance_sectors: u64,
     /// Commands that started elsewhere than where the one before ended.
     pub nonsequential: u64,
-    /// By state; idle is the rest of [`Self::elapsed`].
-    pub energy: EnergyByState,
+    /// Time and energy by state; the times add up to [`Self::elapsed`].
+    pub usage: Usage,
     /// Time of the disk since the server started, or since the last reset.
     pub elapsed: Duration,
+    /// How far answers were behind the modelled disk.
+    pub lateness: Lateness,
 }
 
 impl DiskStats {
     /// All of it.
     #[must_use]
     pub fn energy_total(&self) -> Energy {
-        self.energy.total()
+        self.usage.energy.total()
     }
 }
 
@@ -64,36 +68,50 @@ pub(crate) struct Emulated {
     home: Sectors,
     stats: DiskStats,
     since: SimTime,
+    /// The drive's account at that time.
+    usage_before: Usage,
     path: Vec<HeadSample>,
     path_max: usize,
-    /// By I/O: where and whether in the background.
-    running: Vec<(Extent, bool)>,
+    running: Vec<Running>,
+    late: Late,
+}
+
+/// What is known of an I/O, by its number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Running {
+    extent: Extent,
+    background: bool,
+    /// When the disk was done with it.
+    due: Option<SimTime>,
 }
 
 impl Emulated {
-    /// A disk that holds `home` and then `area`. Records up to `path_max` head positions.
+    /// A disk that holds `home` and then `area`.
     pub(crate) fn new(
-        disk: Disk,
-        scheduler: Scheduler,
+        emulation: Emulation,
         home: Sectors,
         area: Sectors,
-        path_max: usize,
     ) -> Result<Self, ServeError> {
+        let path_max = emulation.path_max;
+        let drive = emulation.drive()?;
         let needed = home.0.saturating_add(area.0);
-        if disk.capacity().0 < needed {
+        let capacity = drive.capacity();
+        if capacity.0 < needed {
             return Err(ServeError::DiskTooSmall {
-                disk_sectors: disk.capacity().0,
+                disk_sectors: capacity.0,
                 needed_sectors: needed,
             });
         }
         Ok(Self {
-            drive: Drive::new(disk, scheduler),
+            drive,
             home,
             stats: DiskStats::default(),
             since: SimTime(0),
+            usage_before: Usage::default(),
             path: Vec::with_capacity(path_max.min(1 << 20)),
             path_max,
             running: Vec::new(),
+            late: Late::new(),
         })
     }
 
@@ -104,13 +122,14 @@ impl Emulated {
         let background = io.class == Class::Background;
         let slot = io.id.0 as usize;
         if slot >= self.running.len() {
-            self.running.resize(slot + 1, (Extent::default(), false));
+            self.running.resize(slot + 1, Running::default());
         }
         if let Some(entry) = self.running.get_mut(slot) {
-            *entry = (extent, background);
+            *entry = Running { extent, background, due: None };
         }
-        let command = Command { tag: io.id.0.into(), op: io.op, extent, background };
-        self.drive.submit(now, command).is_ok()
+        let (tag, op, stream) = (io.id.0.into(), io.op, io.stream);
+        let command = Command { tag, op, extent, stream, background };
+        self.drive.submit_with(now, command, io.flags).is_ok()
     }
 
     /// When the next I/O will end.
@@ -122,26 +141,37 @@ impl Emulated {
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<IoId> {
         let ended = self.drive.poll(now)?;
         let id = IoId(u32::try_from(ended.tag).unwrap_or(u32::MAX));
-        let (extent, background) = self.running.get(id.0 as usize).copied().unwrap_or_default();
-        self.account(&ended, extent, background);
+        if let Some(running) = self.running.get_mut(id.0 as usize) {
+            running.due = Some(ended.finished);
+            let Running { extent, background, .. } = *running;
+            self.account(&ended, extent, background);
+        }
         Some(id)
+    }
+
+    /// When the disk was done with an I/O that [`Self::poll`] has returned.
+    pub(crate) fn due(&self, id: IoId) -> Option<SimTime> {
+        self.running.get(id.0 as usize)?.due
+    }
+
+    /// An answer was late by so much, in real time.
+    pub(crate) fn was_late(&mut self, by: std::time::Duration) {
+        self.late.add(by);
     }
 
     fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
         let access = &ended.access;
-        let energy = self.drive.disk().energy(access);
         let s = &mut self.stats;
         s.ios += 1;
-        s.busy += access.total();
+        s.busy += access.busy();
         s.seek += access.seek;
         s.rotation += access.rotation;
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
         s.nonsequential += u64::from(!ended.sequential);
-        s.energy += energy;
         if background {
             s.background_ios += 1;
-            s.background_busy += access.total();
+            s.background_busy += access.busy();
         }
         if self.path.len() < self.path_max {
             let (time, lba, len) = (ended.started, extent.start, extent.len);
@@ -151,11 +181,10 @@ impl Emulated {
 
     /// The books up to `now`.
     pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
-        let elapsed = now.since(self.since);
-        let idle = Duration(elapsed.0.saturating_sub(self.stats.busy.0));
         let mut stats = self.stats.clone();
-        stats.elapsed = elapsed;
-        stats.energy.idle = self.drive.disk().idle_energy(idle);
+        stats.elapsed = now.since(self.since);
+        stats.lateness = self.late.summary();
+        stats.usage = self.drive.usage(now).since(&self.usage_before);
         stats
     }
 
@@ -167,7 +196,9 @@ impl Emulated {
     /// Begins the books anew.
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
+        self.late = Late::new();
         self.since = now;
+        self.usage_before = self.drive.usage(now);
         self.path.clear();
     }
 }

@@ -183,14 +183,18 @@ impl Files {
     }
 
     /// Asks the host to read ahead.
-    pub(crate) fn will_need(&self, at: u64, len: u64) {
-        // Advice: nothing depends on whether it is taken.
-        let _ = rustix::fs::fadvise(
-            &self.home.fd,
-            at,
-            std::num::NonZeroU64::new(len),
-            rustix::fs::Advice::WillNeed,
-        );
+    pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
+        let Ok(disk) = self.disk(target) else { return };
+        let advice = rustix::fs::Advice::WillNeed;
+        // Nothing depends on whether it is taken.
+        let _ = rustix::fs::fadvise(&disk.fd, at, std::num::NonZeroU64::new(len), advice);
+    }
+
+    /// Whether the host seems to hold these bytes in memory: it is asked for the first and the last sector.
+    pub(crate) fn holds(&self, target: Target, at: u64, len: u64) -> bool {
+        let mut sector = [0; 512];
+        let last = at + len.saturating_sub(512);
+        [at, last].into_iter().all(|at| self.read_now(target, at, &mut sector).is_some())
     }
 
     /// Which runs of the backing from `at` are holes: (bytes, state), covering `len` bytes or the first

@@ -3,6 +3,7 @@
 
 pub(crate) mod emulated;
 pub(crate) mod files;
+pub(crate) mod lateness;
 pub(crate) mod workers;
 
 use seekless_block::Flags;

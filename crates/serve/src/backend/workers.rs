@@ -36,6 +36,8 @@ pub(crate) enum JobName {
     Io(IoId),
     /// A client's question that passes the engine by.
     Question(usize),
+    /// Nobody waits for its end.
+    Hint,
 }
 
 /// The kind of a job.
@@ -46,7 +48,7 @@ pub(crate) enum Work {
     /// Which runs are holes.
     Status,
     /// Read-ahead.
-    WillNeed,
+    WillNeed(Target),
 }
 
 /// A job that ended.
@@ -150,8 +152,8 @@ fn carry_out(files: &Files, mut job: Job) -> Ended {
             runs = files.status(job.at, u32::try_from(job.len).unwrap_or(u32::MAX));
             Ok(())
         }
-        Work::WillNeed => {
-            files.will_need(job.at, job.len);
+        Work::WillNeed(target) => {
+            files.will_need(target, job.at, job.len);
             Ok(())
         }
     };

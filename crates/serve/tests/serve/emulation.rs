@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Request, Sectors};
-use seekless_disk::{Disk, Scheduler, catalogue};
+use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
-use seekless_serve::{Backing, Builder, Emulation, Learner, ServeError};
+use seekless_nbd::{Command, CommandFlags};
+use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learner, ServeError};
 
 use crate::{Random, client};
 
@@ -13,7 +14,14 @@ const SIZE: u64 = 64 << 20;
 
 fn emulation(speed: f64) -> Emulation {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
-    Emulation { disk, scheduler: Scheduler::Fcfs, speed, path_max: 10_000 }
+    Emulation {
+        disk: disk.into(),
+        scheduler: Scheduler::Fcfs,
+        host: None,
+        spin_down: SpinDown::None,
+        speed,
+        path_max: 10_000,
+    }
 }
 
 /// Scattered places, always in the same order.
@@ -60,6 +68,32 @@ fn a_disk_too_small_or_of_no_speed_is_refused() {
     }
     let builder = Builder::new(Backing::Memory(Bytes(100 << 30))).emulate(emulation(1.0));
     assert!(matches!(builder.spawn().err(), Some(ServeError::DiskTooSmall { .. })));
+}
+
+#[test]
+fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
+    // Six reads at once, on a disk so slow that all are there before the first has ended.
+    let places = [9, 3, 12, 1, 7, 5].map(|p: u64| p << 22);
+    let order = |host| {
+        let emulation = Emulation { host, ..emulation(0.2) };
+        let backing = Backing::Memory(Bytes(SIZE));
+        let server = Builder::new(backing).emulate(emulation).spawn().unwrap();
+        let mut c = client(&server);
+        for at in places {
+            c.submit(Command::Read, CommandFlags::NONE, at, 4096, &[]).unwrap();
+        }
+        for _ in places {
+            c.next_end().unwrap().result.unwrap();
+        }
+        let path = server.head_path().unwrap();
+        path.iter().map(|s| (s.lba.0 * 512) >> 22).collect::<Vec<_>>()
+    };
+    assert_eq!(order(None), [9, 3, 12, 1, 7, 5]);
+    // The disk's own policy is to serve as they come: one at a time it has no choice, three at a time it takes
+    // the first three before the host can choose.
+    let host = |depth| Some(HostQueue { depth, scheduler: Scheduler::CLook });
+    assert_eq!(order(host(1)), [9, 12, 1, 3, 5, 7]);
+    assert_eq!(order(host(3)), [9, 3, 12, 1, 5, 7]);
 }
 
 struct Borg(AccessGraph);

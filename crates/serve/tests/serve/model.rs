@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seekless_block::{Bytes, Extent, Lba};
-use seekless_disk::{Disk, Scheduler, catalogue};
+use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_layout::{Copy, Plan};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::{Backing, Builder, Emulation, ServerHandle};
@@ -177,7 +177,14 @@ fn a_file_behind_a_small_cache_holds_what_was_written() {
 #[test]
 fn an_emulated_disk_holds_what_was_written() {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
-    let emulation = Emulation { disk, scheduler: Scheduler::Sptf, speed: 200.0, path_max: 1000 };
+    let emulation = Emulation {
+        disk: disk.into(),
+        scheduler: Scheduler::Sptf,
+        host: None,
+        spin_down: SpinDown::None,
+        speed: 200.0,
+        path_max: 1000,
+    };
     let builder = Builder::new(Backing::Memory(Bytes(SECTORS * 512)))
         .engine(|c| {
             c.cache_bytes = Bytes(128 << 10);

@@ -1,12 +1,13 @@
 //! DiskSim ASCII: `arrival device sector sectors flags`, and MQSim's variant of it. DiskSim has arrival in
 //! milliseconds with a fraction, flags in hexadecimal, bit 0 set for a read. MQSim has nanoseconds and a
-//! decimal type, 1 for a read. Many repositories turn the bit round: that is a format of its own name.
+//! decimal type, 1 for a read. Many repositories turn the bit round, and some (the cuts of MSR's traces that
+//! came with Heimdall) have bytes for sectors: each is a format of its own name.
 
 use seekless_block::Op;
 
 use crate::context::{Context, Dev, Raw};
 use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number};
+use crate::text::{Fields, LineFormat, Said, decimal, number, sectors_of_bytes};
 
 /// What an arrival time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +21,16 @@ pub(super) struct DiskSim {
     scale: Scale,
     /// Bit 0 of the flags of a read.
     read: u64,
+    bytes: bool,
 }
 
 impl DiskSim {
     pub(super) const fn new(scale: Scale, read: u64) -> Self {
-        Self { scale, read }
+        Self { scale, read, bytes: false }
+    }
+
+    pub(super) const fn in_bytes() -> Self {
+        Self { scale: Scale::Milliseconds, read: 1, bytes: true }
     }
 
     fn parse<'a>(&self, line: &'a [u8]) -> Option<Said<'a>> {
@@ -33,6 +39,7 @@ impl DiskSim {
         let time = decimal(f.word(), digits)?;
         let device = number(f.word())?;
         let (start, len) = (number(f.word())?, number(f.word())?);
+        let (start, len) = if self.bytes { sectors_of_bytes(start, len)? } else { (start, len) };
         let flags = hexadecimal(f.word())?;
         if !f.rest().is_empty() {
             return None;
@@ -48,6 +55,7 @@ impl DiskSim {
 impl LineFormat for DiskSim {
     fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
         self.parse(line).ok_or(Bad::new(match self.scale {
+            _ if self.bytes => "arrival (ms), device, offset (bytes), bytes, 1 (read) or 0",
             Scale::Milliseconds => {
                 "arrival (ms), device, sector, sectors, flags (hexadecimal, bit 0 the direction)"
             }

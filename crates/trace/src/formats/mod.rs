@@ -3,26 +3,41 @@
 use std::path::PathBuf;
 
 use crate::context::Context;
+use crate::detect::SAMPLE;
+use crate::files::FileFormat;
 use crate::input::Input;
 use crate::reader::{Info, Parse};
 use crate::text::{LineFormat, Lines};
 use crate::{Event, Format, OpenOptions};
 
+mod alibaba;
+mod biosnoop;
+mod biotracer;
 mod blkparse;
 mod blktrace;
 mod disksim;
+mod etw;
 mod fio;
+mod fiu;
 mod fixed;
 mod lis;
 mod msr;
-mod rwbs;
+mod oracle;
+mod procmon;
+pub(crate) mod rwbs;
 mod spc;
 mod srt;
+mod strace;
+mod systor;
+mod table;
+mod tencent;
 mod tracefs;
 mod vscsi;
 
 pub(crate) use blktrace::is_blktrace;
 pub(crate) use disksim::{Scale, scale_of};
+pub(crate) use oracle::{Access, is_oracle};
+pub(crate) use table::HEADER as CSV_HEADER;
 pub(crate) use vscsi::is_vscsi;
 
 /// Does `$then` with a fresh parser of a line-oriented format, `$other` for a format that is none.
@@ -45,8 +60,23 @@ macro_rules! with_line_format {
             Format::DiskSimRw0 => with!(DiskSim::new(Scale::Milliseconds, 0)),
             Format::MqSim => with!(DiskSim::new(Scale::Nanoseconds, 1)),
             Format::MqSimRw0 => with!(DiskSim::new(Scale::Nanoseconds, 0)),
+            Format::Heimdall => with!(DiskSim::in_bytes()),
             Format::Lis => with!(lis::Lis::default()),
-            Format::Native | Format::Blktrace | Format::Vscsi | Format::Srt => $other,
+            Format::Alibaba => with!(alibaba::Alibaba),
+            Format::Tencent => with!(tencent::Tencent),
+            Format::Systor => with!(systor::Systor),
+            Format::Fiu => with!(fiu::Fiu),
+            Format::Etw => with!(etw::Etw::default()),
+            Format::Biosnoop => with!(biosnoop::Biosnoop),
+            Format::BioTracer => with!(biotracer::BioTracer),
+            Format::Csv => with!(table::Table::default()),
+            Format::Native
+            | Format::Blktrace
+            | Format::Vscsi
+            | Format::Srt
+            | Format::Oracle
+            | Format::Strace
+            | Format::Procmon => $other,
         }
     }};
 }
@@ -56,32 +86,59 @@ pub(crate) fn line_format(format: Format) -> Option<Box<dyn LineFormat>> {
     with_line_format!(format, parser => Some(Box::new(parser)), else None)
 }
 
+/// A fresh parser of a format of files; `None` for the others.
+pub(crate) fn file_format(format: Format) -> Option<Box<dyn FileFormat>> {
+    match format {
+        Format::Strace => Some(Box::new(strace::Strace::default())),
+        Format::Procmon => Some(Box::new(procmon::Procmon::default())),
+        _ => None,
+    }
+}
+
 /// What a trace can tell that is in this format and begins with `head`. The native store tells by itself.
 pub(crate) fn info(format: Format, head: &[u8], options: &OpenOptions) -> Info {
     use Format as F;
+    let table = if format == F::Csv { table::filled(head) } else { [false; 9] };
     Info {
         format,
         has_times: match format {
             F::Lis => false,
             F::Fio => fio::has_times(head),
+            F::Csv => table[0],
+            F::Strace => strace::has_times(head),
             _ => true,
         },
-        has_days: matches!(format, F::Lis),
-        has_processes: matches!(format, F::Blktrace | F::Blkparse | F::Tracefs)
-            && options.event != Event::Complete,
-        has_service: matches!(format, F::Msr | F::Srt),
+        has_days: format == F::Lis || table[7],
+        has_processes: match format {
+            F::Blktrace | F::Blkparse | F::Tracefs => options.event != Event::Complete,
+            F::Fiu | F::Etw | F::Biosnoop | F::Procmon => true,
+            F::Strace => strace::has_processes(head),
+            _ => table[5] || table[6],
+        },
+        has_service: matches!(
+            format,
+            F::Msr | F::Srt | F::Systor | F::Etw | F::Biosnoop | F::BioTracer
+        ) || table[8],
     }
 }
 
-/// The reader of a format over its files; only blktrace has more than one. `None` without a file, and for
-/// the native store, which is no stream and is opened by its own reader.
+/// The reader of a format over its files; only blktrace has more than one. `None` without a file, for the
+/// native store, which is no stream and is opened by its own reader, and for formats of files.
 pub(crate) fn open(format: Format, inputs: Vec<(PathBuf, Input)>) -> Option<Box<dyn Parse>> {
     if format == Format::Blktrace {
         return Some(Box::new(blktrace::Blktrace::new(inputs)));
     }
-    let (_, input) = inputs.into_iter().next()?;
+    let (_, mut input) = inputs.into_iter().next()?;
+    let head = |input: &mut Input| input.peek(SAMPLE).map(<[u8]>::to_vec).unwrap_or_default();
     with_line_format!(format, parser => Some(Box::new(Lines::new(input, parser))), else match format {
-        Format::Vscsi => Some(Box::new(fixed::Records::new(input, vscsi::Vscsi))),
+        Format::Vscsi => {
+            let vscsi = vscsi::Vscsi::new(&head(&mut input));
+            Some(Box::new(fixed::Records::new(input, vscsi)))
+        }
+        Format::Oracle => {
+            let oracle = oracle::Oracle::new(&head(&mut input));
+            Some(Box::new(fixed::Records::new(input, oracle)))
+        }
         Format::Srt => Some(Box::new(fixed::Records::new(input, srt::Srt::default()))),
         _ => None,
     })

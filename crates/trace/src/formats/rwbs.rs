@@ -6,16 +6,16 @@ use seekless_block::{Flags, Op};
 
 /// What the letters say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     /// `None` where it moves no data a disk model knows (zone management, drivers' commands).
-    pub(super) op: Option<Op>,
-    pub(super) flags: Flags,
+    pub(crate) op: Option<Op>,
+    pub(crate) flags: Flags,
     /// Completed writes must be stable before it starts.
-    pub(super) flush_before: bool,
+    pub(crate) flush_before: bool,
 }
 
 /// `None` where the letters make no sense.
-pub(super) fn parse(letters: &[u8]) -> Option<Kind> {
+pub(crate) fn parse(letters: &[u8]) -> Option<Kind> {
     let (flush_before, rest) = match letters {
         [b'F', rest @ ..] => (true, rest),
         _ => (false, letters),

@@ -1,5 +1,8 @@
-//! VMware's vscsiStats traces, version 1: little-endian records of 32 bytes, `{u32 serial, bytes, sg; u16
-//! command, version; u64 sector; u64 microseconds}`. SCSI commands that move no data are passed over.
+//! VMware's vscsiStats traces, little-endian. Version 1 has records of 32 bytes, `{u32 serial, bytes, sg; u16
+//! command, version; u64 sector; u64 microseconds}`; version 2 of 40, `{u16 command, version; u32 serial,
+//! bytes, sg; u64 sector, microseconds, response}`. SCSI commands that move no data are passed over. Version 2
+//! is as libCacheSim reads it; it was not checked against data, and the unit of its response is not known, so
+//! that is passed over.
 
 use seekless_block::Op;
 
@@ -7,59 +10,94 @@ use super::fixed::{Found, RecordFormat, cut_short};
 use crate::context::Raw;
 use crate::error::Bad;
 
-const RECORD: usize = 32;
-const VERSION: u16 = 0x0100;
+/// Where things stand in a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    record: usize,
+    command: usize,
+    version: u16,
+    bytes: usize,
+    sector: usize,
+    time: usize,
+}
 
-/// Whether the first records all carry the version, and one of them moves data.
+const V1: Layout =
+    Layout { record: 32, command: 12, version: 0x0100, bytes: 4, sector: 16, time: 24 };
+const V2: Layout =
+    Layout { record: 40, command: 0, version: 0x0200, bytes: 8, sector: 16, time: 24 };
+
+impl Layout {
+    /// The layout whose version the first records of `head` carry.
+    fn of(head: &[u8]) -> Option<Self> {
+        [V1, V2].into_iter().find(|layout| {
+            let mut first = head.chunks_exact(layout.record).take(8).peekable();
+            let has = |r: &[u8]| short(r, layout.command + 2) == layout.version;
+            first.peek().is_some() && first.all(has)
+        })
+    }
+}
+
+fn short(r: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([r[at], r[at + 1]])
+}
+
+/// Whether the first records all carry a version, and one of them moves data.
 pub(crate) fn is_vscsi(head: &[u8]) -> bool {
-    let mut first = head.chunks_exact(RECORD).take(8);
-    let version = |r: &[u8]| u16::from_le_bytes([r[14], r[15]]) == VERSION;
-    first.clone().all(version) && first.any(|r| operation(r[12]).is_some())
+    Layout::of(head).is_some_and(|layout| {
+        let mut first = head.chunks_exact(layout.record).take(8);
+        first.any(|r| operation(short(r, layout.command)).is_some())
+    })
 }
 
 #[derive(Debug)]
-pub(super) struct Vscsi;
+pub(super) struct Vscsi(Layout);
+
+impl Vscsi {
+    /// For a file that begins with `head`.
+    pub(super) fn new(head: &[u8]) -> Self {
+        Self(Layout::of(head).unwrap_or(V1))
+    }
+}
 
 impl RecordFormat for Vscsi {
     fn look_ahead(&self) -> usize {
-        RECORD
+        self.0.record
     }
 
     fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)> {
-        let Some(r) = bytes.first_chunk::<RECORD>() else {
-            return Err(cut_short("a record of 32 bytes", bytes));
+        let layout = self.0;
+        let Some(r) = bytes.get(..layout.record) else {
+            let expected =
+                if layout == V1 { "a record of 32 bytes" } else { "a record of 40 bytes" };
+            return Err(cut_short(expected, bytes));
         };
-        let long = |i: usize| {
-            u64::from_le_bytes([
-                r[i],
-                r[i + 1],
-                r[i + 2],
-                r[i + 3],
-                r[i + 4],
-                r[i + 5],
-                r[i + 6],
-                r[i + 7],
-            ])
-        };
-        let version = u16::from_le_bytes([r[14], r[15]]);
-        if version != VERSION {
+        let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| r[at + k]));
+        let version = short(r, layout.command + 2);
+        if version != layout.version {
             let found = format!("{version:#06x}");
-            return Err((Bad::found("version 0x0100 at byte 14 of the record", found), RECORD));
+            let expected = if layout == V1 {
+                "version 0x0100 at byte 14 of the record"
+            } else {
+                "version 0x0200 at byte 2 of the record"
+            };
+            return Err((Bad::found(expected, found), layout.record));
         }
-        let Some(op) = operation(r[12]) else { return Ok(Found { request: None, bytes: RECORD }) };
-        let len = u32::from_le_bytes([r[4], r[5], r[6], r[7]]);
-        let mut raw = Raw::new(op, long(16), u64::from(len.div_ceil(512)));
-        let Some(time) = long(24).checked_mul(1_000) else {
-            let found = format!("{} microseconds", long(24));
-            return Err((Bad::found("a time below 584 years", found), RECORD));
+        let Some(op) = operation(short(r, layout.command)) else {
+            return Ok(Found { request: None, bytes: layout.record });
+        };
+        let len = u32::from_le_bytes(std::array::from_fn(|k| r[layout.bytes + k]));
+        let mut raw = Raw::new(op, long(layout.sector), u64::from(len.div_ceil(512)));
+        let Some(time) = long(layout.time).checked_mul(1_000) else {
+            let found = format!("{} microseconds", long(layout.time));
+            return Err((Bad::found("a time below 584 years", found), layout.record));
         };
         raw.time = Some(time);
-        Ok(Found { request: Some(raw), bytes: RECORD })
+        Ok(Found { request: Some(raw), bytes: layout.record })
     }
 }
 
 /// What a SCSI operation code (SBC-4) does to the medium.
-const fn operation(code: u8) -> Option<Op> {
+const fn operation(code: u16) -> Option<Op> {
     match code {
         0x08 | 0x28 | 0xA8 | 0x88 => Some(Op::Read),
         0x0A | 0x2A | 0xAA | 0x8A | 0x2E | 0xAE | 0x8E => Some(Op::Write),

@@ -2,7 +2,6 @@
 //! file holds the one definition of its columns; `docs/trace-store.md` repeats them and a test compares.
 //! Parquet is used through its column interface, without Arrow: every column is flat.
 
-mod convert;
 mod read;
 mod write;
 
@@ -11,7 +10,6 @@ use parquet::data_type::ByteArray;
 use parquet::schema::types::{Type, TypePtr};
 use seekless_block::{Flags, Op};
 
-pub use convert::{Converted, convert};
 pub(crate) use read::StoreReader;
 pub use write::StoreWriter;
 
@@ -27,6 +25,7 @@ const KEY_TIMES: &str = "seekless.has_times";
 const KEY_DAYS: &str = "seekless.has_days";
 const KEY_PROCESSES: &str = "seekless.has_processes";
 const KEY_SERVICE: &str = "seekless.has_service";
+const KEY_LOST: &str = "seekless.lost_events";
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!(table.matches("\n| `").count(), COLUMNS.len(), "a row too many");
         for key in [KEY_SCHEMA, KEY_VERSION, KEY_SOURCE, KEY_FORMAT, KEY_UNITS, KEY_TIMES, KEY_DAYS]
             .into_iter()
-            .chain([KEY_PROCESSES, KEY_SERVICE, SCHEMA])
+            .chain([KEY_PROCESSES, KEY_SERVICE, KEY_LOST, SCHEMA])
         {
             assert!(document.contains(&format!("`{key}`")), "docs/trace-store.md lacks {key}");
         }

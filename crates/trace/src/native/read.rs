@@ -1,13 +1,14 @@
 //! Reads the native store, batch by batch. Takes files rewritten by other tools too, as long as the
 //! columns keep their names and types: the seekless keys may be missing, rows may be filtered or sorted.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
@@ -18,8 +19,8 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Flags, Op};
 
 use super::{
-    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, Kind,
-    OPS, SCHEMA, Values,
+    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE,
+    KEY_TIMES, Kind, OPS, SCHEMA, Values,
 };
 use crate::context::{Context, Process, Raw};
 use crate::error::{Bad, quote};
@@ -64,11 +65,28 @@ impl ChunkReader for Chunks {
     }
 }
 
+thread_local! {
+    /// Whether this thread is in the Parquet library, where a panic is only a damaged file.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Calls the Parquet library, which panics on some damaged files, and makes an error of that. What `f` was
-/// at work on must not be used again after an error.
+/// at work on must not be used again after an error. Nothing is printed of such a panic: the first call puts a
+/// hook before the process's panic hook that keeps silent for a thread in here, and passes on all others.
 fn guarded<T>(f: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f))
-        .unwrap_or_else(|_| Err("damaged in a way its decoder has no words for".to_owned()))
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
+    let outer = GUARDED.replace(true);
+    let done = panic::catch_unwind(AssertUnwindSafe(f));
+    GUARDED.set(outer);
+    done.unwrap_or_else(|_| Err("damaged in a way its decoder has no words for".to_owned()))
 }
 
 /// A reader of the native store.
@@ -86,6 +104,8 @@ pub(crate) struct StoreReader {
     base: u64,
     streams: FxHashMap<i64, u32>,
     devices: FxHashMap<i64, u32>,
+    /// Events the recorder lost, by its own word.
+    pub(crate) lost: u64,
 }
 
 /// One column of the batch, and the next value of it.
@@ -152,8 +172,10 @@ impl StoreReader {
             has_processes: says(KEY_PROCESSES, Col::Stream),
             has_service: says(KEY_SERVICE, Col::Service),
         };
+        let lost = key(KEY_LOST).and_then(|v| v.parse().ok()).unwrap_or(0);
         let reader = Self {
             file,
+            lost,
             index,
             next_group: 0,
             readers: Vec::new(),
@@ -358,5 +380,35 @@ impl Parse for StoreReader {
                 Err(bad) => cx.bad(place, bad, &[])?,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    const CHILD: &str = "SEEKLESS_GUARDED_CHILD";
+
+    /// In a process of its own: the hook is the process's.
+    #[test]
+    fn a_panic_over_a_damaged_file_prints_nothing_and_others_print() {
+        if std::env::var_os(CHILD).is_some() {
+            let damaged = guarded::<()>(|| panic!("a damaged page"));
+            assert!(damaged.unwrap_err().contains("damaged"));
+            assert!(std::thread::spawn(|| panic!("a fault of ours")).join().is_err());
+            return;
+        }
+        let name =
+            "native::read::tests::a_panic_over_a_damaged_file_prints_nothing_and_others_print";
+        let out = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{said}");
+        assert!(said.contains("a fault of ours") && !said.contains("a damaged page"), "{said}");
     }
 }

@@ -14,8 +14,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use super::{
-    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE,
-    KEY_SOURCE, KEY_TIMES, KEY_UNITS, KEY_VERSION, OPS, SCHEMA, UNITS, Values, schema,
+    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA,
+    KEY_SERVICE, KEY_SOURCE, KEY_TIMES, KEY_UNITS, KEY_VERSION, OPS, SCHEMA, UNITS, Values, schema,
 };
 use crate::{Device, Info, Record, Stream, TraceError};
 
@@ -85,6 +85,11 @@ impl<W: Write + Send> StoreWriter<W> {
         })
     }
 
+    /// What messages call it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Appends one record; `streams` and `devices` are the tables of the reader it comes from. Says
     /// whether a row group was written out.
     ///
@@ -132,6 +137,11 @@ impl<W: Write + Send> StoreWriter<W> {
         }
         self.write_group().map_err(|e| error(&self.path, &e))?;
         Ok(true)
+    }
+
+    /// Notes how many events the recorder lost, for whoever reads the store.
+    pub fn lost_events(&mut self, lost: u64) {
+        self.file.append_key_value_metadata(KeyValue::new(KEY_LOST.to_owned(), lost.to_string()));
     }
 
     /// Writes what is left and the footer. `has_days` says whether day numbers can be believed, which is

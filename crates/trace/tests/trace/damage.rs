@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use seekless_trace::{Format, OpenOptions, StoreWriter, TraceError, fuzzing};
 
 use crate::support::{FIXTURES, fixture, open, read};
@@ -38,6 +39,31 @@ fn with_any_byte_wrong_nothing_panics() {
             damaged[n] ^= [0x01, 0x80, 0xFF][n % 3];
             fuzzing::read(Some(format), &damaged);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// Deeper than one wrong byte: pieces of a trace moved, doubled and dropped, and bytes put anywhere.
+    #[test]
+    fn pieces_in_any_order_panic_nowhere(
+        which in any::<prop::sample::Index>(),
+        pieces in prop::collection::vec((any::<prop::sample::Index>(), 1usize..200), 1..12),
+        bytes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+    ) {
+        let (name, format) = *which.get(&FIXTURES);
+        let whole = fixture(name);
+        // The head stays, or most formats would be refused at once.
+        let mut damaged = whole[..whole.len().min(400)].to_vec();
+        for (at, len) in pieces {
+            let at = at.index(whole.len());
+            damaged.extend(&whole[at..whole.len().min(at + len)]);
+        }
+        for (at, byte) in bytes {
+            let at = at.index(damaged.len());
+            damaged[at] = byte;
+        }
+        fuzzing::read(Some(format), &damaged);
     }
 }
 

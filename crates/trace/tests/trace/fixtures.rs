@@ -6,11 +6,11 @@ use seekless_trace::{Event, Format, OpenOptions, Reader, Stream, TraceError};
 
 use crate::support::{FIXTURES, With, fixture, open, read, read_event, rec};
 
-fn names(reader: &Reader) -> Vec<(u32, &str)> {
+pub(crate) fn names(reader: &Reader) -> Vec<(u32, &str)> {
     reader.streams().iter().map(|s: &Stream| (s.pid, s.name.as_str())).collect()
 }
 
-fn devices(reader: &Reader) -> Vec<&str> {
+pub(crate) fn devices(reader: &Reader) -> Vec<&str> {
     reader.devices().iter().map(|d| d.name.as_str()).collect()
 }
 

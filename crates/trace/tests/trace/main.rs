@@ -4,9 +4,12 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 mod damage;
+mod files;
 mod fixtures;
+mod formats;
 mod known;
 mod memory;
 mod sources;
 mod store;
 mod support;
+mod writers;

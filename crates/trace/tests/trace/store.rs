@@ -31,6 +31,7 @@ fn round_trip(source: &Source) -> u64 {
     assert_eq!(before.streams(), after.streams());
     assert_eq!(before.devices(), after.devices());
     assert_eq!(Info { format: Format::Native, ..before.info() }, after.info());
+    assert_eq!(before.skipped().lost_events, after.skipped().lost_events);
     let progress = after.progress();
     assert!(progress.read > 0 && progress.total == out.metadata().unwrap().len());
     assert_eq!(directory.path().read_dir().unwrap().count(), 1, "no temporary file is left");

@@ -46,7 +46,7 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Every fixture and the format it must be found to be.
-pub(crate) const FIXTURES: [(&str, Format); 13] = [
+pub(crate) const FIXTURES: [(&str, Format); 28] = [
     ("blkparse.txt", Format::Blkparse),
     ("tracefs.txt", Format::Tracefs),
     ("blk-tracer.txt", Format::Tracefs),
@@ -60,6 +60,21 @@ pub(crate) const FIXTURES: [(&str, Format); 13] = [
     ("blktrace.hex", Format::Blktrace),
     ("vscsi.hex", Format::Vscsi),
     ("srt", Format::Srt),
+    ("vscsi2.hex", Format::Vscsi),
+    ("alibaba.csv", Format::Alibaba),
+    ("tencent.csv", Format::Tencent),
+    ("systor.csv", Format::Systor),
+    ("fiu.txt", Format::Fiu),
+    ("biotracer.txt", Format::BioTracer),
+    ("biosnoop.txt", Format::Biosnoop),
+    ("biosnoop-q.txt", Format::Biosnoop),
+    ("etw.csv", Format::Etw),
+    ("etw-cpu.csv", Format::Etw),
+    ("table.csv", Format::Csv),
+    ("oracle.hex", Format::Oracle),
+    ("strace.txt", Format::Strace),
+    ("strace-tty.txt", Format::Strace),
+    ("procmon.csv", Format::Procmon),
 ];
 
 pub(crate) fn open(bytes: &[u8], options: &OpenOptions) -> Result<Reader, TraceError> {

@@ -1,0 +1,446 @@
+//! `seekless record`: a device's requests, as the kernel sees them, into the native store. It knows when to
+//! stop and what to tell; how requests are seen and how they are stored is not its business.
+
+use std::fs::{File, Permissions};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_block::{Bytes, Op};
+use seekless_report::Unit;
+use seekless_serve::capture::{Config, Recorder, disks_below};
+use seekless_trace::{Record, StoreWriter};
+use serde::Serialize;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tempfile::NamedTempFile;
+
+use crate::output;
+use crate::serve::duration;
+use crate::trace_args::size;
+
+/// How often the kernel's buffer is emptied.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often the status line moves: every so many looks.
+const TELL_EVERY: u32 = 5;
+/// The smallest buffer: the kernel gives two pages a CPU in any case.
+const BUFFER_MIN: Bytes = Bytes(4 << 10);
+/// The largest buffer: it is the kernel's memory, which nothing can swap out.
+const BUFFER_MAX: Bytes = Bytes(4 << 30);
+/// What a request takes in the store at most, and what its tables and footer take.
+const ROW_MAX: u64 = 48;
+const FOOTER: u64 = 16 << 10;
+
+/// Record what a block device is asked for, and by whom
+///
+/// Reads the kernel's block events through a tracefs instance of its own: nothing is written to the device,
+/// other users of tracing are not disturbed, and everything set up is taken away at the end. Each request is
+/// a row of TRACE, a Parquet file, with time, operation, sectors, flags, thread and command. Needs root. Ends
+/// on SIGINT, SIGTERM or SIGHUP, or at a limit; TRACE stands there whole then, or not at all.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # An hour of a disk, then what a better layout would gain
+  seekless record /dev/sda -o sda.parquet --duration 1h
+  seekless simulate sda.parquet --disk exos-x20
+
+  # Until Ctrl-C, at most 1 GiB; the summary as JSON
+  seekless record /dev/nvme0n1p2 -o home.parquet --max-size 1GiB --json -
+
+  # With the time that the disk took for each request, for `seekless disk fit`
+  seekless record /dev/sdb --event D -o sdb.parquet --max-requests 100000
+
+docs/record.md says what is seen, what is not, and what it costs.")]
+pub(crate) struct Args {
+    /// The block device: a whole disk or a partition
+    device: PathBuf,
+    /// The Parquet file to write
+    #[arg(short, long, value_name = "TRACE")]
+    output: PathBuf,
+    /// Replace TRACE if it exists
+    #[arg(long)]
+    force: bool,
+    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the driver, with
+    /// the time until it completes
+    #[arg(long, value_enum, default_value = "Q")]
+    event: Seen,
+    /// Stop after this time: 90s, 10m, 1h, 1d
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Limits")]
+    duration: Option<Duration>,
+    /// Stop before TRACE passes this size
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
+    max_size: Option<Bytes>,
+    /// Stop after this many requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    max_requests: Option<u64>,
+    /// The kernel's memory for events not taken yet, all CPUs together
+    #[arg(long, value_parser = buffer, default_value = "32MiB")]
+    buffer: Bytes,
+    /// Write the final counts as JSON (schema seekless.record/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+enum Seen {
+    #[value(name = "Q", alias = "q")]
+    #[serde(rename = "Q")]
+    Queued,
+    #[value(name = "D", alias = "d")]
+    #[serde(rename = "D")]
+    Issued,
+}
+
+fn buffer(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        bytes if bytes < BUFFER_MIN || bytes > BUFFER_MAX => {
+            Err(format!("{text} is not between {BUFFER_MIN} and {BUFFER_MAX}"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// Why it stopped.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Stopped {
+    Signal,
+    Duration,
+    MaxSize,
+    MaxRequests,
+}
+
+/// The counts, as JSON has them.
+#[derive(Clone, Debug, Serialize)]
+struct Counts {
+    schema: &'static str,
+    device: PathBuf,
+    /// Kernel's name of the whole disk.
+    disk: String,
+    trace: PathBuf,
+    event: Seen,
+    stopped_by: Option<Stopped>,
+    requests: u64,
+    reads: u64,
+    writes: u64,
+    discards: u64,
+    flushes: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    lost_events: u64,
+    malformed_events: u64,
+    duration_ns: u64,
+    trace_bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, record: &Record) {
+        let bytes = record.request.extent.len.bytes().0;
+        self.requests += 1;
+        match record.request.op {
+            Op::Read => {
+                self.reads += 1;
+                self.read_bytes += bytes;
+            }
+            Op::Write | Op::WriteZeroes => {
+                self.writes += 1;
+                self.written_bytes += bytes;
+            }
+            Op::Discard => self.discards += 1,
+            Op::Flush => self.flushes += 1,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let to = &args.output;
+    ensure!(to.as_os_str() != "-", "TRACE must be a file: a store cannot be written to '-'");
+    // A link to nowhere exists too: it would be replaced.
+    if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
+        bail!("{} exists; give --force to replace it, or another name", to.display());
+    }
+    // Before anything is set up in the kernel: from here on it is taken down again.
+    let stop = watch_signals()?;
+    let config = Config::new(&args.device).issued(args.event == Seen::Issued).buffer(args.buffer);
+    let out = Out::create(to)?;
+    let mut recorder = Recorder::start(&config)?;
+    output::say(&format!("recording {}", args.device.display()));
+    let shared = out.lies_on(recorder.device().disk);
+    if shared {
+        output::say(&format!(
+            "{} lies on the disk that is recorded: what is written to it is left out, but not what its file system adds; a file elsewhere gives a cleaner trace",
+            to.display()
+        ));
+    }
+    let session = Session::new(args, out, shared, &recorder)?;
+    let counts = session.run(args, &mut recorder, &stop)?;
+    tell(args, &counts, &recorder)
+}
+
+/// A recording under way.
+struct Session {
+    writer: StoreWriter<BufWriter<Meter>>,
+    written: Arc<AtomicU64>,
+    /// Requests since the store last wrote any out.
+    unwritten: u64,
+    counts: Counts,
+    start: Instant,
+}
+
+impl Session {
+    fn new(args: &Args, out: Out, durably: bool, recorder: &Recorder) -> anyhow::Result<Self> {
+        let written = Arc::new(AtomicU64::new(0));
+        let meter = Meter { out, written: Arc::clone(&written), durably };
+        let to = BufWriter::with_capacity(1 << 20, meter);
+        let writer = StoreWriter::new(to, &args.output, &args.device, recorder.info())?;
+        let counts = Counts {
+            schema: "seekless.record/1",
+            device: args.device.clone(),
+            disk: recorder.device().disk_name.clone(),
+            trace: args.output.clone(),
+            event: args.event,
+            stopped_by: None,
+            requests: 0,
+            reads: 0,
+            writes: 0,
+            discards: 0,
+            flushes: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            lost_events: 0,
+            malformed_events: 0,
+            duration_ns: 0,
+            trace_bytes: 0,
+        };
+        Ok(Self { writer, written, unwritten: 0, counts, start: Instant::now() })
+    }
+
+    /// Records until it is time to stop; the store then stands where it should.
+    fn run(
+        mut self,
+        args: &Args,
+        recorder: &mut Recorder,
+        stop: &Receiver<()>,
+    ) -> anyhow::Result<Counts> {
+        let line = status_line();
+        let mut looks = 0u32;
+        let why = loop {
+            match stop.recv_timeout(LOOK_EVERY) {
+                Ok(()) => break Stopped::Signal,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("nobody can tell it to stop any more"),
+            }
+            recorder.poll()?;
+            if let Some(why) = self.take(args, recorder)? {
+                break why;
+            }
+            if args.duration.is_some_and(|d| self.start.elapsed() >= d) {
+                break Stopped::Duration;
+            }
+            looks += 1;
+            if looks.is_multiple_of(TELL_EVERY) {
+                line.set_message(self.status(recorder));
+            }
+        };
+        recorder.stop()?;
+        self.counts.duration_ns = self.start.elapsed().as_nanos() as u64;
+        // A limit that was met stays met; else what came last is part of it.
+        let met = self.take(args, recorder)?;
+        line.finish_and_clear();
+        self.counts.stopped_by = Some(met.unwrap_or(why));
+        self.finish(args, recorder)
+    }
+
+    /// Stores what is ready, as far as the limits allow.
+    fn take(&mut self, args: &Args, recorder: &mut Recorder) -> anyhow::Result<Option<Stopped>> {
+        loop {
+            if args.max_requests.is_some_and(|n| self.counts.requests >= n) {
+                return Ok(Some(Stopped::MaxRequests));
+            }
+            let size = self.written.load(Ordering::Relaxed) + self.unwritten * ROW_MAX + FOOTER;
+            if args.max_size.is_some_and(|most| size >= most.0) {
+                return Ok(Some(Stopped::MaxSize));
+            }
+            let Some(record) = recorder.next_record() else { return Ok(None) };
+            self.counts.add(&record);
+            self.unwritten += 1;
+            if self.writer.write(&record, recorder.streams(), recorder.devices())? {
+                self.unwritten = 0;
+            }
+        }
+    }
+
+    fn finish(mut self, args: &Args, recorder: &Recorder) -> anyhow::Result<Counts> {
+        self.counts.lost_events = recorder.lost_events();
+        self.counts.malformed_events = recorder.malformed().0;
+        self.writer.lost_events(self.counts.lost_events);
+        let cannot = || format!("{}: cannot be written", args.output.display());
+        let to = self.writer.finish(false)?;
+        let meter = to.into_inner().map_err(io::IntoInnerError::into_error).with_context(cannot)?;
+        self.counts.trace_bytes = self.written.load(Ordering::Relaxed);
+        meter.out.keep(&args.output).with_context(cannot)?;
+        Ok(self.counts)
+    }
+
+    fn status(&self, recorder: &Recorder) -> String {
+        let elapsed = self.start.elapsed().as_secs();
+        format!(
+            "{:02}:{:02}:{:02}  {} requests  {} read  {} written  {} in the trace  {} lost",
+            elapsed / 3600,
+            elapsed / 60 % 60,
+            elapsed % 60,
+            count(self.counts.requests),
+            bytes(self.counts.read_bytes),
+            bytes(self.counts.written_bytes),
+            bytes(self.written.load(Ordering::Relaxed)),
+            count(recorder.lost_events()),
+        )
+    }
+}
+
+/// Where the store is written: a file without its name until it is whole, or something that is no file.
+enum Out {
+    Whole(NamedTempFile),
+    Special(File),
+}
+
+impl Out {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let cannot = || format!("{}: cannot be written", path.display());
+        if path.metadata().is_ok_and(|m| !m.is_file()) {
+            return Ok(Self::Special(File::options().write(true).open(path).with_context(cannot)?));
+        }
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(path.file_name().with_context(cannot)?);
+        prefix.push(".");
+        let file = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(".part")
+            // As any new file: the user's umask takes away from this.
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(folder(path))
+            .with_context(cannot)?;
+        Ok(Self::Whole(file))
+    }
+
+    fn file(&mut self) -> &mut File {
+        match self {
+            Self::Whole(file) => file.as_file_mut(),
+            Self::Special(file) => file,
+        }
+    }
+
+    fn lies_on(&self, disk: (u32, u32)) -> bool {
+        matches!(self, Self::Whole(file) if disks_below(file.path()).contains(&disk))
+    }
+
+    /// Gives it its name.
+    fn keep(self, path: &Path) -> io::Result<()> {
+        let Self::Whole(file) = self else { return Ok(()) };
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|e| e.error)?;
+        // The name too is to survive.
+        File::open(folder(path))?.sync_all()
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Counts what is written. `durably`: waits until it is on the disk, so that it is this thread that writes
+/// it, which the recorder leaves out, and not the kernel's later on.
+struct Meter {
+    out: Out,
+    written: Arc<AtomicU64>,
+    durably: bool,
+}
+
+impl Write for Meter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.file().write(bytes)?;
+        self.written.fetch_add(n as u64, Ordering::Relaxed);
+        if self.durably {
+            self.out.file().sync_data()?;
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.file().flush()
+    }
+}
+
+/// The end of it, in words, and as JSON where asked for.
+fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()> {
+    let seconds = Duration::from_nanos(counts.duration_ns).as_secs_f64();
+    let per_second = counts.requests as f64 / seconds.max(1e-9);
+    output::say(&format!(
+        "{}: {} requests of {} in {} ({} a second): {} reads, {} writes, {} discards, {} flushes; {} read, {} written; {}; lost {} events",
+        args.output.display(),
+        count(counts.requests),
+        args.device.display(),
+        Unit::Seconds.format(seconds, 3),
+        Unit::Count.format(per_second, 3),
+        count(counts.reads),
+        count(counts.writes),
+        count(counts.discards),
+        count(counts.flushes),
+        bytes(counts.read_bytes),
+        bytes(counts.written_bytes),
+        bytes(counts.trace_bytes),
+        count(counts.lost_events),
+    ));
+    if counts.lost_events > 0 {
+        output::say(&format!(
+            "the trace has gaps: the kernel's buffer of {} was full; give a larger --buffer, or write TRACE to a faster disk",
+            args.buffer
+        ));
+    }
+    if let (n @ 1.., example) = recorder.malformed() {
+        output::say(&format!(
+            "left out {n} events that made no sense{}",
+            example.map_or(String::new(), |e| format!("; the first: {e}"))
+        ));
+    }
+    let Some(path) = &args.json else { return Ok(()) };
+    output::write(path, &(serde_json::to_string_pretty(counts)? + "\n"))
+}
+
+fn count(n: u64) -> String {
+    Unit::Count.format(n as f64, 3)
+}
+
+fn bytes(n: u64) -> String {
+    Unit::Bytes.format(n as f64, 3)
+}
+
+fn watch_signals() -> anyhow::Result<Receiver<()>> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
+    let (send, stop) = channel();
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || while signals.forever().next().is_some_and(|_| send.send(()).is_ok()) {})
+        .context("cannot start a thread for signals")?;
+    Ok(stop)
+}
+
+/// A line that is rewritten in place; silent where nobody watches.
+fn status_line() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        line.set_style(style);
+    }
+    line
+}

@@ -1,0 +1,125 @@
+//! Devices without an arm, on the command line: operations counted, the bill, and what they are no use for.
+
+use serde_json::Value;
+
+use crate::support::{Place, disksim, number, run_of};
+
+/// Half a GiB at 25 cents a GiB and month; 40 cents a million reads.
+const VOLUME: &str = r#"
+kind = "cloud_hdd"
+name = "paper"
+title = "A volume worked out on paper"
+capacity_sectors = 1048576
+[service]
+lanes = 2
+read_ms = 2.0
+write_ms = 2.0
+lane_read_mb_s = 512.0
+lane_write_mb_s = 512.0
+[operations]
+rule = "merged"
+kib = 1024
+window_ms = 50.0
+streams = 2
+[price]
+usd_per_gib_month = 0.25
+usd_per_million_reads = 0.4
+usd_per_million_writes = 5.0
+[[source]]
+fields = ["capacity_sectors", "service", "operations", "price"]
+kind = "derived"
+from = "made up"
+"#;
+
+fn simulate(requests: &[(u64, u64, bool)]) -> Value {
+    let place = Place::new();
+    place.file("trace", disksim(requests)).file("paper.toml", VOLUME);
+    let args = ["trace", "--disk", "./paper.toml", "--policy", "vanilla", "--train", "0"];
+    place.json(&[&args[..], &["--cache", "0", "--read-ahead", "0"]].concat())
+}
+
+#[test]
+fn operations_are_counted_and_billed() {
+    // 100 reads in sequence, one after the other: 400 KiB in one operation. Each takes 2.008 ms.
+    let in_order: Vec<_> = (0..100).map(|i| (i * 8, 8, true)).collect();
+    let json = simulate(&in_order);
+    let run = run_of(&json, "vanilla");
+    assert_eq!(run["operations"]["reads"], 1);
+    assert_eq!(run["operations"]["writes"], 0);
+    assert!((number(&run["busy_s"]) - 0.2008).abs() < 1e-9, "{run}");
+    let cost = &run["cost_usd"];
+    assert!((number(&cost["operations"]) - 0.4e-6).abs() < 1e-15, "{cost}");
+    let holding = 0.125 * 0.2008 / (730.0 * 3_600.0);
+    assert!((number(&cost["holding"]) / holding - 1.0).abs() < 1e-9, "{cost}");
+    let total = number(&cost["total"]);
+    assert!((total - 0.4e-6 - holding).abs() < 1e-15, "{cost}");
+    assert!((number(&cost["per_million_requests"]) / (total * 1e4) - 1.0).abs() < 1e-9, "{cost}");
+    assert!(json["notes"].to_string().contains("power is not known"), "{json}");
+    // The same reads all over: one operation each.
+    let scattered: Vec<_> = (0..100).map(|i| (i * 7_919 % 100 * 1_000, 8, true)).collect();
+    assert_eq!(run_of(&simulate(&scattered), "vanilla")["operations"]["reads"], 100);
+}
+
+#[test]
+fn a_disk_has_no_operations_and_no_bill() {
+    let place = Place::new();
+    place.file("trace", disksim(&[(0, 8, true), (99, 8, false)]));
+    let args = ["trace", "--disk", "wd800jb", "--policy", "vanilla", "--train", "0"];
+    let json = place.json(&args);
+    let run = run_of(&json, "vanilla").as_object().unwrap();
+    assert!(!run.contains_key("operations") && !run.contains_key("cost_usd"));
+}
+
+#[test]
+fn learned_layouts_run_on_every_kind_of_device() {
+    let place = Place::new();
+    let requests: Vec<_> = (0..200).map(|i| (i % 10 * 1_000, 8, i % 7 > 0)).collect();
+    place.file("trace", disksim(&requests));
+    for disk in ["exos-2x18", "archive-8tb", "sata-ssd", "cloud-hdd", "cloud-ssd", "object-store"] {
+        let json = place.json(&["trace", "--disk", disk, "--policy", "vanilla,borg"]);
+        for run in json["runs"].as_array().unwrap() {
+            assert_eq!(run["requests"], 100, "{disk}");
+            assert!(number(&run["span_s"]) > 0.0, "{disk}");
+        }
+        assert!(number(&run_of(&json, "borg")["moved_bytes"]) > 0.0, "{disk}");
+    }
+}
+
+#[test]
+fn what_needs_an_arm_refuses_what_has_none() {
+    let place = Place::new();
+    place.file("trace", "R Miss 0 8 5000 0\n").file("paper.toml", VOLUME);
+    for (disk, kind) in
+        [("sata-ssd", "ssd"), ("exos-2x18", "dual_actuator"), ("./paper.toml", "cloud_hdd")]
+    {
+        let ran = place.run(&["disk", "validate", "--disk", disk, "trace"]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{disk}");
+        assert!(ran.err.contains(kind) && ran.err.contains("one arm"), "{}", ran.err);
+    }
+    place.file("bad.toml", VOLUME.replace("lanes = 2", "lanes = 0"));
+    let ran = place.run(&["disk", "show", "./bad.toml"]);
+    assert_eq!(ran.code, Some(2));
+    for word in ["bad.toml:7", "service.lanes", "1 to 4096"] {
+        assert!(ran.err.contains(word), "{}", ran.err);
+    }
+}
+
+#[test]
+fn the_list_is_grouped_by_kind() {
+    let ran = Place::new().run(&["disk", "list"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let at = |name: &str| ran.out.find(name).unwrap_or_else(|| panic!("{name} in {}", ran.out));
+    let order = [
+        "wd800jb",
+        "exos-2x18",
+        "archive-8tb",
+        "sata-ssd",
+        "cloud-hdd",
+        "cloud-ssd",
+        "object-store",
+    ];
+    assert!(order.map(at).is_sorted(), "{}", ran.out);
+    let json = Place::new().run(&["disk", "list", "--json"]);
+    let json: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["disks"].as_array().unwrap().len(), 20);
+}

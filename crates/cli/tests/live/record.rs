@@ -1,0 +1,459 @@
+//! `seekless record` on loop devices: what other programs ask for, known beforehand, against what the trace
+//! says; limits, losses and full disks; and that nothing stays behind in the kernel.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use seekless_block::{Extent, Flags, Op};
+use seekless_trace::{Info, OpenOptions, Source};
+use serde_json::Value;
+
+use crate::host::{
+    Loop, Mount, attempt, lines_of, loop_mounts, next_line, programs, root, run, seekless, watch,
+};
+use crate::need;
+
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+
+/// What is missing for recording a loop device.
+fn recording() -> Option<String> {
+    let tracefs = || fs::read_dir(INSTANCES).err().map(|e| format!("{INSTANCES}: {e}"));
+    let loops = || fs::File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
+    root().or_else(tracefs).or_else(loops).or_else(|| programs(&["dd", "losetup"]))
+}
+
+/// Instances of one process.
+fn instances(pid: u32) -> usize {
+    let prefix = format!("seekless-{pid}-");
+    let names = fs::read_dir(INSTANCES).unwrap().map(|e| e.unwrap().file_name());
+    names.filter(|n| n.to_str().unwrap().starts_with(&prefix)).count()
+}
+
+/// A loop device over a sparse file of 64 MiB.
+fn disk(dir: &Path, name: &str, options: &[&str]) -> Loop {
+    let file = dir.join(name);
+    fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+    let disk = Loop::attach(&file, options);
+    // Where there is a udev, it looks at new devices: that is over then.
+    let _ = attempt(["udevadm", "settle"]);
+    disk
+}
+
+/// A running `seekless record` that does record. Dropping it ends it.
+struct Recording {
+    child: Child,
+    errors: Receiver<String>,
+    dir: PathBuf,
+    _watch: Sender<()>,
+}
+
+impl Recording {
+    /// Writes `trace.parquet` and `counts.json` into `dir`.
+    fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
+        let mut command = seekless();
+        command.args(["record", device, "-o", "trace.parquet", "--json", "counts.json"]).args(args);
+        command.current_dir(dir).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let errors = lines_of(child.stderr.take().unwrap());
+        let recording =
+            Self { _watch: watch(Pid::from_child(&child)), child, errors, dir: dir.to_owned() };
+        assert!(next_line(&recording.errors, "recording ").is_some(), "it never began");
+        recording
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for a good end; its trace.
+    fn ended(&mut self) -> Trace {
+        let status = self.wait();
+        let said: Vec<_> = self.errors.try_iter().collect();
+        assert!(status.success(), "{status}\n{}", said.join("\n"));
+        assert_eq!(instances(self.pid()), 0, "its instance stands");
+        Trace::read(&self.dir, said.join("\n"))
+    }
+
+    fn stop(mut self) -> Trace {
+        self.signal(Signal::INT);
+        self.ended()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request, as a test expects it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    op: Op,
+    extent: Extent,
+    sync: bool,
+    pid: u32,
+    command: String,
+}
+
+/// What stands in a trace.
+struct Trace {
+    rows: Vec<Row>,
+    services: Vec<Option<u64>>,
+    info: Info,
+    lost: u64,
+    counts: Value,
+    said: String,
+}
+
+impl Trace {
+    fn read(dir: &Path, said: String) -> Self {
+        let path = dir.join("trace.parquet");
+        let source = Source::new(path.to_str().unwrap());
+        let mut reader = source.open(&OpenOptions::default()).unwrap();
+        let (mut rows, mut services, mut last) = (Vec::new(), Vec::new(), 0);
+        while let Some(record) = reader.next_record().unwrap() {
+            let r = record.request;
+            let who = &reader.streams()[r.stream.0 as usize];
+            let sync = r.flags.contains(Flags::SYNC);
+            let (pid, command) = (who.pid, who.name.clone());
+            rows.push(Row { op: r.op, extent: r.extent, sync, pid, command });
+            services.push(record.service.map(|s| s.0));
+            assert!(r.arrival.0 >= last, "time runs backwards");
+            last = r.arrival.0;
+        }
+        let counts = serde_json::from_slice(&fs::read(dir.join("counts.json")).unwrap()).unwrap();
+        Self {
+            rows,
+            services,
+            info: reader.info(),
+            lost: reader.skipped().lost_events,
+            counts,
+            said,
+        }
+    }
+
+    /// Rows of one process.
+    fn of(&self, pid: u32) -> Vec<Row> {
+        self.rows.iter().filter(|r| r.pid == pid).cloned().collect()
+    }
+}
+
+/// Copies with dd past the page cache; its pid.
+fn dd(args: &[&str]) -> u32 {
+    let mut command = std::process::Command::new("dd");
+    command.args(args).args(["status=none", "bs=4096"]).stdin(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    assert!(child.wait().unwrap().success(), "dd {args:?}");
+    child.id()
+}
+
+fn write(device: &str, page: u64, count: u64) -> u32 {
+    let (to, seek, count) =
+        (format!("of={device}"), format!("seek={page}"), format!("count={count}"));
+    dd(&["if=/dev/zero", &to, &seek, &count, "oflag=direct"])
+}
+
+fn read(device: &str, page: u64, count: u64) -> u32 {
+    let (from, skip, count) =
+        (format!("if={device}"), format!("skip={page}"), format!("count={count}"));
+    dd(&[&from, "of=/dev/null", &skip, &count, "iflag=direct"])
+}
+
+/// What dd asks for: pages, one at a time.
+fn pages(op: Op, first: u64, count: u64, pid: u32) -> Vec<Row> {
+    let row = |page| Row {
+        op,
+        extent: Extent::new(page * 8, 8),
+        sync: true,
+        pid,
+        command: "dd".to_owned(),
+    };
+    (first..first + count).map(row).collect()
+}
+
+#[test]
+fn every_request_is_in_the_trace_as_it_was_asked() {
+    need!("record: requests as asked", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    for event in ["Q", "D"] {
+        let recording = Recording::start(dir.path(), disk.device(), &["--force", "--event", event]);
+        let writer = write(disk.device(), 5, 300);
+        let reader = read(disk.device(), 100, 7);
+        let own = fs::OpenOptions::new().write(true).open(disk.device()).unwrap();
+        own.write_all_at(&[1; 4096], 1 << 20).unwrap();
+        own.sync_all().unwrap();
+        let trace = recording.stop();
+
+        assert_eq!(trace.of(writer), pages(Op::Write, 5, 300, writer), "{event}");
+        assert_eq!(trace.of(reader), pages(Op::Read, 100, 7, reader), "{event}");
+        // Ours went through the page cache, and ended with a flush.
+        let ours = Extent::new(2048, 8);
+        assert!(trace.rows.iter().any(|r| r.op == Op::Write && r.extent == ours), "{event}");
+        assert!(trace.rows.iter().any(|r| r.op == Op::Flush && r.extent.is_empty()), "{event}");
+        let c = &trace.counts;
+        assert_eq!(c["schema"], "seekless.record/1");
+        assert_eq!((&c["event"], &c["stopped_by"]), (&event.into(), &"signal".into()));
+        assert_eq!(c["requests"], trace.rows.len());
+        assert_eq!(c["reads"], trace.rows.iter().filter(|r| r.op == Op::Read).count());
+        assert_eq!(c["trace_bytes"], fs::metadata(dir.path().join("trace.parquet")).unwrap().len());
+        assert_eq!((&c["lost_events"], trace.lost), (&0.into(), 0));
+        assert!(trace.said.contains("lost 0 events"), "{}", trace.said);
+        assert!(trace.info.has_processes && trace.info.has_times);
+        // How long the disk took is known of what it was handed.
+        assert_eq!(trace.info.has_service, event == "D");
+        let known = trace.services.iter().filter(|s| s.is_some_and(|ns| ns > 0)).count();
+        assert_eq!(known, if event == "D" { trace.rows.len() } else { 0 });
+    }
+    let path = dir.path().join("trace.parquet");
+    run([env!("CARGO_BIN_EXE_seekless"), "simulate", path.to_str().unwrap(), "--disk", "exos-x20"]);
+}
+
+#[test]
+fn a_partition_counts_from_its_start_and_two_recorders_do_not_meet() {
+    need!("record: partitions", recording().or_else(|| programs(&["addpart"])));
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &["-P"]);
+    let added = attempt(["addpart", disk.device(), "2", "40960", "40960"]);
+    need!("record: partitions", (!added.status.success()).then(|| format!("{added:?}")));
+    let part = format!("{}p2", disk.device());
+    let (whole, partial) = (dir.path().join("whole"), dir.path().join("part"));
+    fs::create_dir(&whole).unwrap();
+    fs::create_dir(&partial).unwrap();
+    for event in ["Q", "D"] {
+        let args = ["--force", "--event", event];
+        let of_disk = Recording::start(&whole, disk.device(), &args);
+        let of_part = Recording::start(&partial, &part, &args);
+        let inside = write(&part, 3, 5);
+        let outside = write(disk.device(), 3, 5);
+        // By the disk's own address, into the partition's last page and past it.
+        let across = write(disk.device(), 5120 + 5119, 2);
+        let (of_disk, of_part) = (of_disk.stop(), of_part.stop());
+        assert_eq!(of_part.of(inside), pages(Op::Write, 3, 5, inside), "{event}");
+        assert_eq!(of_part.of(outside), [], "{event}");
+        assert_eq!(of_part.of(across), pages(Op::Write, 5119, 1, across), "{event}");
+        assert_eq!(of_disk.of(inside), pages(Op::Write, 5120 + 3, 5, inside), "{event}");
+        assert_eq!(of_disk.of(outside), pages(Op::Write, 3, 5, outside), "{event}");
+        assert_eq!(of_disk.of(across), pages(Op::Write, 5120 + 5119, 2, across), "{event}");
+    }
+    run(["delpart", disk.device(), "2"]);
+}
+
+#[test]
+fn only_the_device_asked_for_is_recorded() {
+    need!("record: one device", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (disk(dir.path(), "1.img", &[]), disk(dir.path(), "2.img", &[]));
+    let recording = Recording::start(dir.path(), one.device(), &[]);
+    let there = write(other.device(), 0, 9);
+    let here = write(one.device(), 0, 9);
+    let trace = recording.stop();
+    assert_eq!(trace.of(there), []);
+    assert_eq!(trace.of(here), pages(Op::Write, 0, 9, here));
+}
+
+#[test]
+fn whatever_ends_it_nothing_stays_behind() {
+    need!("record: ends", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut recording = Recording::start(dir.path(), disk.device(), &["--force"]);
+        assert_eq!(instances(recording.pid()), 1);
+        let reader = read(disk.device(), 0, 3);
+        recording.signal(signal);
+        assert_eq!(recording.ended().of(reader), pages(Op::Read, 0, 3, reader), "{signal:?}");
+    }
+    // Killed, it cannot take its instance away; the next one does. Others' stay.
+    let mut killed = Recording::start(dir.path(), disk.device(), &["--force"]);
+    let pid = killed.pid();
+    killed.signal(Signal::KILL);
+    killed.wait();
+    let mine = Path::new(INSTANCES).join(format!("seekless-test-{}", std::process::id()));
+    fs::create_dir(&mine).unwrap();
+    let alive = Recording::start(dir.path(), disk.device(), &["--force"]);
+    let next = tempfile::tempdir().unwrap();
+    let stood = Recording::start(next.path(), disk.device(), &["--duration", "1ms"]).ended();
+    let (gone, kept) = (instances(pid), mine.is_dir());
+    fs::remove_dir(&mine).unwrap();
+    assert_eq!((gone, kept), (0, true));
+    assert_eq!(stood.counts["stopped_by"], "duration");
+    assert_eq!(instances(alive.pid()), 1, "it took away one that was in use");
+    let reader = read(disk.device(), 0, 3);
+    assert_eq!(alive.stop().of(reader), pages(Op::Read, 0, 3, reader));
+}
+
+#[test]
+fn what_is_lost_is_counted_to_the_last_event() {
+    need!("record: losses", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let recording = Recording::start(dir.path(), disk.device(), &["--buffer", "4KiB"]);
+    // While it cannot look, its two pages a CPU fill.
+    recording.signal(Signal::STOP);
+    let reader = read(disk.device(), 0, 3000);
+    recording.signal(Signal::CONT);
+    let trace = recording.stop();
+    let seen = trace.of(reader);
+    assert!(seen.len() < 3000 && !seen.is_empty(), "{} of 3000", seen.len());
+    let other = trace.rows.len() - seen.len();
+    assert_eq!(other, 0, "somebody else used the device");
+    assert_eq!(seen.len() as u64 + trace.lost, 3000);
+    assert_eq!(trace.counts["lost_events"], trace.lost);
+    assert!(trace.said.contains("gaps") && trace.said.contains("--buffer"), "{}", trace.said);
+}
+
+#[test]
+fn limits_are_kept() {
+    need!("record: limits", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let start = |args: &[&str]| Recording::start(dir.path(), disk.device(), args);
+    let mut few = start(&["--max-requests", "5"]);
+    let reader = read(disk.device(), 9, 20);
+    let trace = few.ended();
+    assert_eq!(trace.of(reader), pages(Op::Read, 9, 5, reader));
+    assert_eq!(trace.counts["stopped_by"], "max_requests");
+
+    let mut small = start(&["--force", "--max-size", "64KiB"]);
+    read(disk.device(), 0, 5000);
+    let trace = small.ended();
+    let size = fs::metadata(dir.path().join("trace.parquet")).unwrap().len();
+    assert!(size <= 64 << 10 && trace.rows.len() > 500, "{size} bytes, {}", trace.rows.len());
+    assert_eq!(trace.counts["stopped_by"], "max_size");
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_nothing() {
+    need!("record: full disk", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let small = dir.path().join("small");
+    fs::create_dir(&small).unwrap();
+    run(["mount", "-t", "tmpfs", "-o", "size=4096", "none", small.to_str().unwrap()]);
+    let full = Mount::at(&small);
+    let mut recording = Recording::start(full.path(), disk.device(), &[]);
+    read(disk.device(), 0, 5000);
+    recording.signal(Signal::INT);
+    let status = recording.wait();
+    let said =
+        std::iter::from_fn(|| next_line(&recording.errors, "")).collect::<Vec<_>>().join("\n");
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("trace.parquet: cannot be written") && said.contains("space"), "{said}");
+    assert_eq!(instances(recording.pid()), 0);
+    assert_eq!(fs::read_dir(full.path()).unwrap().count(), 0, "something is left");
+}
+
+#[test]
+fn its_own_writes_are_not_in_the_trace() {
+    let missing =
+        recording().or_else(|| loop_mounts("ext4")).or_else(|| programs(&["mkfs.ext4", "fio"]));
+    need!("record: own writes", missing);
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    run(["mkfs.ext4", "-q", disk.device()]);
+    let at = dir.path().join("mnt");
+    fs::create_dir(&at).unwrap();
+    let mounted = Mount::new(disk.device(), &at, "noatime");
+    let file = at.join("file");
+    fs::write(&file, vec![7; 4 << 20]).unwrap();
+    run(["sync", "-f", at.to_str().unwrap()]);
+
+    let recording = Recording::start(&at, disk.device(), &[]);
+    assert!(next_line(&recording.errors, "trace.parquet lies on the disk").is_some());
+    // More than one row group: the store writes some of it out while it records.
+    let mut reads = vec!["fio", "--name=r", "--rw=randread", "--direct=1", "--bs=512"];
+    reads.extend(["--size=4MiB", "--ioengine=libaio", "--iodepth=16", "--loops=17"]);
+    let name = format!("--filename={}", file.display());
+    let told = run(reads.into_iter().chain([name.as_str(), "--output-format=json"]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let asked = told["jobs"][0]["read"]["total_ios"].as_u64().unwrap() as usize;
+    let own = recording.pid();
+    let seen = recording.stop();
+    let by_fio = seen.rows.iter().filter(|r| r.command == "fio" && r.op == Op::Read);
+    assert_eq!((by_fio.count(), seen.lost), (asked, 0));
+    assert!(asked > 122_880, "{asked}");
+    assert_eq!(seen.of(own), []);
+    mounted.unmount();
+}
+
+#[test]
+fn without_tracefs_it_mounts_one_for_itself() {
+    need!("record: no tracefs", recording().or_else(|| programs(&["unshare", "umount"])));
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let program = env!("CARGO_BIN_EXE_seekless");
+    let out = dir.path().join("trace.parquet");
+    let script = format!(
+        "umount -l /sys/kernel/tracing; umount -l /sys/kernel/debug 2>/dev/null; ! grep -q tracefs /proc/self/mounts && \
+         {program} record {} -o {} --duration 300ms",
+        disk.device(),
+        out.display()
+    );
+    let output = attempt(["unshare", "-m", "sh", "-c", &script]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("lost 0 events"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_recorded_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "x").unwrap();
+    let refused = |args: &[&str], words: &[&str]| {
+        let output = seekless().arg("record").args(args).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{args:?} left something");
+    };
+    refused(&["missing", "-o", "t"], &["missing", "No such file", "lsblk"]);
+    refused(&["file", "-o", "t"], &["file: no block device", "findmnt"]);
+    refused(&[".", "-o", "t"], &["a folder"]);
+    refused(&["/dev/null", "-o", "t"], &["/dev/null", "no block device"]);
+    refused(&["file", "-o", "file"], &["exists", "--force"]);
+    refused(&["file", "-o", "-"], &["must be a file"]);
+    refused(&["file", "-o", "no/such/t"], &["no/such/t", "cannot be written"]);
+    refused(&["file", "-o", "t", "--buffer", "1"], &["4 KiB"]);
+    refused(&["file", "-o", "t", "--duration", "0s"], &["duration"]);
+    need!("record: without root", recording().or_else(|| programs(&["setpriv"])));
+    let disk = disk(tempfile::tempdir().unwrap().path(), "disk.img", &[]);
+    let open = tempfile::tempdir().unwrap();
+    run(["chmod", "777", open.path().to_str().unwrap()]);
+    let out = open.path().join("t");
+    let program = env!("CARGO_BIN_EXE_seekless");
+    let user =
+        ["setpriv", "--reuid=65534", "--clear-groups", program, "record", disk.device(), "-o"];
+    let output = attempt(user.into_iter().chain([out.to_str().unwrap()]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("failed to execute") {
+        eprintln!("SKIPPED record: without root: {program} is out of reach for others");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("root") && said.contains("CAP_SYS_ADMIN"), "{said}");
+    assert_eq!(fs::read_dir(open.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,445 @@
+//! A device without a mechanism, without a clock: operations in parallel lanes, admitted at a limited rate, counted
+//! as they would be billed. One model for cloud volumes, object stores and SSDs; it knows no arm and no scheduler.
+//!
+//! Commands begin in the order in which they come, so all that happens to a foreground command is known when it
+//! comes; only background commands wait, for an instant at which no foreground command does.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use seekless_block::{Duration, Extent, Flags, Lba, Op, Power, Sectors, SimTime};
+
+use crate::bucket::Bucket;
+use crate::check::RangeError;
+use crate::disk::{Access, DiskError};
+use crate::drive::{Command, Completion};
+use crate::meter::Usage;
+use crate::spin_down::{SpinDown, SpinDownError};
+use crate::volume_spec::{OperationSpec, RateSpec, VolumeSpec};
+
+/// Operations served, as the provider counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Those that read, the reading half of a rewritten object included.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Of both, for background commands.
+    pub background: u64,
+}
+
+impl Operations {
+    /// Both together.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+/// Time in which at least one lane was busy, by what set the end of it.
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    from: SimTime,
+    to: SimTime,
+    write: bool,
+    background: bool,
+}
+
+/// Power reading, writing and idle.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watts {
+    read: Power,
+    write: Power,
+    idle: Power,
+}
+
+/// A run of addresses that commands go on with.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    write: bool,
+    next: Lba,
+    /// Sectors that its operation still takes.
+    room: u64,
+    /// When what came last ended.
+    ended: SimTime,
+}
+
+/// A command with the time it came.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    command: Command,
+    submitted: SimTime,
+}
+
+/// Part of a command that is served as one.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    sectors: u64,
+    /// Goes on where an earlier one ended.
+    continued: bool,
+    /// Operations it is billed as: 0 where it fills one that was counted.
+    reads: u64,
+    writes: u64,
+}
+
+/// The device.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    capacity: Sectors,
+    rule: OperationSpec,
+    /// Sectors of an operation.
+    size: u64,
+    window: Duration,
+    streams_max: usize,
+    read: Duration,
+    write: Duration,
+    continued: Option<Duration>,
+    /// Femtoseconds a byte in a lane: reading, writing.
+    lane_byte_fs: [u128; 2],
+    operation_limits: Vec<Bucket>,
+    byte_limits: Vec<Bucket>,
+    /// When each lane is free.
+    lanes: BinaryHeap<Reverse<SimTime>>,
+    /// Oldest use first.
+    streams: VecDeque<Stream>,
+    /// When the last operation began: none begins before it.
+    last_start: SimTime,
+    /// Address after the last command served.
+    next: Lba,
+    background: VecDeque<Waiting>,
+    /// Commands under way, by their end.
+    running: BTreeMap<(SimTime, u64), Completion>,
+    order: u64,
+    operations: Operations,
+    power: Watts,
+    /// Without a gap in themselves, without overlap, in order of time; those that have ended are in `booked`.
+    busy: VecDeque<Busy>,
+    booked: Usage,
+    busy_until: SimTime,
+}
+
+impl Volume {
+    /// A device with nothing to do, its buckets full.
+    ///
+    /// # Errors
+    /// Where a value of the specification is out of its range.
+    pub fn new(spec: &VolumeSpec) -> Result<Self, RangeError> {
+        spec.validate()?;
+        let s = &spec.service;
+        let fs = |mb_s: f64| (1e15 / (mb_s * 1e6)).round() as u128;
+        let buckets = |limit: &Option<RateSpec>, unit: f64| {
+            let long = limit.iter().map(|l| Bucket::new(l.per_s * unit, l.credits * unit));
+            let peak = limit.iter().filter_map(|l| l.burst_per_s);
+            long.chain(peak.map(|rate| Bucket::new(rate * unit, 0.0))).collect()
+        };
+        let (window, streams_max) = match spec.operations {
+            OperationSpec::Merged { window_ms, streams, .. } => {
+                (Duration::from_millis_f64(window_ms), streams as usize)
+            }
+            _ => (Duration::ZERO, 0),
+        };
+        let mw = |w: f64| Power((w * 1e3).round() as u32);
+        let power = spec.power.as_ref().map_or_else(Watts::default, |p| Watts {
+            read: mw(p.read_w),
+            write: mw(p.write_w),
+            idle: mw(p.idle_w),
+        });
+        Ok(Self {
+            capacity: Sectors(spec.capacity_sectors),
+            size: u64::from(spec.operations.kib()) * 2,
+            rule: spec.operations.clone(),
+            window,
+            streams_max,
+            read: Duration::from_millis_f64(s.read_ms),
+            write: Duration::from_millis_f64(s.write_ms),
+            continued: s.continued_ms.map(Duration::from_millis_f64),
+            lane_byte_fs: [fs(s.lane_read_mb_s), fs(s.lane_write_mb_s)],
+            operation_limits: buckets(&spec.limits.operations, 1.0),
+            byte_limits: buckets(&spec.limits.megabytes, 1e6),
+            lanes: (0..s.lanes).map(|_| Reverse(SimTime::ZERO)).collect(),
+            streams: VecDeque::new(),
+            last_start: SimTime::ZERO,
+            next: Lba(0),
+            background: VecDeque::new(),
+            running: BTreeMap::new(),
+            order: 0,
+            operations: Operations::default(),
+            power,
+            busy: VecDeque::new(),
+            booked: Usage::default(),
+            busy_until: SimTime::ZERO,
+        })
+    }
+
+    /// Sectors a client sees.
+    #[must_use]
+    pub const fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    /// Operations begun so far.
+    #[must_use]
+    pub(crate) const fn operations(&self) -> Operations {
+        self.operations
+    }
+
+    /// There are no platters to stop.
+    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
+        if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::NoStandby) }
+    }
+
+    /// Time and energy by state from time zero to `now`.
+    pub(crate) fn usage(&self, now: SimTime) -> Usage {
+        let mut usage = self.booked;
+        for b in self.busy.iter().take_while(|b| b.from < now) {
+            self.book(&mut usage, Busy { to: b.to.min(now), ..*b });
+        }
+        let idle = now.since(SimTime(usage.time.rotation_transfer.0));
+        usage.time.idle = idle;
+        usage.energy.idle = self.power.idle * idle;
+        usage
+    }
+
+    fn book(&self, usage: &mut Usage, busy: Busy) {
+        let time = busy.to.since(busy.from);
+        let energy = if busy.write { self.power.write } else { self.power.read } * time;
+        usage.time.rotation_transfer += time;
+        usage.energy.rotation_transfer += energy;
+        if busy.background {
+            usage.background.rotation_transfer += energy;
+        }
+    }
+
+    /// Commands of the background that have not begun.
+    #[must_use]
+    pub(crate) fn waiting(&self) -> usize {
+        self.background.len()
+    }
+
+    /// Whether nothing runs, waits, or is left to poll.
+    #[must_use]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.background.is_empty()
+    }
+
+    /// Takes a command at `now`, which must not run backwards between calls. Discard and flush end at once: what
+    /// a write answered for is stable.
+    ///
+    /// # Errors
+    /// Where the extent passes the end of the device; nothing changes.
+    pub(crate) fn submit_with(
+        &mut self,
+        now: SimTime,
+        command: Command,
+        _: Flags,
+    ) -> Result<(), DiskError> {
+        let Command { op, extent, .. } = command;
+        let end = extent.start.0.checked_add(extent.len.0);
+        if end.is_none_or(|end| end > self.capacity.0) {
+            return Err(DiskError::PastEnd { extent, capacity: self.capacity });
+        }
+        // No sum of times overflows below; 2^62 ns are 146 years.
+        let now = now.min(SimTime(1 << 62));
+        self.advance(now);
+        let waiting = Waiting { command, submitted: now };
+        if extent.is_empty() || !matches!(op, Op::Read | Op::Write | Op::WriteZeroes) {
+            self.end(&waiting, (now, now), Duration::ZERO);
+        } else if command.background {
+            self.background.push_back(waiting);
+            self.advance(now);
+        } else {
+            self.serve(&waiting);
+        }
+        Ok(())
+    }
+
+    /// When something happens next, if nothing more is submitted: a command ends, or one of the background begins.
+    #[must_use]
+    pub(crate) fn next_event(&self) -> Option<SimTime> {
+        let ends = self.running.first_key_value().map(|((at, _), _)| *at);
+        let begins = self.background.front().map(|w| self.begins(w));
+        ends.into_iter().chain(begins).min()
+    }
+
+    /// The next command that has ended by `now`; call until `None`.
+    pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
+        self.advance(now);
+        let first = self.running.first_entry().filter(|e| e.key().0 <= now)?;
+        Some(first.remove())
+    }
+
+    /// Begins the background commands whose time has come.
+    fn advance(&mut self, now: SimTime) {
+        while let Some(w) = self.background.front().copied().filter(|w| self.begins(w) <= now) {
+            self.background.pop_front();
+            self.serve(&w);
+        }
+        while let Some(b) = self.busy.front().copied().filter(|b| b.to <= now) {
+            self.busy.pop_front();
+            let mut booked = self.booked;
+            self.book(&mut booked, b);
+            self.booked = booked;
+        }
+    }
+
+    /// When the first operation of a command could begin.
+    fn begins(&self, w: &Waiting) -> SimTime {
+        let turn = self.turn(w.submitted);
+        let piece = self.piece(w.command.op, w.command.extent, w.submitted);
+        turn.max(self.admitted(&piece))
+    }
+
+    /// When an operation that came at `submitted` finds a lane, behind all that came before.
+    fn turn(&self, submitted: SimTime) -> SimTime {
+        let lane = self.lanes.peek().map_or(SimTime::ZERO, |l| l.0);
+        submitted.max(self.last_start).max(lane)
+    }
+
+    fn admitted(&self, piece: &Piece) -> SimTime {
+        let operations = self.operation_limits.iter().map(|b| b.ready(piece.reads + piece.writes));
+        let bytes = self.byte_limits.iter().map(|b| b.ready(piece.sectors * 512));
+        operations.chain(bytes).max().unwrap_or(SimTime::ZERO)
+    }
+
+    /// The first piece of what is left of a command that came at `at`.
+    fn piece(&self, op: Op, left: Extent, at: SimTime) -> Piece {
+        let write = op != Op::Read;
+        let counted = (u64::from(!write), u64::from(write));
+        match self.rule {
+            OperationSpec::Commands { .. } => {
+                let sectors = left.len.0.min(self.size);
+                Piece { sectors, continued: false, reads: counted.0, writes: counted.1 }
+            }
+            OperationSpec::Merged { .. } => match self.stream(write, left.start, at) {
+                Some(i) => {
+                    let room = self.streams[i].room;
+                    let sectors = left.len.0.min(if room == 0 { self.size } else { room });
+                    let (reads, writes) = if room == 0 { counted } else { (0, 0) };
+                    Piece { sectors, continued: true, reads, writes }
+                }
+                None => {
+                    let sectors = left.len.0.min(self.size);
+                    Piece { sectors, continued: false, reads: counted.0, writes: counted.1 }
+                }
+            },
+            OperationSpec::Objects { .. } => {
+                let first = left.start.0 / self.size * self.size;
+                let whole = self.size.min(self.capacity.0 - first);
+                let sectors = left.len.0.min(first + whole - left.start.0);
+                let rewrite = u64::from(write && sectors < whole);
+                Piece { sectors, continued: false, reads: counted.0 + rewrite, writes: counted.1 }
+            }
+        }
+    }
+
+    /// The run that a command at `start` goes on with.
+    fn stream(&self, write: bool, start: Lba, at: SimTime) -> Option<usize> {
+        self.streams
+            .iter()
+            .position(|s| s.write == write && s.next == start && at.since(s.ended) <= self.window)
+    }
+
+    /// Latency and transfer of a piece.
+    fn takes(&self, op: Op, left: Extent, piece: &Piece) -> (Duration, Duration) {
+        let time = |sectors: u64, write: bool| {
+            let fs = u128::from(sectors) * 512 * self.lane_byte_fs[usize::from(write)];
+            Duration(u64::try_from(fs.div_ceil(1_000_000)).unwrap_or(u64::MAX).min(1 << 60))
+        };
+        let write = op != Op::Read;
+        if write && piece.reads > 0 {
+            // The whole object comes, and goes back.
+            let first = left.start.0 / self.size * self.size;
+            let whole = self.size.min(self.capacity.0 - first);
+            return (self.read + self.write, time(whole, false) + time(whole, true));
+        }
+        let latency = if write { self.write } else { self.read };
+        let latency = self.continued.filter(|_| piece.continued).unwrap_or(latency);
+        (latency, time(piece.sectors, write))
+    }
+
+    /// Serves a command from the first instant it can begin, and notes its end.
+    fn serve(&mut self, w: &Waiting) {
+        let Command { op, extent, .. } = w.command;
+        let write = op != Op::Read;
+        let started = self.turn(w.submitted);
+        let (mut finished, mut transfer) = (started, Duration::ZERO);
+        let mut left = extent;
+        while !left.is_empty() {
+            let turn = self.turn(w.submitted);
+            let piece = self.piece(op, left, w.submitted);
+            let at = turn.max(self.admitted(&piece));
+            self.operation_limits.iter_mut().for_each(|b| b.take(at, piece.reads + piece.writes));
+            self.byte_limits.iter_mut().for_each(|b| b.take(at, piece.sectors * 512));
+            let (latency, moving) = self.takes(op, left, &piece);
+            let end = SimTime(at.0.saturating_add(latency.0).saturating_add(moving.0));
+            self.lanes.pop();
+            self.lanes.push(Reverse(end));
+            self.last_start = at;
+            self.count(w, at, end, &piece);
+            self.remember(write, left, &piece, end);
+            if end >= finished {
+                (finished, transfer) = (end, moving);
+            }
+            left = Extent::span(left.start.0 + piece.sectors, left.end().0);
+        }
+        self.end(w, (started, finished), transfer);
+    }
+
+    /// Puts a piece in the books.
+    fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
+        self.operations.reads += piece.reads;
+        self.operations.writes += piece.writes;
+        if w.command.background {
+            self.operations.background += piece.reads + piece.writes;
+        }
+        let from = self.busy_until.max(at);
+        if end > from {
+            let (write, background) = (w.command.op != Op::Read, w.command.background);
+            self.busy.push_back(Busy { from, to: end, write, background });
+            self.busy_until = end;
+        }
+    }
+
+    /// Notes how far a run of addresses has come.
+    fn remember(&mut self, write: bool, left: Extent, piece: &Piece, ended: SimTime) {
+        if self.streams_max == 0 {
+            return;
+        }
+        let at = left.start;
+        let known = self.streams.iter().position(|s| s.write == write && s.next == at);
+        let room = match known.and_then(|i| self.streams.remove(i)) {
+            Some(s) if piece.reads + piece.writes == 0 => s.room - piece.sectors,
+            _ => self.size - piece.sectors,
+        };
+        if self.streams.len() == self.streams_max {
+            self.streams.pop_front();
+        }
+        self.streams.push_back(Stream { write, next: at + Sectors(piece.sectors), room, ended });
+    }
+
+    fn end(&mut self, w: &Waiting, (started, finished): (SimTime, SimTime), transfer: Duration) {
+        let extent = w.command.extent;
+        let moved = started < finished;
+        let overhead = Duration(finished.since(started).0.saturating_sub(transfer.0));
+        let completion = Completion {
+            tag: w.command.tag,
+            extent,
+            submitted: w.submitted,
+            started,
+            finished,
+            access: Access {
+                overhead,
+                transfer,
+                write: w.command.op != Op::Read,
+                ..Access::default()
+            },
+            seek_distance_sectors: if moved { self.next.distance(extent.start).0 } else { 0 },
+            sequential: moved && self.next == extent.start,
+        };
+        if moved {
+            self.next = extent.end();
+        }
+        self.running.insert((finished, self.order), completion);
+        self.order += 1;
+    }
+}

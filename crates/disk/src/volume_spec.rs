@@ -1,0 +1,275 @@
+//! What a device without a mechanism is, and the ranges of its values: a cloud volume, an object store, an SSD.
+//! Knows no time and no file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named};
+use crate::device::Kind;
+use crate::spec::Source;
+use crate::volume::Operations;
+
+/// A device that serves operations in lanes, as its catalogue entry says it is. MB are 10^6 bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeSpec {
+    /// One of those without a mechanism.
+    pub kind: Kind,
+    /// Short name, as given on the command line.
+    pub name: String,
+    /// Provider or maker, and model.
+    pub title: String,
+    /// Sectors of 512 bytes that a client sees.
+    pub capacity_sectors: u64,
+    /// How long an operation takes.
+    pub service: ServiceSpec,
+    /// What one operation is.
+    pub operations: OperationSpec,
+    /// What the device admits.
+    #[serde(default, skip_serializing_if = "LimitsSpec::is_empty")]
+    pub limits: LimitsSpec,
+    /// What it costs; absent where nobody sends a bill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<PriceSpec>,
+    /// Power; absent where it is not known, and then no energy is reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<VolumePowerSpec>,
+    /// Where each value comes from.
+    #[serde(default, rename = "source")]
+    pub sources: Vec<Source>,
+}
+
+/// How long an operation takes: a latency, then its bytes through one lane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceSpec {
+    /// Operations served at once: channels, or requests that the service works on side by side.
+    pub lanes: u32,
+    /// Before the first byte of a read.
+    pub read_ms: f64,
+    /// Before the first byte of a write.
+    pub write_ms: f64,
+    /// Instead of either, where the operation goes on where an earlier one of the same direction ended (rule
+    /// `merged` only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_ms: Option<f64>,
+    /// What a lane moves when reading, MB a second.
+    pub lane_read_mb_s: f64,
+    /// What a lane moves when writing, MB a second.
+    pub lane_write_mb_s: f64,
+}
+
+/// What counts as one operation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
+pub enum OperationSpec {
+    /// Each command, cut into pieces of at most `kib`.
+    Commands {
+        /// KiB of a piece.
+        kib: u32,
+    },
+    /// As `commands`, but commands of the same direction that follow each other in address order count as one until
+    /// `kib` are full.
+    Merged {
+        /// KiB of an operation.
+        kib: u32,
+        /// The next command may come this long after the end of the one before it.
+        window_ms: f64,
+        /// Runs of addresses remembered at once.
+        streams: u32,
+    },
+    /// Objects of `kib`, at multiples of their size. A read fetches the part it needs of each; a write of part of
+    /// an object fetches the whole and puts the whole back.
+    Objects {
+        /// KiB of an object.
+        kib: u32,
+    },
+}
+
+impl OperationSpec {
+    /// KiB of one operation.
+    #[must_use]
+    pub const fn kib(&self) -> u32 {
+        match self {
+            Self::Commands { kib } | Self::Merged { kib, .. } | Self::Objects { kib } => *kib,
+        }
+    }
+}
+
+/// What a device admits. An operation that would pass a limit waits; so do all behind it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsSpec {
+    /// Operations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<RateSpec>,
+    /// Bytes, in MB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub megabytes: Option<RateSpec>,
+}
+
+impl LimitsSpec {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A rate with credits: a bucket that is full at first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateSpec {
+    /// In the long run.
+    pub per_s: f64,
+    /// Credits the bucket holds; it fills at the long run's rate.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub credits: f64,
+    /// Rate at which credits may be spent; absent: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_per_s: Option<f64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(x: &f64) -> bool {
+    *x == 0.0
+}
+
+/// What a device costs, in US dollars.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PriceSpec {
+    /// For each GiB of capacity and month.
+    pub usd_per_gib_month: f64,
+    /// For a million operations that read.
+    pub usd_per_million_reads: f64,
+    /// For a million operations that write.
+    pub usd_per_million_writes: f64,
+    /// For each operation a second of the limit beyond those included, and month.
+    pub usd_per_operation_per_s_month: f64,
+    /// Operations a second included.
+    pub included_operations_per_s: f64,
+    /// For each MB a second of the limit beyond those included, and month.
+    pub usd_per_mb_per_s_month: f64,
+    /// MB a second included.
+    pub included_mb_per_s: f64,
+}
+
+/// Power, watts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumePowerSpec {
+    /// While any lane reads.
+    pub read_w: f64,
+    /// While any lane writes.
+    pub write_w: f64,
+    /// While nothing is served.
+    pub idle_w: f64,
+}
+
+/// Hours of a month, as providers bill.
+const MONTH_H: f64 = 730.0;
+
+impl VolumeSpec {
+    /// What holding the device costs for a time, in US dollars; operations not counted.
+    #[must_use]
+    pub fn holding_usd(&self, seconds: f64) -> f64 {
+        let Some(p) = &self.price else { return 0.0 };
+        let gib = self.capacity_sectors as f64 / f64::from(1 << 21);
+        let beyond = |limit: &Option<RateSpec>, included: f64| {
+            limit.as_ref().map_or(0.0, |l| (l.per_s - included).max(0.0))
+        };
+        let month = gib * p.usd_per_gib_month
+            + beyond(&self.limits.operations, p.included_operations_per_s)
+                * p.usd_per_operation_per_s_month
+            + beyond(&self.limits.megabytes, p.included_mb_per_s) * p.usd_per_mb_per_s_month;
+        month * seconds / (MONTH_H * 3_600.0)
+    }
+
+    /// What operations cost, in US dollars.
+    #[must_use]
+    pub fn operations_usd(&self, counted: &Operations) -> f64 {
+        self.price.as_ref().map_or(0.0, |p| {
+            (counted.reads as f64 * p.usd_per_million_reads
+                + counted.writes as f64 * p.usd_per_million_writes)
+                / 1e6
+        })
+    }
+
+    /// Checks every value against its range.
+    ///
+    /// # Errors
+    /// The first value outside its range.
+    pub fn validate(&self) -> Result<(), RangeError> {
+        if self.kind.is_mechanical() {
+            return fault("kind", self.kind, "cloud_hdd, cloud_ssd, object_store or ssd here");
+        }
+        named(&self.name)?;
+        if !(1..=CAPACITY_MAX).contains(&self.capacity_sectors) {
+            let allowed = format!("1 to {CAPACITY_MAX}");
+            return fault("capacity_sectors", self.capacity_sectors, allowed);
+        }
+        self.validate_service()?;
+        self.validate_operations()?;
+        for (name, limit) in
+            [("operations", &self.limits.operations), ("megabytes", &self.limits.megabytes)]
+        {
+            let Some(rate) = limit else { continue };
+            let field = |f: &str| format!("limits.{name}.{f}");
+            between(&field("per_s"), rate.per_s, 0.001, 1e9, "a second")?;
+            between(&field("credits"), rate.credits, 0.0, 1e12, "of it")?;
+            if let Some(burst) = rate.burst_per_s {
+                between(&field("burst_per_s"), burst, rate.per_s, 1e9, "a second")?;
+            }
+        }
+        if let Some(p) = &self.price {
+            for (name, value) in [
+                ("usd_per_gib_month", p.usd_per_gib_month),
+                ("usd_per_million_reads", p.usd_per_million_reads),
+                ("usd_per_million_writes", p.usd_per_million_writes),
+                ("usd_per_operation_per_s_month", p.usd_per_operation_per_s_month),
+                ("usd_per_mb_per_s_month", p.usd_per_mb_per_s_month),
+            ] {
+                between(&format!("price.{name}"), value, 0.0, 1e6, "US dollars")?;
+            }
+            let included = |f: &str, x| between(&format!("price.{f}"), x, 0.0, 1e9, "a second");
+            included("included_operations_per_s", p.included_operations_per_s)?;
+            included("included_mb_per_s", p.included_mb_per_s)?;
+        }
+        if let Some(p) = &self.power {
+            between("power.read_w", p.read_w, 0.0, 1_000.0, "W")?;
+            between("power.write_w", p.write_w, 0.0, 1_000.0, "W")?;
+            between("power.idle_w", p.idle_w, 0.0, 1_000.0, "W")?;
+        }
+        Ok(())
+    }
+
+    fn validate_service(&self) -> Result<(), RangeError> {
+        let s = &self.service;
+        if !(1..=4_096).contains(&s.lanes) {
+            return fault("service.lanes", s.lanes, "1 to 4096");
+        }
+        between("service.read_ms", s.read_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("service.write_ms", s.write_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        if let Some(ms) = s.continued_ms {
+            between("service.continued_ms", ms, 0.0, MOVE_MS_MAX, "ms")?;
+            if !matches!(self.operations, OperationSpec::Merged { .. }) {
+                let allowed = "absent: only operations of rule \"merged\" go on";
+                return fault("service.continued_ms", ms, allowed);
+            }
+        }
+        between("service.lane_read_mb_s", s.lane_read_mb_s, 0.001, 1e6, "MB a second")?;
+        between("service.lane_write_mb_s", s.lane_write_mb_s, 0.001, 1e6, "MB a second")
+    }
+
+    fn validate_operations(&self) -> Result<(), RangeError> {
+        let kib = self.operations.kib();
+        if !(4..=1 << 20).contains(&kib) {
+            return fault("operations.kib", kib, "4 to 1048576");
+        }
+        if let OperationSpec::Merged { window_ms, streams, .. } = &self.operations {
+            between("operations.window_ms", *window_ms, 0.0, 60_000.0, "ms")?;
+            if !(1..=256).contains(streams) {
+                return fault("operations.streams", streams, "1 to 256");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! What the fuzz target calls, here so that a test can replay it. Checks what must hold for any bytes at
+//! all: the kernel's descriptions and its pages, both from `data`.
+
+use super::format::{EventLayout, PageLayout, check_entries, common_type};
+use super::page::Entries;
+use super::recorder::{Decoder, What};
+
+/// Page and event as Linux 6.18 describes them on x86-64.
+pub(super) const PAGE: &str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+pub(super) const EVENT: &str = "name: block_bio_queue
+ID: 2097
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;
+\tfield:char rwbs[10];\toffset:28;\tsize:10;\tsigned:0;
+\tfield:char comm[16];\toffset:38;\tsize:16;\tsigned:0;
+";
+
+/// How to read pages of that kernel with events of the device 7,0.
+pub(super) fn decoder(page: &str, event: &str) -> Result<Decoder, String> {
+    Ok(Decoder {
+        page: PageLayout::parse(page)?,
+        common_type: common_type(event)?,
+        events: vec![(What::Queue, EventLayout::parse(event)?)],
+        dev: 7 << 20,
+    })
+}
+
+/// Reads `data` as a page, and as the descriptions of a page and of events.
+///
+/// # Panics
+/// Where something comes out that must not.
+pub fn page(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let _ = check_entries(&text);
+    for (page, event) in [(PAGE, EVENT), (&*text, EVENT), (PAGE, &*text)] {
+        let Ok(decoder) = decoder(page, event) else { continue };
+        let Some(entries) = Entries::new(data, &decoder.page) else { continue };
+        let bytes: usize = entries.map(|(_, entry)| entry.len()).sum();
+        assert!(bytes <= data.len(), "more came out than went in");
+        let mut events = Vec::new();
+        let _ = decoder.page(data, &mut events);
+        assert!(events.len() * 4 <= data.len(), "{} of {}", events.len(), data.len());
+    }
+}

@@ -1,0 +1,205 @@
+//! A tracefs instance of our own: made, set up, read and taken away again. Its name carries the process and
+//! when that began, so that what a killed recorder left behind can be told from what is in use.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::OFlags;
+
+use super::CaptureError;
+use super::error::at;
+use super::tracefs::Tracefs;
+
+const PREFIX: &str = "seekless-";
+
+/// Several recorders of one process have different numbers.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// The instance. Dropping it takes it away, whatever state it is in.
+#[derive(Debug)]
+pub(super) struct Instance {
+    path: PathBuf,
+    /// Open pipes keep an instance from being removed: they go first.
+    pub(super) pipes: Vec<Pipe>,
+    _tracefs: Tracefs,
+}
+
+/// What one CPU's events come out of.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) path: PathBuf,
+    pub(super) file: File,
+    stats: PathBuf,
+}
+
+impl Instance {
+    /// A new instance that records nothing yet.
+    pub(super) fn new() -> Result<Self, CaptureError> {
+        let tracefs = Tracefs::find()?;
+        let all = tracefs.path().join("instances");
+        remove_stale(&all);
+        let pid = std::process::id();
+        let start = start_of(pid).unwrap_or(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = all.join(format!("{PREFIX}{pid}-{start}-{number}"));
+        fs::create_dir(&path)
+            .map_err(|e| CaptureError::NoTracing { what: format!("{}: {e}", path.display()) })?;
+        let instance = Self { path, pipes: Vec::new(), _tracefs: tracefs };
+        instance.set("tracing_on", "0")?;
+        // The clock that user space can read too.
+        instance.set("trace_clock", "mono")?;
+        // Once full, it keeps what it has and counts what comes.
+        instance.set("options/overwrite", "0")?;
+        Ok(instance)
+    }
+
+    /// Writes a setting.
+    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), CaptureError> {
+        let path = self.path.join(name);
+        // Never creates: what is not there, this kernel does not have.
+        let file = File::options().write(true).open(&path);
+        file.and_then(|mut f| f.write_all(value.as_bytes()))
+            .map_err(at(&path, "set what recording needs"))
+    }
+
+    /// Reads a description, and makes sense of it.
+    pub(super) fn describe<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, CaptureError> {
+        let path = self.path.join(name);
+        let text = description(&path).map_err(at(&path, "read how events are laid out"))?;
+        parse(&text).map_err(|what| CaptureError::Layout { path, what })
+    }
+
+    /// Shares `bytes` of buffer out among the CPUs, and opens their pipes.
+    pub(super) fn open_pipes(&mut self, bytes: u64) -> Result<(), CaptureError> {
+        let all = self.path.join("per_cpu");
+        let entries = fs::read_dir(&all).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let mut cpus: Vec<PathBuf> =
+            entries.map_err(at(&all, "list the CPUs"))?.iter().map(fs::DirEntry::path).collect();
+        cpus.sort();
+        let each = (bytes / cpus.len().max(1) as u64).div_ceil(1024).max(1);
+        self.set("buffer_size_kb", &each.to_string())?;
+        for cpu in cpus {
+            let path = cpu.join("trace_pipe_raw");
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let file = File::options()
+                .read(true)
+                .custom_flags(flags)
+                .open(&path)
+                .map_err(at(&path, "read its events"))?;
+            self.pipes.push(Pipe { path, file, stats: cpu.join("stats") });
+        }
+        Ok(())
+    }
+}
+
+impl Pipe {
+    /// Events that this CPU lost since the instance was made.
+    pub(super) fn lost(&self) -> Result<u64, CaptureError> {
+        let text =
+            fs::read_to_string(&self.stats).map_err(at(&self.stats, "read what was lost"))?;
+        lost(&text).ok_or_else(|| CaptureError::Layout {
+            path: self.stats.clone(),
+            what: "no counts of 'overrun', 'commit overrun' and 'dropped events'".to_owned(),
+        })
+    }
+}
+
+/// Longest piece of a description.
+const PIECE: usize = 1 << 16;
+
+/// The text of a description. Some of these files answer one read only, however little that took.
+fn description(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut piece, mut all) = (vec![0; PIECE], Vec::new());
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&all).into_owned()),
+            Ok(n) => all.extend_from_slice(&piece[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The three ways in which a ring buffer loses events, together.
+fn lost(stats: &str) -> Option<u64> {
+    ["overrun", "commit overrun", "dropped events"].iter().try_fold(0u64, |sum, name| {
+        let count = |line: &str| line.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok();
+        sum.checked_add(stats.lines().find_map(count)?)
+    })
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.set("tracing_on", "0");
+        self.pipes.clear();
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Takes away the instances of recorders that are no more. What is still read cannot be removed: the kernel
+/// refuses, which also protects recorders whose processes we cannot see.
+fn remove_stale(all: &Path) {
+    for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().and_then(owner).is_some_and(|(pid, start)| start_of(pid) != Some(start)) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Process and its start time out of the name of an instance.
+fn owner(name: &str) -> Option<(u32, u64)> {
+    let (pid, rest) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let (start, number) = rest.split_once('-')?;
+    number.parse::<u32>().ok()?;
+    Some((pid.parse().ok()?, start.parse().ok()?))
+}
+
+/// When a process began, in the kernel's ticks; `None` where there is none of that number.
+fn start_of(pid: u32) -> Option<u64> {
+    start_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The 22nd field. The second is the command in parentheses, which may hold anything.
+fn start_in(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_of_instances() {
+        assert_eq!(owner("seekless-12-345-0"), Some((12, 345)));
+        for other in [
+            "seekless-12-345",
+            "seekless-12",
+            "seekless-x-1-0",
+            "mine",
+            "seekless-",
+            "seekless-1-2-x",
+        ] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+        let tail = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 10 11";
+        assert_eq!(start_in(&format!("7 (a) b (c) {tail}")), Some(987_654));
+        assert_eq!(start_in("7 (a) S 1"), None);
+        assert!(start_of(std::process::id()).is_some());
+    }
+
+    #[test]
+    fn losses_are_added_up() {
+        let stats = "entries: 5\noverrun: 3\ncommit overrun: 4\nbytes: 9\noldest event ts:     0.000000\ndropped events: 50\nread events: 1\n";
+        assert_eq!(lost(stats), Some(57));
+        assert_eq!(lost("overrun: 3\ndropped events: 50\n"), None);
+    }
+}

@@ -1,0 +1,489 @@
+//! The recorder: pages of all CPUs in, records in order of time out. Whoever owns it decides when to look.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+
+use rustix::thread::gettid;
+use rustix::time::{ClockId, clock_gettime};
+use seekless_block::{Bytes, Duration};
+use seekless_trace::{Collector, Device, Info, Record, Sighting, Stream};
+
+use super::device::BlockDevice;
+use super::error::CaptureError;
+use super::format::{EventLayout, Field, PageLayout, check_entries, common_type};
+use super::instance::{Instance, Pipe};
+use super::issued::Issued;
+use super::page::Entries;
+
+/// How far a look at the buffers may come after an event that one of them still withholds: what is being
+/// written while we look, and a virtual CPU that sleeps in the midst of it.
+const SLACK_NS: u64 = 10_000_000;
+/// How often the kernel's counts of lost events are read: a file for each CPU.
+const COUNT_EVERY_NS: u64 = 1_000_000_000;
+const LETTERS: usize = 16;
+const COMMAND: usize = 16;
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    device: PathBuf,
+    issued: bool,
+    buffer: Bytes,
+}
+
+impl Config {
+    /// Requests as they are queued on this block device, with 32 MiB of buffer.
+    #[must_use]
+    pub fn new(device: impl Into<PathBuf>) -> Self {
+        Self { device: device.into(), issued: false, buffer: Bytes(32 << 20) }
+    }
+
+    /// Requests as they are issued to the driver, after merging and scheduling, each with the time to its
+    /// completion; three events in the kernel for each instead of one.
+    #[must_use]
+    pub const fn issued(mut self, issued: bool) -> Self {
+        self.issued = issued;
+        self
+    }
+
+    /// Memory of the kernel for events that were not looked at yet, all CPUs together. It is rounded up to
+    /// two pages a CPU.
+    #[must_use]
+    pub const fn buffer(mut self, bytes: Bytes) -> Self {
+        self.buffer = bytes;
+        self
+    }
+}
+
+/// A block event, as much as we want of it. Times count on `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Event {
+    pub(super) time: u64,
+    pub(super) sector: u64,
+    pub(super) sectors: u32,
+    pub(super) pid: u32,
+    pub(super) what: What,
+    pub(super) kind: [u8; LETTERS],
+    pub(super) command: [u8; COMMAND],
+}
+
+/// Which event it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum What {
+    #[default]
+    Queue,
+    Issue,
+    Requeue,
+    Complete,
+}
+
+impl What {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "block_bio_queue",
+            Self::Issue => "block_rq_issue",
+            Self::Requeue => "block_rq_requeue",
+            Self::Complete => "block_rq_complete",
+        }
+    }
+}
+
+/// How to read the events of a recording.
+#[derive(Debug)]
+pub(super) struct Decoder {
+    pub(super) page: PageLayout,
+    pub(super) common_type: Field,
+    pub(super) events: Vec<(What, EventLayout)>,
+    /// Only events of this device; the kernel filters too.
+    pub(super) dev: u64,
+}
+
+impl Decoder {
+    /// Appends the events of a page to `to`; how many the kernel lost before it. Else what is wrong with it.
+    pub(super) fn page(&self, bytes: &[u8], to: &mut Vec<Event>) -> Result<u64, &'static str> {
+        let mut entries = Entries::new(bytes, &self.page).ok_or("a page without a whole head")?;
+        for (time, entry) in entries.by_ref() {
+            self.event(time, entry, to).ok_or("an event shorter than its fields")?;
+        }
+        if entries.broken() {
+            return Err("a page with something that is no entry");
+        }
+        Ok(entries.missed)
+    }
+
+    fn event(&self, time: u64, bytes: &[u8], to: &mut Vec<Event>) -> Option<()> {
+        let id = self.common_type.number(bytes)?;
+        let Some((what, layout)) = self.events.iter().find(|(_, l)| u64::from(l.id) == id) else {
+            return Some(());
+        };
+        if layout.dev.number(bytes)? != self.dev {
+            return Some(());
+        }
+        let mut event = Event {
+            time,
+            sector: layout.sector.number(bytes)?,
+            sectors: layout.sectors.number(bytes)? as u32,
+            pid: layout.pid.number(bytes)? as u32,
+            what: *what,
+            ..Event::default()
+        };
+        copy(&mut event.kind, layout.kind.text(bytes)?);
+        if let Some(command) = layout.command {
+            copy(&mut event.command, command.text(bytes)?);
+        }
+        to.push(event);
+        Some(())
+    }
+}
+
+/// As much as there is room for; zeroes stay behind it.
+fn copy(to: &mut [u8], from: &[u8]) {
+    let n = from.len().min(to.len());
+    to[..n].copy_from_slice(&from[..n]);
+}
+
+fn letters(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len())]
+}
+
+/// Records one device's requests until it is stopped or dropped; either takes away all that it set up in
+/// the kernel.
+#[derive(Debug)]
+pub struct Recorder {
+    instance: Instance,
+    decoder: Decoder,
+    device: BlockDevice,
+    issued: Option<Issued>,
+    collector: Collector,
+    page: Vec<u8>,
+    /// Most pages read of one CPU at a look.
+    pages_max: u64,
+    /// Seen, not yet in order: later events of other CPUs may come before them.
+    pending: Vec<Event>,
+    ready: VecDeque<Record>,
+    /// Lost by the kernel's counts, and at least so many by what the pages say.
+    lost: u64,
+    missed: u64,
+    /// When the kernel's counts were read.
+    counted: u64,
+}
+
+impl Recorder {
+    /// Starts to record. What the calling thread itself asks of the device is left out.
+    ///
+    /// # Errors
+    /// Where the device is none, or the kernel's tracing cannot be used.
+    pub fn start(config: &Config) -> Result<Self, CaptureError> {
+        let device = BlockDevice::find(&config.device)?;
+        if config.issued && !device.has_queue {
+            return Err(CaptureError::NoIssue(device.path));
+        }
+        let mut instance = Instance::new()?;
+        let page = instance.describe("events/header_page", PageLayout::parse)?;
+        instance.describe("events/header_event", check_entries)?;
+        let wanted: &[What] = if config.issued {
+            &[What::Issue, What::Requeue, What::Complete]
+        } else {
+            &[What::Queue]
+        };
+        let path = |what: What, file| format!("events/block/{}/{file}", what.name());
+        let common_type = instance.describe(&path(wanted[0], "format"), common_type)?;
+        let mut events = Vec::new();
+        for &what in wanted {
+            events.push((what, instance.describe(&path(what, "format"), EventLayout::parse)?));
+        }
+        instance.open_pipes(config.buffer.0)?;
+        for &what in wanted {
+            instance.set(&path(what, "filter"), &filter(&device, what))?;
+            instance.set(&path(what, "enable"), "1")?;
+        }
+        instance.set("tracing_on", "1")?;
+        let decoder = Decoder { page, common_type, events, dev: device.kernel_number() };
+        let page = vec![0; decoder.page.data.end];
+        Ok(Self {
+            pages_max: (config.buffer.0 / page.len() as u64).max(2),
+            collector: Collector::new(&device.path),
+            issued: config.issued.then(Issued::default),
+            pending: Vec::new(),
+            ready: VecDeque::new(),
+            lost: 0,
+            missed: 0,
+            counted: now(),
+            instance,
+            decoder,
+            device,
+            page,
+        })
+    }
+
+    /// Takes what the kernel has. Call it often enough that the buffer does not fill: twenty times a second
+    /// is plenty.
+    ///
+    /// # Errors
+    /// Where the kernel's data cannot be read or understood.
+    pub fn poll(&mut self) -> Result<(), CaptureError> {
+        let now = now();
+        let horizon = self.look(now.saturating_sub(SLACK_NS))?;
+        self.release(horizon);
+        if now - self.counted > COUNT_EVERY_NS {
+            self.counted = now;
+            self.count_lost()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the recording, and takes what is left. Records may be ready after it; then there are no more.
+    ///
+    /// # Errors
+    /// As [`Self::poll`].
+    pub fn stop(&mut self) -> Result<(), CaptureError> {
+        if self.instance.pipes.is_empty() {
+            return Ok(());
+        }
+        self.instance.set("tracing_on", "0")?;
+        // Until a look finds every CPU's buffer empty.
+        while self.look(u64::MAX)? != u64::MAX {}
+        self.release(u64::MAX);
+        self.count_lost()?;
+        self.instance.pipes.clear();
+        Ok(())
+    }
+
+    /// The next request, in order of time.
+    pub fn next_record(&mut self) -> Option<Record> {
+        self.ready.pop_front()
+    }
+
+    /// How many events were lost so far, because the buffer was full: 0 for a whole recording.
+    #[must_use]
+    pub fn lost_events(&self) -> u64 {
+        self.lost.max(self.missed)
+    }
+
+    /// Who asked, indexed by stream number; the first stands for "unknown". Grows as records come.
+    #[must_use]
+    pub fn streams(&self) -> &[Stream] {
+        self.collector.streams()
+    }
+
+    /// The device as records know it, for [`seekless_trace::StoreWriter`].
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        self.collector.devices()
+    }
+
+    /// What is recorded.
+    #[must_use]
+    pub const fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    /// What its records can tell.
+    #[must_use]
+    pub const fn info(&self) -> Info {
+        Collector::info(self.issued.is_some())
+    }
+
+    /// Events of the device that made no sense, and the first of them in words.
+    #[must_use]
+    pub fn malformed(&self) -> (u64, Option<&str>) {
+        let skipped = self.collector.skipped();
+        (skipped.malformed, skipped.malformed_first.as_ref().map(|e| e.what.as_str()))
+    }
+
+    /// Reads all CPUs' pages; up to which time everything is here then, `horizon` at most.
+    fn look(&mut self, mut horizon: u64) -> Result<u64, CaptureError> {
+        for pipe in &mut self.instance.pipes {
+            let (mut pages, before) = (0, self.pending.len());
+            loop {
+                let length = match pipe.file.read(&mut self.page) {
+                    Ok(0) => break,
+                    Ok(n) => n,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(source) => {
+                        let what = "read events";
+                        return Err(CaptureError::Tracefs {
+                            path: pipe.path.clone(),
+                            what,
+                            source,
+                        });
+                    }
+                };
+                let bytes = &self.page[..length];
+                let missed = self.decoder.page(bytes, &mut self.pending).map_err(|what| {
+                    CaptureError::Data { path: pipe.path.clone(), what: what.to_owned() }
+                })?;
+                self.missed += missed;
+                pages += 1;
+                if pages >= self.pages_max {
+                    // It is filled as fast as we read: others' later events have to wait for its next.
+                    let last = self.pending[before..].last();
+                    horizon = horizon.min(last.map_or(0, |e| e.time));
+                    break;
+                }
+            }
+        }
+        Ok(horizon)
+    }
+
+    /// Hands out what happened before `horizon`.
+    fn release(&mut self, horizon: u64) {
+        // Each CPU's events are in order already, and runs are what this sort likes.
+        self.pending.sort_by_key(|e| e.time);
+        let n = self.pending.partition_point(|e| e.time < horizon);
+        for event in self.pending.drain(..n) {
+            match (&mut self.issued, event.what) {
+                (Some(issued), What::Issue) => issued.issue(event),
+                (Some(issued), What::Requeue) => issued.requeue(&event),
+                (Some(issued), What::Complete) => issued.complete(&event),
+                _ => self.ready.extend(record(&mut self.collector, &self.device, &event, None)),
+            }
+        }
+        if let Some(issued) = &mut self.issued {
+            while let Some((event, took)) = issued.next(horizon == u64::MAX) {
+                self.ready.extend(record(&mut self.collector, &self.device, &event, took));
+            }
+        }
+    }
+
+    fn count_lost(&mut self) -> Result<(), CaptureError> {
+        self.lost = self.instance.pipes.iter().map(Pipe::lost).sum::<Result<_, _>>()?;
+        Ok(())
+    }
+}
+
+/// The record of an event; a partition's sectors count from its start.
+fn record(
+    collector: &mut Collector,
+    device: &BlockDevice,
+    event: &Event,
+    took: Option<u64>,
+) -> Option<Record> {
+    let start = device.partition.map_or(0, |p| p.start.0);
+    collector.record(&Sighting {
+        time: event.time,
+        kind: letters(&event.kind),
+        sector: event.sector.saturating_sub(start),
+        sectors: event.sectors.into(),
+        pid: event.pid,
+        command: letters(&event.command),
+        service: took.map(Duration),
+    })
+}
+
+/// What the kernel need not tell us: other devices, other partitions, and what this thread asks for itself.
+/// Events carry the disk's number and sectors of the whole disk. A flush has no sectors; it is the disk's.
+fn filter(device: &BlockDevice, what: What) -> String {
+    let mut filter = format!("dev == {}", device.kernel_number());
+    if let Some(part) = device.partition {
+        let (start, end) = (part.start.0, part.end().0);
+        filter += &format!(" && ((sector >= {start} && sector < {end}) || nr_sector == 0)");
+    }
+    if what != What::Complete {
+        filter += &format!(" && common_pid != {}", gettid().as_raw_nonzero());
+    }
+    filter
+}
+
+/// The trace clock, now.
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(all(test, target_endian = "little"))]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::fuzzing;
+    use super::*;
+
+    /// Two pages as Linux 6.18 handed them out while dd read 90 pages of /dev/loop0, then wrote 9.
+    const PAGES: [&[u8]; 2] = [
+        include_bytes!("../../corpus/ring_page/page0"),
+        include_bytes!("../../corpus/ring_page/page1"),
+    ];
+
+    fn decoder() -> Decoder {
+        fuzzing::decoder(fuzzing::PAGE, fuzzing::EVENT).unwrap()
+    }
+
+    #[test]
+    fn pages_of_a_real_kernel() {
+        let mut events = Vec::new();
+        for page in PAGES {
+            assert_eq!(decoder().page(page, &mut events), Ok(0));
+        }
+        let told = |e: &Event| {
+            let text = |b| String::from_utf8_lossy(letters(b)).into_owned();
+            (text(&e.kind), e.sector, e.sectors, text(&e.command))
+        };
+        let row = |kind: &str, page: u64| (kind.to_owned(), page * 8, 8, "dd".to_owned());
+        let reads = (0..90).map(|page| row("RS", page));
+        let asked: Vec<_> = reads.chain((0..9).map(|page| row("WS", page))).collect();
+        assert_eq!(events.iter().map(told).collect::<Vec<_>>(), asked);
+        assert!(events.is_sorted_by_key(|e| e.time));
+        // dd, and dd again; the second waited for 0.3 s at least.
+        let pids: Vec<_> = events.chunk_by(|a, b| a.pid == b.pid).map(<[_]>::len).collect();
+        assert_eq!(pids, [90, 9]);
+        assert!((300_000_000..2_000_000_000).contains(&(events[90].time - events[89].time)));
+        // Events of another device are none of ours.
+        let mut none = Vec::new();
+        let other = Decoder { dev: 8 << 20, ..decoder() };
+        assert_eq!((other.page(PAGES[0], &mut none), none.len()), (Ok(0), 0));
+    }
+
+    #[test]
+    fn a_page_cut_anywhere_is_refused() {
+        let mut all = Vec::new();
+        decoder().page(PAGES[0], &mut all).unwrap();
+        for cut in 0..PAGES[0].len() {
+            let mut events = Vec::new();
+            assert!(decoder().page(&PAGES[0][..cut], &mut events).is_err(), "{cut}");
+            fuzzing::page(&PAGES[0][..cut]);
+        }
+        for page in PAGES {
+            fuzzing::page(page);
+        }
+        fuzzing::page(fuzzing::PAGE.as_bytes());
+        fuzzing::page(fuzzing::EVENT.as_bytes());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_do_harm(
+            edits in prop::collection::vec((0usize..4096, any::<u8>()), 0..40),
+            noise in prop::collection::vec(any::<u8>(), 0..200),
+        ) {
+            let mut page = PAGES[1].to_vec();
+            for (at, byte) in edits {
+                page[at] = byte;
+            }
+            fuzzing::page(&page);
+            fuzzing::page(&noise);
+            page[16..16 + noise.len()].copy_from_slice(&noise);
+            fuzzing::page(&page);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_is_asked_to_leave_out() {
+        let mut device = BlockDevice {
+            path: "/dev/sda1".into(),
+            disk: (8, 16),
+            disk_name: "sda".to_owned(),
+            partition: None,
+            sectors: 100,
+            has_queue: true,
+        };
+        assert_eq!(filter(&device, What::Complete), "dev == 8388624");
+        device.partition = Some(seekless_block::Extent::new(2048, 100));
+        let part = "dev == 8388624 && ((sector >= 2048 && sector < 2148) || nr_sector == 0)";
+        assert_eq!(filter(&device, What::Complete), part);
+        let own = format!("{part} && common_pid != {}", gettid().as_raw_nonzero());
+        assert_eq!(filter(&device, What::Queue), own);
+    }
+}

@@ -1,0 +1,142 @@
+//! Records out of what a recorder sees as it happens: the same checks and the same tables of streams and
+//! devices as every format's reader has. It refuses to know where the events come from.
+
+use std::path::Path;
+
+use seekless_block::{Duration, Op};
+
+use crate::context::{Context, Dev, Device, Process, Raw, Skipped, Stream};
+use crate::error::Bad;
+use crate::formats::rwbs;
+use crate::{Format, Info, OpenOptions, Place, Record};
+
+/// A request as the kernel's block events tell of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting<'a> {
+    /// Nanoseconds, from whenever the clock counts.
+    pub time: u64,
+    /// The kernel's letters for its kind (`blk_fill_rwbs`), without a zero at the end.
+    pub kind: &'a [u8],
+    /// First sector, of 512 bytes.
+    pub sector: u64,
+    /// Sectors.
+    pub sectors: u64,
+    /// Thread that asked; 0 where unknown.
+    pub pid: u32,
+    /// Its command; empty where unknown.
+    pub command: &'a [u8],
+    /// How long the disk took.
+    pub service: Option<Duration>,
+}
+
+/// Turns sightings into records.
+#[derive(Debug)]
+pub struct Collector {
+    cx: Context,
+    device: Box<[u8]>,
+    seen: u64,
+}
+
+impl Collector {
+    /// For one device, which records call `device`.
+    #[must_use]
+    pub fn new(device: &Path) -> Self {
+        let options = OpenOptions { lenient: true, ..OpenOptions::default() };
+        let name = device.to_string_lossy().into_owned().into_bytes();
+        let cx = Context::new(device.to_owned(), Format::Tracefs, options);
+        Self { cx, device: name.into(), seen: 0 }
+    }
+
+    /// What such records can tell.
+    #[must_use]
+    pub const fn info(has_service: bool) -> Info {
+        Info {
+            format: Format::Tracefs,
+            has_times: true,
+            has_days: false,
+            has_processes: true,
+            has_service,
+        }
+    }
+
+    /// The record; `None` where this moves no data and is no flush, or makes no sense (which is counted).
+    pub fn record(&mut self, seen: &Sighting<'_>) -> Option<Record> {
+        let place = Place::Row(self.seen);
+        self.seen += 1;
+        match self.admit(seen, place) {
+            Ok(record) => record,
+            Err(bad) => {
+                // Reading is lenient here: this counts, and cannot fail.
+                let _ = self.cx.bad(place, bad, seen.kind);
+                None
+            }
+        }
+    }
+
+    fn admit(&mut self, seen: &Sighting<'_>, place: Place) -> Result<Option<Record>, Bad> {
+        let kind = rwbs::parse(seen.kind).ok_or(Bad::new("the letters of a block event"))?;
+        let Some(op) = kind.op else { return Ok(None) };
+        let op = if seen.sectors == 0 && kind.flush_before { Op::Flush } else { op };
+        let mut raw = Raw::new(op, seen.sector, seen.sectors);
+        raw.time = Some(seen.time);
+        raw.flags = kind.flags;
+        raw.process = Process { pid: seen.pid, name: seen.command };
+        raw.device = Dev::Name(&self.device);
+        raw.service = seen.service.map(|s| s.0);
+        self.cx.finish(&raw, place)
+    }
+
+    /// What was passed over so far.
+    #[must_use]
+    pub const fn skipped(&self) -> &Skipped {
+        &self.cx.skipped
+    }
+
+    /// The streams seen so far, indexed by stream number; the first stands for "unknown".
+    #[must_use]
+    pub fn streams(&self) -> &[Stream] {
+        &self.cx.streams
+    }
+
+    /// The device, once it was seen.
+    #[must_use]
+    pub fn devices(&self) -> &[Device] {
+        &self.cx.devices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Extent, Flags, SimTime};
+
+    use super::*;
+
+    #[test]
+    fn sightings_become_records_with_the_tables_of_a_reader() {
+        let mut c = Collector::new(Path::new("/dev/sdx"));
+        let seen = |time, kind, sector, sectors, pid, command| Sighting {
+            time,
+            kind,
+            sector,
+            sectors,
+            pid,
+            command,
+            service: None,
+        };
+        let first = c.record(&seen(1000, b"RM", 8, 16, 7, b"cat")).unwrap();
+        assert_eq!(first.request.extent, Extent::new(8, 16));
+        assert_eq!((first.request.op, first.request.flags), (Op::Read, Flags::META));
+        assert_eq!((first.request.stream.0, first.request.arrival), (1, SimTime(0)));
+        let flush = c.record(&seen(1500, b"FF", 0, 0, 9, b"jbd2")).unwrap();
+        assert_eq!((flush.request.op, flush.request.arrival), (Op::Flush, SimTime(500)));
+        assert_eq!(flush.request.stream.0, 2);
+        // A driver's own command, a read of nothing, letters without sense, a sector past all disks.
+        assert_eq!(c.record(&seen(1600, b"N", 0, 0, 9, b"x")), None);
+        assert_eq!(c.record(&seen(1600, b"R", 5, 0, 9, b"x")), None);
+        assert_eq!(c.record(&seen(1600, b"?", 5, 8, 9, b"x")), None);
+        assert_eq!(c.record(&seen(1600, b"R", u64::MAX, 8, 9, b"x")), None);
+        assert_eq!((c.skipped().zero_length, c.skipped().malformed), (1, 2));
+        assert_eq!(c.streams()[2].name, "jbd2");
+        assert_eq!(c.devices()[0].name, "/dev/sdx");
+    }
+}

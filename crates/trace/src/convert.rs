@@ -1,0 +1,189 @@
+//! From any format to one that can be written. Knows the two ends, and nothing of what lies between.
+
+use std::fs::{File, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::writers::{self, Sink};
+use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceError};
+
+/// How what is written is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// Not at all.
+    #[default]
+    None,
+    /// gzip.
+    Gzip,
+    /// Zstandard.
+    Zstd,
+}
+
+/// Where a trace is written to, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The file, or `-` for the standard output.
+    pub path: PathBuf,
+    /// One of [`Target::FORMATS`].
+    pub format: Format,
+    /// How it is packed; the native store, which is packed within, is not.
+    pub packing: Packing,
+    /// Only requests of this device.
+    pub device: Option<String>,
+}
+
+impl Target {
+    /// The formats that can be written.
+    pub const FORMATS: [Format; 4] = [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
+
+    /// From what the user typed: `PATH` or `FORMAT:PATH`, with `-` for the standard output. Without a format
+    /// the name's end tells: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`, anything else is the native store.
+    /// `.gz` or `.zst` behind that packs it.
+    ///
+    /// # Errors
+    /// In words, where the format cannot be written, or the standard output has none named.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let names = || Self::FORMATS.map(Format::name).join(", ");
+        let (named, path) = match text.split_once(':') {
+            Some((name, path)) => match Format::from_name(name) {
+                Some(format) if Self::FORMATS.contains(&format) => (Some(format), path),
+                Some(_) => {
+                    return Err(format!("{name} can be read, not written; these can: {}", names()));
+                }
+                None => (None, text),
+            },
+            None => (None, text),
+        };
+        let (stem, packing) = match path {
+            p if p.ends_with(".gz") => (&p[..p.len() - 3], Packing::Gzip),
+            p if p.ends_with(".zst") => (&p[..p.len() - 4], Packing::Zstd),
+            p => (p, Packing::None),
+        };
+        let extension = stem.trim_end_matches(".bin").rsplit('.').next().unwrap_or("");
+        let format = match named {
+            Some(format) => format,
+            None if path == "-" => {
+                return Err(format!(
+                    "name a format for standard output, as in csv:- (there are {})",
+                    names()
+                ));
+            }
+            None => match extension.to_ascii_lowercase().as_str() {
+                "fio" | "iolog" => Format::Fio,
+                "csv" => Format::Csv,
+                "oraclegeneral" => Format::Oracle,
+                _ => Format::Native,
+            },
+        };
+        if format == Format::Native && packing != Packing::None {
+            return Err(format!(
+                "{path}: a Parquet file is packed within; leave the ending away, or name another format ({})",
+                names()
+            ));
+        }
+        Ok(Self { path: PathBuf::from(path), format, packing, device: None })
+    }
+}
+
+impl From<&Path> for Target {
+    /// The native store.
+    fn from(path: &Path) -> Self {
+        Self { path: path.to_owned(), format: Format::Native, packing: Packing::None, device: None }
+    }
+}
+
+impl From<&PathBuf> for Target {
+    /// The native store.
+    fn from(path: &PathBuf) -> Self {
+        Self::from(path.as_path())
+    }
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// Requests written.
+    pub records: u64,
+    /// Requests that the format has no word for.
+    pub left_out: u64,
+    /// What was passed over in reading.
+    pub skipped: Skipped,
+    /// What the trace could tell.
+    pub info: Info,
+}
+
+/// Reads `source` and writes it as `target` says. A file stands there whole or not at all (it replaces one of
+/// that name at the end; a pipe, a device or the standard output is written to directly). `progress` is called
+/// now and then.
+///
+/// # Errors
+/// Where the source cannot be read, the target not be written, or the device asked for is not in the trace.
+pub fn convert(
+    source: &Source,
+    options: &OpenOptions,
+    target: impl Into<Target>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Converted, TraceError> {
+    let target = target.into();
+    let out = target.path.as_path();
+    let mut reader = source.open(options)?;
+    let fail = |e: io::Error| writers::error(out, e);
+    let mut run = |to: Box<dyn Write + Send>| copy(&mut reader, source, to, &target, progress);
+    if out.as_os_str() == "-" {
+        return run(Box::new(io::stdout()));
+    }
+    if out.metadata().is_ok_and(|m| !m.is_file()) {
+        return run(Box::new(File::options().write(true).open(out).map_err(fail)?));
+    }
+    let directory = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let to = tempfile::Builder::new()
+        .prefix(".seekless-")
+        // As any new file: the user's umask takes away from this.
+        .permissions(Permissions::from_mode(0o666))
+        .tempfile_in(directory)
+        .map_err(fail)?;
+    let done = run(Box::new(to.as_file().try_clone().map_err(fail)?))?;
+    to.as_file().sync_all().map_err(fail)?;
+    to.persist(out).map_err(|e| fail(e.error))?;
+    Ok(done)
+}
+
+fn copy(
+    reader: &mut Reader,
+    source: &Source,
+    to: Box<dyn Write + Send>,
+    target: &Target,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Converted, TraceError> {
+    let fail = |e: io::Error| writers::error(&target.path, e);
+    let to = Sink::new(BufWriter::with_capacity(1 << 20, to), target.packing).map_err(fail)?;
+    let mut writer = writers::new(to, target, source.path(), reader.info())?;
+    let (mut records, mut left_out) = (0u64, 0u64);
+    while let Some(record) = reader.next_record()? {
+        if let Some(wanted) = &target.device
+            && reader.devices().get(record.device as usize).is_none_or(|d| d.name != *wanted)
+        {
+            continue;
+        }
+        if writer.write(&record, reader.streams(), reader.devices())? {
+            records += 1;
+        } else {
+            left_out += 1;
+        }
+        if (records + left_out).is_multiple_of(65_536) {
+            progress(reader.progress());
+        }
+    }
+    if let Some(device) = &target.device
+        && records + left_out == 0
+    {
+        let names = reader.devices().iter().map(|d| d.name.clone()).collect();
+        let path = source.path().to_owned();
+        return Err(TraceError::NoSuchDevice { path, device: device.clone(), names });
+    }
+    let info = reader.info();
+    writer.finish(info.has_days, reader.skipped().lost_events)?;
+    progress(reader.progress());
+    Ok(Converted { records, left_out, skipped: reader.skipped().clone(), info })
+}

@@ -1,0 +1,77 @@
+//! What biosnoop prints, of bcc and of libbpf-tools: `TIME(s) COMM PID DISK T SECTOR BYTES [P] [QUE(ms)]
+//! LAT(ms)`; with `-Q` the time in the queue. T is R or W in bcc, the kernel's letters in libbpf-tools. A
+//! line is printed when its request completes: arrival is that time less its latency and its time in the
+//! queue, as exact as two or three digits of a millisecond allow. Layout: both tools' sources.
+
+use seekless_block::Op;
+
+use super::fiu::last_word;
+use super::rwbs;
+use crate::context::{Context, Dev, Process, Raw};
+use crate::error::Bad;
+use crate::text::{Fields, LineFormat, Said, decimal, number, number32, trim};
+
+const EXPECTED: &str =
+    "seconds, command, pid, disk, R or W, sector, bytes, queued and latency (ms)";
+
+/// Added to every time: the first completion is second 0, and its request arrived before that.
+const ORIGIN: u64 = 1 << 50;
+
+#[derive(Debug)]
+pub(super) struct Biosnoop;
+
+impl LineFormat for Biosnoop {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+        let mut f = Fields(line);
+        if f.word() == b"TIME(s)" && f.word() == b"COMM" {
+            return Ok(Said::Nothing);
+        }
+        parse(line).ok_or(Bad::new(EXPECTED))
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Said<'_>> {
+    let mut f = Fields(line);
+    let stamp = f.word();
+    memchr::memchr(b'.', stamp)?;
+    let completed = decimal(stamp, 9)?.checked_add(ORIGIN)?;
+    // A command may hold blanks: the rest is read from the end.
+    let mut rest = trim(f.0);
+    let latency = milliseconds(last_word(&mut rest))?;
+    let mut word = last_word(&mut rest);
+    let mut queued = 0;
+    if memchr::memchr(b'.', word).is_some() {
+        // What never stood in a queue is printed as -1.
+        queued = if word.starts_with(b"-") { 0 } else { milliseconds(word)? };
+        word = last_word(&mut rest);
+    }
+    // With `-P`: random or sequential.
+    if matches!(word, b"R" | b"S" | b"?") {
+        word = last_word(&mut rest);
+    }
+    let bytes = number(word)?;
+    let sector = last_word(&mut rest);
+    let kind = rwbs::parse(last_word(&mut rest))?;
+    let disk = last_word(&mut rest);
+    let pid = number32(last_word(&mut rest))?;
+    if disk.is_empty() || rest.is_empty() {
+        return None;
+    }
+    let Some(op) = kind.op else { return Some(Said::Other) };
+    let op = if bytes == 0 && kind.flush_before { Op::Flush } else { op };
+    // A flush has sector -1.
+    let start = if op == Op::Flush { 0 } else { number(sector)? };
+    let mut raw = Raw::new(op, start, bytes.div_ceil(512));
+    raw.time = Some(completed.saturating_sub(latency.saturating_add(queued)));
+    raw.flags = kind.flags;
+    raw.process = Process { pid, name: if rest == b"?" { &[] } else { rest } };
+    raw.device = Dev::Name(disk);
+    raw.service = Some(latency);
+    Some(Said::Request(raw))
+}
+
+/// Milliseconds with a fraction, in nanoseconds.
+fn milliseconds(word: &[u8]) -> Option<u64> {
+    memchr::memchr(b'.', word)?;
+    decimal(word, 6)
+}

@@ -1,0 +1,57 @@
+//! FIU's traces (SRCMap, FAST'10; I/O Deduplication, FAST'10): `nanoseconds pid process sector sectors R|W
+//! major minor [hash]`, words between blanks. The hash of the content is passed over. Layout as SNIA's IOTTA
+//! repository tells it (set 390); not checked against the data itself.
+
+use seekless_block::Op;
+
+use crate::context::{Context, Dev, Process, Raw};
+use crate::error::Bad;
+use crate::text::{Fields, LineFormat, Said, number, number32, trim};
+
+const EXPECTED: &str = "nanoseconds, pid, process, sector, sectors, R or W, major, minor, hash";
+
+#[derive(Debug)]
+pub(super) struct Fiu;
+
+impl LineFormat for Fiu {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+        parse(line).ok_or(Bad::new(EXPECTED))
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Said<'_>> {
+    let mut f = Fields(line);
+    let time = number(f.word())?;
+    let pid = number32(f.word())?;
+    // A process may be called in two words: the rest is read from the end.
+    let mut rest = trim(f.0);
+    let mut last = last_word(&mut rest);
+    if last.len() >= 16 && last.iter().all(u8::is_ascii_hexdigit) {
+        last = last_word(&mut rest);
+    }
+    let minor = number32(last)?;
+    let major = number32(last_word(&mut rest))?;
+    let op = match last_word(&mut rest) {
+        b"R" => Op::Read,
+        b"W" => Op::Write,
+        _ => return None,
+    };
+    let len = number(last_word(&mut rest))?;
+    let start = number(last_word(&mut rest))?;
+    if rest.is_empty() {
+        return None;
+    }
+    let mut raw = Raw::new(op, start, len);
+    raw.time = Some(time);
+    raw.process = Process { pid, name: rest };
+    raw.device = Dev::MajorMinor(major, minor);
+    Some(Said::Request(raw))
+}
+
+/// Takes the last run of non-blank bytes off `rest`.
+pub(super) fn last_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+    let all = trim(rest);
+    let at = all.iter().rposition(|b| matches!(b, b' ' | b'\t')).map_or(0, |i| i + 1);
+    *rest = trim(&all[..at]);
+    &all[at..]
+}

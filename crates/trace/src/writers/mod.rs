@@ -1,0 +1,120 @@
+//! The formats that can be written, one a file (the native store has a room of its own). Knows how a request
+//! is put down, not where requests come from.
+
+mod csv;
+mod fio;
+mod oracle;
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use flate2::write::GzEncoder;
+
+use crate::convert::{Packing, Target};
+use crate::{Device, Format, Info, Record, StoreWriter, Stream, TraceError};
+
+/// Takes requests one by one.
+pub(crate) trait Writer {
+    /// Writes one request; `streams` and `devices` are the tables of the reader it comes from. False where the
+    /// format has no word for it.
+    fn write(
+        &mut self,
+        record: &Record,
+        streams: &[Stream],
+        devices: &[Device],
+    ) -> Result<bool, TraceError>;
+    /// Writes what is left. `has_days` says whether day numbers can be believed, `lost_events` how many the
+    /// recorder said it lost.
+    fn finish(self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError>;
+}
+
+/// A writer of the target's format to `to`.
+pub(crate) fn new(
+    to: Sink,
+    target: &Target,
+    source: &Path,
+    info: Info,
+) -> Result<Box<dyn Writer>, TraceError> {
+    let path = target.path.as_path();
+    let fail = |e: io::Error| error(path, e);
+    Ok(match target.format {
+        Format::Fio => Box::new(fio::Fio::new(to, path, info.has_times).map_err(fail)?),
+        Format::Csv => Box::new(csv::Csv::new(to, path, info.has_times).map_err(fail)?),
+        Format::Oracle => Box::new(oracle::Oracle::new(to, path).map_err(fail)?),
+        Format::Native => Box::new(StoreWriter::new(to, path, source, info)?),
+        other => {
+            let what = format!("{} can only be read", other.name());
+            return Err(TraceError::Write { path: path.to_owned(), what });
+        }
+    })
+}
+
+impl Writer for StoreWriter<Sink> {
+    fn write(
+        &mut self,
+        record: &Record,
+        streams: &[Stream],
+        devices: &[Device],
+    ) -> Result<bool, TraceError> {
+        Self::write(self, record, streams, devices).map(|_| true)
+    }
+
+    fn finish(mut self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError> {
+        if lost_events > 0 {
+            self.lost_events(lost_events);
+        }
+        let path = self.path().to_owned();
+        Self::finish(*self, has_days)?.finish().map_err(|e| error(&path, e))
+    }
+}
+
+pub(crate) fn error(path: &Path, source: io::Error) -> TraceError {
+    TraceError::WriteFailed { path: path.to_owned(), source }
+}
+
+type Out = BufWriter<Box<dyn Write + Send>>;
+
+/// What is written to, packed or not.
+pub(crate) enum Sink {
+    Plain(Out),
+    Gzip(GzEncoder<Out>),
+    Zstd(zstd::stream::write::Encoder<'static, Out>),
+}
+
+impl Sink {
+    pub(crate) fn new(to: Out, packing: Packing) -> io::Result<Self> {
+        Ok(match packing {
+            Packing::None => Self::Plain(to),
+            Packing::Gzip => Self::Gzip(GzEncoder::new(to, flate2::Compression::default())),
+            Packing::Zstd => Self::Zstd(zstd::stream::write::Encoder::new(to, 3)?),
+        })
+    }
+
+    /// Ends the packing and hands everything on.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Plain(to) => to,
+            Self::Gzip(to) => to.finish()?,
+            Self::Zstd(to) => to.finish()?,
+        }
+        .flush()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(to) => to.write(buf),
+            Self::Gzip(to) => to.write(buf),
+            Self::Zstd(to) => to.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(to) => to.flush(),
+            Self::Gzip(to) => to.flush(),
+            Self::Zstd(to) => to.flush(),
+        }
+    }
+}
