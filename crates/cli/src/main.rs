@@ -15,6 +15,9 @@ mod reproduce;
 mod serve;
 mod simulate;
 mod simulate_report;
+mod stat;
+mod stat_report;
+mod stat_tables;
 mod top;
 mod trace_args;
 
@@ -45,6 +48,7 @@ enum Command {
     Demo(demo::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
+    Stat(stat::Args),
     Convert(convert::Args),
     Record(record::Args),
     Serve(serve::Args),
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -1,9 +1,9 @@
-//! Readers and writers of block traces: what a disk was asked for, streamed record by record in constant
-//! memory.
+//! Readers and writers of block traces, and their statistics: what a disk was asked for, streamed record by
+//! record in constant memory.
 //!
 //! A [`Source`] is made from what the user typed (`PATH`, `FORMAT:PATH` or `-`), and can be opened many
-//! times. Formats are found by content, compressed files are unpacked as they are read. This crate does
-//! not know what is done with the requests: no cache, no disk, no statistics.
+//! times. Formats are found by content, compressed files are unpacked as they are read. [`stats`] says what
+//! a trace is like. This crate does not know what is done with the requests: no cache, no disk.
 //!
 //! ```no_run
 //! use seekless_trace::{OpenOptions, Source};
@@ -31,6 +31,7 @@ mod reader;
 mod record;
 mod reorder;
 mod source;
+pub mod stats;
 mod text;
 mod writers;
 

@@ -1,0 +1,195 @@
+//! `seekless stat`: what a trace is like. Arguments in, `seekless_trace::stats` called, tables and files out.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use seekless_block::{Bytes, Duration};
+use seekless_trace::Source;
+use seekless_trace::stats::{StatOptions, Summary, characterize};
+use serde::Serialize;
+
+use crate::trace_args::{ReadArgs, size};
+use crate::{output, stat_report, stat_tables};
+
+/// Memory below which estimates say little.
+const MEMORY_MIN: Bytes = Bytes(16 << 20);
+
+/// Say what a trace is like: what it touches, how often, in which order, at which times
+///
+/// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map, working sets by
+/// day), temperature, reuse distance and miss ratio, sizes, distances, bursts, alignment, processes. One pass over
+/// the trace. Every number is exact while what grows with the trace fits --memory; beyond, a sample of the pages
+/// stands for all of them, and each number says what it may be off by. docs/stat.md defines every number.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless stat week.blkparse.gz
+  seekless stat msr:prxy_0.csv --json - | jq .table1
+  seekless stat week.parquet --report week.html --size 250GiB
+  seekless stat day.parquet --day 1h
+  blkparse -i sda | seekless stat blkparse:- --memory 256MiB")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
+    trace: String,
+    /// Memory for what grows with the trace; beyond, numbers are estimated from a sample and say so
+    #[arg(long, value_parser = memory, default_value = "1GiB")]
+    memory: Bytes,
+    /// Length of a day for working sets, where the trace has times and no day numbers: 24h, 90m, 30s
+    #[arg(long, value_name = "TIME", value_parser = day, default_value = "24h")]
+    day: Duration,
+    /// Size of the file system or device: tells which share of it was accessed
+    #[arg(long, value_parser = whole)]
+    size: Option<Bytes>,
+    /// Rows of the tables of processes and devices, and of days; the JSON has them all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Order of the processes
+    #[arg(long, value_enum, default_value = "requests")]
+    by: By,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Write the numbers as JSON (schema seekless.stat/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write a report as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+/// What processes are ranked by.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum By {
+    Requests,
+    Bytes,
+    Pages,
+}
+
+/// The JSON: the summary, and what it was made with.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    memory_bytes: u64,
+    device: Option<&'a str>,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let source = Source::new(&args.trace);
+    let options = StatOptions {
+        memory: args.memory,
+        day: args.day,
+        size: args.size,
+        ..StatOptions::default()
+    };
+    let mut reader = source.open(&args.read.options())?;
+    let bar = output::bar();
+    bar.set_message("reading");
+    let summary = characterize(&mut reader, &options, args.device.as_deref(), &mut |at| {
+        bar.set_length(at.total.max(1));
+        bar.set_position(at.read);
+    });
+    bar.finish_and_clear();
+    let mut summary = summary?;
+    summary.trace.path.clone_from(&args.trace);
+    if summary.trace.requests == 0 {
+        let names: Vec<String> = reader.devices().iter().map(|d| d.name.clone()).collect();
+        match &args.device {
+            Some(device) if !names.is_empty() => bail!(
+                "{} has no requests of device '{device}'; its devices: {}",
+                args.trace,
+                some_of(&names)
+            ),
+            _ => bail!("{} holds no requests", args.trace),
+        }
+    }
+    for note in &summary.notes {
+        output::say(&format!("note: {note}"));
+    }
+    if let Some(path) = &args.report {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        output::write(
+            path,
+            &stat_report::report(&summary, args.memory, args.top, args.by, &command).html(),
+        )?;
+    }
+    if let Some(path) = &args.json {
+        let document = Document {
+            schema: "seekless.stat/1",
+            memory_bytes: args.memory.0,
+            device: args.device.as_deref(),
+            summary: &summary,
+        };
+        let json = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+        output::write(path, &json)?;
+        if path.as_os_str() == "-" {
+            return Ok(());
+        }
+    }
+    for table in stat_tables::all(&summary, args.top, args.by) {
+        output::print(&table.terminal(output::width(), output::colour()))?;
+        output::print("")?;
+    }
+    output::print(&stat_tables::finding(&summary))
+}
+
+/// The names of devices, as many as a message bears.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
+    if names.len() > SHOWN {
+        text += &format!(" and {} more", names.len() - SHOWN);
+    }
+    text
+}
+
+fn memory(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        bytes if bytes < MEMORY_MIN => {
+            Err(format!("{text} is less than {MEMORY_MIN}: estimates would say little"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+fn whole(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        Bytes(0) => Err("a size of nothing".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A length of time: a number with s, m, h or d.
+fn day(text: &str) -> Result<Duration, String> {
+    let bad = || format!("'{text}' is no length of time: write 30s, 90m, 24h or 7d");
+    let unit = text.chars().next_back().ok_or_else(bad)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(bad()),
+    };
+    let n: u64 = text[..text.len() - 1].parse().map_err(|_| bad())?;
+    match n.checked_mul(seconds).and_then(|s| s.checked_mul(1_000_000_000)) {
+        Some(ns) if ns > 0 => Ok(Duration(ns)),
+        _ => Err(bad()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_as_people_write_them() {
+        assert_eq!(day("24h"), Ok(Duration(86_400_000_000_000)));
+        assert_eq!(day("7d"), Ok(Duration(604_800_000_000_000)));
+        for bad in ["", "h", "0s", "5", "-1h", "1.5h", "99999999999999d", "5é"] {
+            assert!(day(bad).is_err(), "{bad}");
+        }
+    }
+}

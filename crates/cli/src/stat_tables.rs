@@ -1,0 +1,356 @@
+//! What is known of a trace as tables and a sentence. Knows how numbers read, not how they came about.
+
+use seekless_report::{Cell, Column, Table, Unit};
+use seekless_trace::stats::{Distribution, Estimate, ProcessRow, Summary};
+
+use crate::stat::By;
+
+/// The number with its unit, and what it may be off by where it is estimated.
+pub(crate) fn told(e: Estimate, unit: &Unit) -> String {
+    format!("{} {}", unit.format(e.value, 3), trust(e, unit))
+}
+
+/// `exact`, or `± 1.2 %` of the number; of a share, the points it may be off by.
+pub(crate) fn trust(e: Estimate, unit: &Unit) -> String {
+    if e.is_exact() {
+        return "exact".to_owned();
+    }
+    let off = if *unit == Unit::Share { e.error } else { e.error / e.value.abs() };
+    format!("± {}", Unit::Share.format(off, 2))
+}
+
+fn count(n: u64) -> String {
+    Unit::Count.format(n as f64, 3)
+}
+
+/// Every table, in the order of reading.
+pub(crate) fn all(s: &Summary, top: usize, by: By) -> Vec<Table> {
+    let mut tables = vec![table1(s), mix(s), distributions(s), order(s)];
+    tables.extend(bursts(s));
+    tables.push(reuse(s));
+    tables.extend(days(s, top));
+    tables.extend(persistence(s));
+    if s.devices.len() > 1 {
+        tables.push(devices(s, top));
+    }
+    tables.extend(processes(s, top, by));
+    tables
+}
+
+fn three(title: &str) -> Table {
+    Table::new(title, vec![Column::text(""), Column::text("value"), Column::text("known")])
+}
+
+fn row(table: Table, name: &str, value: String, known: String) -> Table {
+    table.row([Cell::from(name), Cell::from(value), Cell::from(known)])
+}
+
+fn estimated(table: Table, name: &str, e: Estimate, unit: &Unit) -> Table {
+    row(table, name, unit.format(e.value, 3), trust(e, unit))
+}
+
+/// BORG's Table 1.
+pub(crate) fn table1(s: &Summary) -> Table {
+    let t = &s.table1;
+    let exact = || "exact".to_owned();
+    let size = |b: u64| Unit::Bytes.format(b as f64, 3);
+    let mut table = three("BORG's Table 1");
+    if let Some(bytes) = t.size_bytes {
+        table = row(table, "size, as told", size(bytes), String::new());
+    }
+    table = row(table, "reads", format!("{}, {}", count(t.reads), size(t.read_bytes)), exact());
+    table =
+        row(table, "writes", format!("{}, {}", count(t.writes), size(t.written_bytes)), exact());
+    for (name, e) in [
+        ("unique bytes read", t.unique_read_bytes),
+        ("unique bytes written", t.unique_written_bytes),
+        ("footprint: read or written", t.unique_bytes),
+        ("both read and written", t.unique_both_bytes),
+    ] {
+        table = estimated(table, name, e, &Unit::Bytes);
+    }
+    let whole = Estimate { value: t.pages.value.round(), ..t.pages };
+    table = estimated(table, "pages of 4 KiB", whole, &Unit::Count);
+    if let Some(e) = t.accessed_share {
+        table = estimated(table, "of the size accessed", e, &Unit::Share);
+    }
+    table = estimated(table, "accesses to the hottest 20% of pages", t.top20_share, &Unit::Share);
+    let d = &t.determinism;
+    table = estimated(table, "partial determinism", d.share, &Unit::Share);
+    estimated(table, "  repeated 100 times or more", d.share_100, &Unit::Share)
+}
+
+fn mix(s: &Summary) -> Table {
+    let columns = vec![
+        Column::text("operation"),
+        Column::number("requests", Unit::Count),
+        Column::number("of all", Unit::Share),
+        Column::number("bytes named", Unit::Bytes),
+    ];
+    let all = s.trace.requests.max(1) as f64;
+    let mut table = Table::new("Operations", columns);
+    for r in s.mix.iter().filter(|r| r.requests > 0) {
+        let share = r.requests as f64 / all;
+        table = table.row([r.op.into(), r.requests.into(), share.into(), r.bytes.into()]);
+    }
+    table.note("Exact.")
+}
+
+fn distributions(s: &Summary) -> Table {
+    let columns = ["", "mean", "smallest", "median", "90%", "99%", "largest", "known"];
+    let columns = columns.map(Column::text).to_vec();
+    let mut table = Table::new("Sizes, distances, times", columns);
+    let mut add = |name: &str, d: &Distribution, unit: Unit| {
+        if d.count > 0 {
+            let n = |v: f64| Cell::from(unit.format(v, 3));
+            let known = if d.plus_minus_share == 0.0 {
+                "exact".to_owned()
+            } else {
+                format!("± {}", Unit::Share.format(d.plus_minus_share, 1))
+            };
+            let cells = [n(d.mean), n(d.min), n(d.p50), n(d.p90), n(d.p99), n(d.max)];
+            let cells = [name.into()].into_iter().chain(cells).chain([known.into()]);
+            table = std::mem::take(&mut table).row(cells);
+        }
+    };
+    add("size of reads", &s.shape.read_size_bytes, Unit::Bytes);
+    add("size of writes", &s.shape.write_size_bytes, Unit::Bytes);
+    add("seek distance, where not sequential", &s.shape.seek_bytes, Unit::Bytes);
+    if let Some(t) = &s.time {
+        add("from one request to the next", &t.interarrival_s, Unit::Seconds);
+    }
+    if let Some(t) = &s.service {
+        add("service time of reads", &t.read_s, Unit::Seconds);
+        add("service time of writes", &t.write_s, Unit::Seconds);
+    }
+    table.note("Mean, smallest and largest are exact in any case.")
+}
+
+fn order(s: &Summary) -> Table {
+    let shape = &s.shape;
+    let columns = vec![Column::text(""), Column::number("of reads and writes", Unit::Share)];
+    let mut table = Table::new("Order and alignment", columns);
+    table = table.row(["start where the one before ended".into(), shape.sequential_share.into()]);
+    if let Some(share) = shape.sequential_in_process_share {
+        table = table.row(["  within one process".into(), share.into()]);
+    }
+    table = table.row(["of seeks, towards lower addresses".into(), shape.backward_share.into()]);
+    table = table.row(["start at a multiple of 4 KiB".into(), shape.aligned_start_share.into()]);
+    table = table.row(["long a multiple of 4 KiB".into(), shape.aligned_length_share.into()]);
+    table.note("Exact.")
+}
+
+fn bursts(s: &Summary) -> Option<Table> {
+    let t = s.time.as_ref().filter(|t| !t.bursts.is_empty())?;
+    let columns = vec![
+        Column::text("window"),
+        Column::number("windows", Unit::Count),
+        Column::number("index of dispersion", Unit::Number),
+        Column::number("most requests", Unit::Count),
+        Column::number("peak to mean", Unit::Number),
+    ];
+    let mut table = Table::new("Bursts", columns);
+    for b in &t.bursts {
+        let window = Cell::from(Unit::Seconds.format(b.window_s, 3));
+        table = table.row([
+            window,
+            b.windows.into(),
+            b.dispersion.into(),
+            b.peak.into(),
+            b.peak_to_mean.into(),
+        ]);
+    }
+    let rate = t.requests_per_s.map_or(String::new(), |r| {
+        format!("{} on average. ", Unit::Other("requests/s".into()).format(r, 3))
+    });
+    Some(table.note(format!("{rate}Dispersion is 1 where requests come independently. Exact.")))
+}
+
+fn reuse(s: &Summary) -> Table {
+    let mut table = three("Misses of an LRU cache of so much RAM");
+    let doubling = |p: &&seekless_trace::stats::MissPoint| p.pages.is_power_of_two();
+    let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
+    // Every other doubling, counted from the largest, which leaves first accesses alone.
+    for p in points.iter().rev().step_by(2).rev() {
+        table =
+            estimated(table, &Unit::Bytes.format(p.bytes as f64, 3), p.miss_ratio, &Unit::Share);
+    }
+    estimated(table, "first accesses: no cache helps", s.reuse.first_share, &Unit::Share)
+        .note("Share of page accesses.")
+}
+
+fn share(e: Option<Estimate>) -> Cell {
+    e.map_or(Cell::Empty, |e| Cell::from(e.value))
+}
+
+fn days(s: &Summary, top: usize) -> Option<Table> {
+    let days = s.days.as_ref().filter(|d| d.active > 1)?;
+    let columns = vec![
+        Column::number("day", Unit::Count),
+        Column::number("requests", Unit::Count),
+        Column::number("pages", Unit::Bytes),
+        Column::number("of the first day", Unit::Share),
+        Column::number("top 20%", Unit::Share),
+        Column::number("of the day before", Unit::Share),
+        Column::number("top 20%", Unit::Share),
+    ];
+    let mut table = Table::new("Working sets by day (BORG, Figure 1)", columns);
+    for d in days.rows.iter().take(top) {
+        table = table.row([
+            d.day.into(),
+            d.requests.into(),
+            (d.pages.value * 4096.0).into(),
+            share(d.of_first_day),
+            share(d.top20_of_first_day),
+            share(d.of_day_before),
+            share(d.top20_of_day_before),
+        ]);
+    }
+    let known = match worst(days.rows.iter().flat_map(|d| [d.of_day_before, d.top20_of_day_before]))
+    {
+        0.0 => "Exact.".to_owned(),
+        off => format!("Shares ± {}.", Unit::Share.format(off, 2)),
+    };
+    let rest = days.active.saturating_sub(top as u64);
+    let rest = if rest > 0 {
+        format!("{} more days; --top shows them. ", count(rest))
+    } else {
+        String::new()
+    };
+    Some(table.note(format!("{rest}{known}")))
+}
+
+fn worst(all: impl Iterator<Item = Option<Estimate>>) -> f64 {
+    all.flatten().map(|e| e.error).fold(0.0, f64::max)
+}
+
+fn persistence(s: &Summary) -> Option<Table> {
+    let days = s.days.as_ref().filter(|d| d.active > 1)?;
+    let shown = [0.01, 0.05, 0.2, 0.5, 1.0];
+    let mut columns = vec![Column::text("hottest pages of a day")];
+    let name = |later: u64| match later {
+        0 => "that day".to_owned(),
+        1 => "the next".to_owned(),
+        n => format!("{n} later"),
+    };
+    columns
+        .extend(days.persistence.iter().map(|p| Column::number(name(p.days_later), Unit::Share)));
+    let mut table = Table::new("How heat lasts: share of accesses on active days to come", columns);
+    for space in shown {
+        let at = |p: &seekless_trace::stats::Persistence| {
+            p.curve.iter().find(|c| c.0 == space).map_or(Cell::Empty, |c| c.1.into())
+        };
+        let cells = days.persistence.iter().map(at);
+        table = table.row([Cell::from(Unit::Share.format(space, 2))].into_iter().chain(cells));
+    }
+    let off = days.persistence.iter().map(|p| p.plus_minus).fold(0.0, f64::max);
+    let known = if off == 0.0 {
+        "Exact.".to_owned()
+    } else {
+        format!("± {}.", Unit::Share.format(off, 2))
+    };
+    Some(table.note(format!("Mean over all pairs of such days. {known}")))
+}
+
+pub(crate) fn devices(s: &Summary, top: usize) -> Table {
+    let columns = vec![
+        Column::text("device"),
+        Column::number("requests", Unit::Count),
+        Column::number("reads", Unit::Count),
+        Column::number("read", Unit::Bytes),
+        Column::number("written", Unit::Bytes),
+        Column::text("footprint"),
+        Column::number("sequential", Unit::Share),
+        Column::number("ends at", Unit::Bytes),
+    ];
+    let mut table = Table::new("Devices", columns);
+    for d in s.devices.iter().take(top) {
+        table = table.row([
+            d.name.as_str().into(),
+            d.requests.into(),
+            d.reads.into(),
+            d.read_bytes.into(),
+            d.written_bytes.into(),
+            told(d.unique_bytes, &Unit::Bytes).into(),
+            d.sequential_share.into(),
+            d.end_bytes.into(),
+        ]);
+    }
+    rest(table, s.devices.len(), top)
+}
+
+fn rest(table: Table, all: usize, top: usize) -> Table {
+    match all.saturating_sub(top) {
+        0 => table,
+        more => table.note(format!("{more} more; --top shows them.")),
+    }
+}
+
+pub(crate) fn processes(s: &Summary, top: usize, by: By) -> Option<Table> {
+    if s.processes.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        Column::text("process"),
+        Column::number("how many", Unit::Count),
+        Column::number("requests", Unit::Count),
+        Column::number("reads", Unit::Count),
+        Column::number("read", Unit::Bytes),
+        Column::number("written", Unit::Bytes),
+        Column::text("pages"),
+        Column::number("sequential", Unit::Share),
+    ];
+    let mut rows: Vec<&ProcessRow> = s.processes.iter().collect();
+    let key = |p: &ProcessRow| match by {
+        By::Requests => p.requests as f64,
+        By::Bytes => p.read_bytes as f64 + p.written_bytes as f64,
+        By::Pages => p.pages.value,
+    };
+    rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
+    let mut table = Table::new("Processes", columns);
+    for p in rows.iter().take(top) {
+        let name = if p.name.is_empty() { "(unknown)" } else { p.name.as_str() };
+        table = table.row([
+            name.into(),
+            p.processes.into(),
+            p.requests.into(),
+            p.reads.into(),
+            p.read_bytes.into(),
+            p.written_bytes.into(),
+            told(p.pages.scaled(4096.0), &Unit::Bytes).into(),
+            p.sequential_share.into(),
+        ]);
+    }
+    Some(rest(table, rows.len(), top))
+}
+
+/// The finding in plain words.
+pub(crate) fn finding(s: &Summary) -> String {
+    let t = &s.table1;
+    let percent = |x: f64| Unit::Share.format(x, 3);
+    let mut text = format!(
+        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of what is not sequential \
+         comes again.",
+        count(s.trace.requests),
+        Unit::Bytes.format(t.unique_bytes.value, 3),
+        percent(t.top20_share.value),
+        percent(t.determinism.share.value),
+    );
+    let next = s.days.as_ref().and_then(|d| d.persistence.iter().find(|p| p.days_later == 1));
+    if let Some(share) = next.and_then(|p| p.curve.iter().find(|c| c.0 == 0.2)) {
+        text += &format!(
+            " What was hottest one day, a fifth of its pages, takes {} of the next active day's accesses.",
+            percent(share.1)
+        );
+    }
+    for d in s.devices.iter().filter(|d| d.offset_sectors.is_some_and(|o| o > 0)).take(3) {
+        let name =
+            if d.name.is_empty() { "The device".to_owned() } else { format!("Device {}", d.name) };
+        text += &format!(
+            " {name}: nearly all requests of whole pages start {} sectors past a 4 KiB boundary; its partition is \
+             not aligned.",
+            d.offset_sectors.unwrap_or(0)
+        );
+    }
+    text
+}

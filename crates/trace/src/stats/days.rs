@@ -1,0 +1,238 @@
+//! Working sets by day: what a day has in common with the first and with the one before (BORG, Figure 1,
+//! bottom row), and how one day's ranking fares later (clustering paper, Figure 2). Only days with requests
+//! count. Knows pages and days, not clocks.
+
+use std::collections::VecDeque;
+
+use super::Estimate;
+use super::ranks::{Ranks, SPACE};
+use super::sample::{SIGMAS, Sample, total};
+use super::summary::{DayRow, Days, Persistence};
+
+/// Days shown one by one.
+const ROWS: usize = 4096;
+/// How many active days later a ranking is still looked at.
+const LATER: usize = 3;
+/// The most accessed: this share of a day's pages.
+const POPULAR: f64 = 0.2;
+
+/// A day that is over.
+#[derive(Clone, Debug)]
+struct Past {
+    /// Its pages by key, with their accesses.
+    pages: Vec<(u64, u32)>,
+    ranks: Ranks,
+    accesses: u64,
+}
+
+/// A curve that is being averaged.
+#[derive(Clone, Debug, Default)]
+struct Curve {
+    pairs: u64,
+    sums: [f64; SPACE.len()],
+    variance: f64,
+}
+
+/// All days.
+#[derive(Debug)]
+pub(super) struct WorkingSets {
+    today: Sample<u64, u32>,
+    day: Option<u64>,
+    row: DayRow,
+    first: Option<Past>,
+    before: VecDeque<Past>,
+    rows: Vec<DayRow>,
+    active: u64,
+    /// By how many days later.
+    curves: [Curve; LATER + 1],
+}
+
+impl WorkingSets {
+    pub(super) fn within(bytes: u64) -> Self {
+        // Today's table, and a list each for today, the first day and those before.
+        Self::of(Sample::within(bytes / 4))
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_keys(keys: usize) -> Self {
+        Self::of(Sample::of(keys))
+    }
+
+    fn of(today: Sample<u64, u32>) -> Self {
+        Self {
+            today,
+            day: None,
+            row: DayRow::default(),
+            first: None,
+            before: VecDeque::new(),
+            rows: Vec::new(),
+            active: 0,
+            curves: std::array::from_fn(|_| Curve::default()),
+        }
+    }
+
+    /// A request on this day; a day that is over does not come back.
+    #[inline]
+    pub(super) fn request(&mut self, day: u64) {
+        if self.day.is_none_or(|d| d < day) {
+            self.close();
+            self.day = Some(day);
+        }
+        self.row.requests += 1;
+    }
+
+    /// An access of a page, today.
+    #[inline]
+    pub(super) fn touch(&mut self, key: u64) {
+        self.row.page_accesses += 1;
+        if let Some(count) = self.today.get(key) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    #[cold]
+    fn close(&mut self) {
+        let Some(day) = self.day else { return };
+        let mut row = std::mem::take(&mut self.row);
+        let mut pages: Vec<(u64, u32)> = self.today.iter().map(|(k, n)| (k, *n)).collect();
+        self.today.clear();
+        pages.sort_unstable();
+        let n = pages.len() as f64;
+        let weight = self.today.weight();
+        row.day = day;
+        row.pages = self.today.total(n, n, 1.0);
+        let ranks = Ranks::new(pages.iter().map(|p| p.1), weight);
+        let today = Past { pages, ranks, accesses: row.page_accesses };
+        // Days before were sampled at a rate as high or higher.
+        for past in self.first.iter_mut().chain(&mut self.before) {
+            past.pages.retain(|p| self.today.takes(p.0));
+            past.ranks = Ranks::new(past.pages.iter().map(|p| p.1), weight);
+        }
+        if let Some(first) = &self.first {
+            (row.of_first_day, row.top20_of_first_day) = overlap(first, &today, weight);
+        }
+        if let Some(before) = self.before.front() {
+            (row.of_day_before, row.top20_of_day_before) = overlap(before, &today, weight);
+        }
+        self.curves[0].add(&today, &today, weight);
+        for (later, past) in self.before.iter().enumerate() {
+            self.curves[later + 1].add(past, &today, weight);
+        }
+        self.active += 1;
+        if self.rows.len() < ROWS {
+            self.rows.push(row);
+        }
+        if self.first.is_none() {
+            self.first = Some(today.clone());
+        }
+        self.before.push_front(today);
+        self.before.truncate(LATER);
+    }
+
+    pub(super) fn finish(mut self, day_s: Option<f64>) -> Option<Days> {
+        self.close();
+        (self.active > 0).then(|| Days {
+            day_s,
+            active: self.active,
+            persistence: self.curves.iter().enumerate().filter_map(|(i, c)| c.finish(i)).collect(),
+            rows: self.rows,
+        })
+    }
+}
+
+/// Pages of both days, with their accesses on each.
+fn common<'a>(a: &'a Past, b: &'a Past) -> impl Iterator<Item = (u32, u32)> + 'a {
+    let mut left = a.pages.iter().peekable();
+    b.pages.iter().filter_map(move |&(key, n)| {
+        while left.next_if(|l| l.0 < key).is_some() {}
+        left.next_if(|l| l.0 == key).map(|l| (l.1, n))
+    })
+}
+
+/// Which part of a page accessed `count` times belongs to its day's most accessed.
+fn popular((boundary, part): (u32, f64), count: u32) -> f64 {
+    match count.cmp(&boundary) {
+        std::cmp::Ordering::Greater => 1.0,
+        std::cmp::Ordering::Equal => part,
+        std::cmp::Ordering::Less => 0.0,
+    }
+}
+
+/// Shares of today's pages, and of today's most accessed pages, that are the past day's too. Where pages of
+/// one count are partly among the most accessed, which of them are is taken to be chance.
+fn overlap(past: &Past, today: &Past, weight: u64) -> (Option<Estimate>, Option<Estimate>) {
+    let n = today.pages.len() as f64;
+    if n == 0.0 {
+        return (None, None);
+    }
+    let (was, is) = (past.ranks.boundary(POPULAR), today.ranks.boundary(POPULAR));
+    let (mut both, mut top) = (0.0, 0.0);
+    for (a, b) in common(past, today) {
+        both += 1.0;
+        top += popular(was, a) * popular(is, b);
+    }
+    let share = |part: f64, n: f64| {
+        let p = (part / n).min(1.0);
+        Some(Estimate { value: p, error: off(p, n, weight) })
+    };
+    let (all, top) = (share(both, n), share(top, POPULAR * n));
+    // Where the boundaries lie is itself estimated, on both days.
+    let top = top.map(|e| {
+        let slip = if weight == 1 { 0.0 } else { 2.0 * SIGMAS / (POPULAR * n).sqrt() };
+        Estimate { error: (e.error + slip).min(1.0), ..e }
+    });
+    (all, top)
+}
+
+/// What a share `p` of `n` sampled keys may be off by; never as little as nothing where it was sampled.
+fn off(p: f64, n: f64, weight: u64) -> f64 {
+    if weight == 1 {
+        return 0.0;
+    }
+    (SIGMAS * (p * (1.0 - p) / n).sqrt()).max(SIGMAS * SIGMAS / n).min(1.0)
+}
+
+impl Curve {
+    /// Share of the later day's accesses that go to the hottest part of the ranked day's pages.
+    fn add(&mut self, ranked: &Past, later: &Past, weight: u64) {
+        if ranked.pages.is_empty() || later.pages.is_empty() {
+            return;
+        }
+        let mut of_count: rustc_hash::FxHashMap<u32, f64> = rustc_hash::FxHashMap::default();
+        let (mut inside, mut squares) = (0.0, 0.0);
+        for (a, b) in common(ranked, later) {
+            *of_count.entry(a).or_insert(0.0) += f64::from(b);
+            inside += f64::from(b);
+            squares += f64::from(b).powi(2);
+        }
+        let whole: f64 = later.pages.iter().map(|p| f64::from(p.1)).sum();
+        let mut counts: Vec<(u32, f64)> = of_count.into_iter().collect();
+        counts.sort_unstable_by_key(|c| std::cmp::Reverse(c.0));
+        for (sum, space) in self.sums.iter_mut().zip(SPACE) {
+            let boundary = ranked.ranks.boundary(space);
+            let part: f64 = counts.iter().map(|(c, n)| popular(boundary, *c) * n).sum();
+            *sum += part / whole;
+        }
+        self.pairs += 1;
+        if weight > 1 {
+            // A ratio of two sums over the same sample; the hottest pages decide how far off it is.
+            let all: f64 = later.pages.iter().map(|p| f64::from(p.1).powi(2)).sum();
+            let error =
+                total(weight, inside, squares.max(all), 1.0).error / (whole * weight as f64);
+            let known = later.accesses.max(1) as f64;
+            let missed = (1.0 - whole * weight as f64 / known).abs();
+            self.variance += (error + missed).powi(2);
+        }
+    }
+
+    fn finish(&self, days_later: usize) -> Option<Persistence> {
+        let n = self.pairs as f64;
+        (self.pairs > 0).then(|| Persistence {
+            days_later: days_later as u64,
+            pairs: self.pairs,
+            curve: SPACE.into_iter().zip(self.sums).map(|(x, sum)| (x, sum / n)).collect(),
+            // Days are sampled by the same keys: their errors do not cancel.
+            plus_minus: (self.variance / n).sqrt().min(1.0),
+        })
+    }
+}

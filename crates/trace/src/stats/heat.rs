@@ -1,0 +1,58 @@
+//! Requests over time and address, in a grid that coarsens as either grows: one pass, constant memory.
+//! Knows no unit of either axis.
+
+/// Most columns and rows; a grid that grows has at least half of them in use.
+pub(super) const CELLS: usize = 128;
+
+#[derive(Clone, Debug)]
+pub(super) struct Grid {
+    cells: Vec<u64>,
+    /// Binary logarithms of a cell's width and height.
+    wide: u32,
+    tall: u32,
+    /// Highest column and row in use.
+    column: usize,
+    row: usize,
+}
+
+impl Grid {
+    /// Cells are never narrower than 2^wide nor lower than 2^tall.
+    pub(super) fn new(wide: u32, tall: u32) -> Self {
+        Self { cells: vec![0; CELLS * CELLS], wide, tall, column: 0, row: 0 }
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, x: u64, y: u64) {
+        while x >> self.wide >= CELLS as u64 {
+            self.fold(|c, r| (c / 2, r));
+            self.wide += 1;
+            self.column /= 2;
+        }
+        while y >> self.tall >= CELLS as u64 {
+            self.fold(|c, r| (c, r / 2));
+            self.tall += 1;
+            self.row /= 2;
+        }
+        let (column, row) = ((x >> self.wide) as usize, (y >> self.tall) as usize);
+        self.column = self.column.max(column);
+        self.row = self.row.max(row);
+        self.cells[row * CELLS + column] += 1;
+    }
+
+    #[cold]
+    fn fold(&mut self, to: impl Fn(usize, usize) -> (usize, usize)) {
+        let old = std::mem::replace(&mut self.cells, vec![0; CELLS * CELLS]);
+        for (i, n) in old.into_iter().enumerate() {
+            let (column, row) = to(i % CELLS, i / CELLS);
+            self.cells[row * CELLS + column] += n;
+        }
+    }
+
+    /// Width and height of a cell, columns in use, and the cells in use row by row.
+    pub(super) fn finish(&self) -> (u64, u64, usize, Vec<u64>) {
+        let columns = self.column + 1;
+        let rows = self.cells.chunks(CELLS).take(self.row + 1);
+        let cells = rows.flat_map(|r| r[..columns].iter().copied()).collect();
+        (1 << self.wide, 1 << self.tall, columns, cells)
+    }
+}

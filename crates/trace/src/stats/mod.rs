@@ -1,0 +1,344 @@
+//! What a trace is like: BORG's Table 1 and Figure 1, temperature, reuse, sizes, distances, bursts; in one
+//! pass. Everything is exact while it fits the memory allowed; afterwards a sample of pages stands for all of
+//! them, and each number says how far off it may be. docs/stat.md defines each. Requests come in, plain data
+//! goes out: this module knows no file, no format and no clock.
+
+mod days;
+mod heat;
+mod pages;
+mod pairs;
+mod ranks;
+mod reuse;
+mod sample;
+mod shape;
+mod spread;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use rustc_hash::FxHashMap;
+use seekless_block::{Bytes, Duration, Op, PAGE_SECTORS, Request, SECTOR_BYTES};
+
+pub use summary::*;
+
+use self::days::WorkingSets;
+use self::heat::Grid;
+use self::pages::Pages;
+use self::pairs::Pairs;
+use self::reuse::{Distances, page_key};
+use self::sample::Sample;
+use self::shape::{STREAMS_MAX, Shapes, Step};
+use self::spread::Spread;
+use self::times::Times;
+use crate::{Device, Info, Reader, Record, Skipped, Stream};
+
+/// Pages of a request that are looked at: no drive takes a request as long, but zeroes may be.
+const PAGES_MAX: u64 = (256 << 20) / 4096;
+/// Devices with a heat map of their own.
+const HEATS: usize = 8;
+/// Narrowest column of a heat map: 2^20 ns; lowest row: 2^11 sectors, which are 1 MiB.
+const COLUMN: u32 = 20;
+const ROW: u32 = 11;
+
+/// How statistics are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatOptions {
+    /// Memory for what grows with the trace: pages, pairs, working sets.
+    pub memory: Bytes,
+    /// Length of a day, where the trace has times and no day numbers.
+    pub day: Duration,
+    /// Size of the file system or device, where known.
+    pub size: Option<Bytes>,
+    /// Chooses which pages are sampled, where they do not all fit.
+    pub seed: u64,
+}
+
+impl Default for StatOptions {
+    fn default() -> Self {
+        Self { memory: Bytes(1 << 30), day: Duration(86_400_000_000_000), size: None, seed: 0 }
+    }
+}
+
+/// Gathers the statistics of a trace, request by request.
+#[derive(Debug)]
+pub struct Stats {
+    options: StatOptions,
+    info: Info,
+    requests: u64,
+    long: u64,
+    merged_streams: bool,
+    shapes: Shapes,
+    times: Times,
+    service: [Spread; 2],
+    pages: Pages,
+    pairs: Pairs,
+    reuse: Distances,
+    days: WorkingSets,
+    /// Which process touched which page.
+    owners: Sample<(u64, u32), ()>,
+    heat: Vec<Option<Grid>>,
+}
+
+impl Stats {
+    /// For a trace that can tell this much.
+    #[must_use]
+    pub fn new(options: &StatOptions, info: Info) -> Self {
+        let part = |n: u64| options.memory.0 / 16 * n;
+        Self {
+            options: *options,
+            info,
+            requests: 0,
+            long: 0,
+            merged_streams: false,
+            shapes: Shapes::new(),
+            times: Times::new(),
+            service: [Spread::new(), Spread::new()],
+            pages: Pages::within(part(6)),
+            pairs: Pairs::within(part(2)),
+            reuse: Distances::within(part(2)),
+            days: WorkingSets::within(part(4)),
+            // As much again is needed to sort them at the end.
+            owners: Sample::within(part(1)),
+            heat: Vec::new(),
+        }
+    }
+
+    /// Counts a record.
+    pub fn add(&mut self, record: &Record) {
+        let Record { request, device, .. } = record;
+        let at =
+            if self.info.has_times { self.times.add(request.arrival.0) } else { self.requests };
+        self.requests += 1;
+        let step = self.shapes.add(request, *device);
+        let Some(step) = step else { return };
+        if let Some(service) = record.service {
+            self.service[usize::from(request.op != Op::Read)].add(service.0);
+        }
+        if let Step::From(from) = step {
+            self.pairs.add(from, request.extent.start.0, *device);
+        }
+        self.heat(*device, at, request.extent.start.0);
+        let day = match record.day {
+            Some(day) => Some(u64::from(day)),
+            None => self.info.has_times.then(|| at / self.options.day.0.max(1)),
+        };
+        if let Some(day) = day {
+            self.days.request(day);
+        }
+        self.touch(request, *device, day.is_some());
+    }
+
+    /// Each page of a request.
+    fn touch(&mut self, request: &Request, device: u32, has_day: bool) {
+        let (start, end) = (request.extent.start.0, request.extent.end().0);
+        if start == end {
+            return;
+        }
+        let (first, last) = (start / PAGE_SECTORS, (end - 1) / PAGE_SECTORS);
+        let last = if last - first >= PAGES_MAX {
+            self.long += 1;
+            first + PAGES_MAX - 1
+        } else {
+            last
+        };
+        let mut stream = request.stream.0;
+        if stream as usize >= STREAMS_MAX {
+            self.merged_streams = true;
+            stream = 0;
+        }
+        let writes = request.op != Op::Read;
+        for page in first..=last {
+            let key = page_key(page, device, self.options.seed);
+            let from = start.max(page * PAGE_SECTORS) % PAGE_SECTORS;
+            let sectors = (end - page * PAGE_SECTORS).min(PAGE_SECTORS) - from;
+            let mask = ((0xFF_u16 >> (PAGE_SECTORS - sectors)) << from) as u8;
+            self.pages.touch(key, device as u16, mask, writes);
+            self.reuse.touch(key);
+            if has_day {
+                self.days.touch(key);
+            }
+            if self.info.has_processes {
+                self.owners.get((key, stream));
+            }
+        }
+    }
+
+    fn heat(&mut self, device: u32, at: u64, start: u64) {
+        let device = device as usize;
+        if device >= HEATS {
+            return;
+        }
+        if device >= self.heat.len() {
+            self.heat.resize(device + 1, None);
+        }
+        let column = if self.info.has_times { COLUMN } else { 0 };
+        self.heat[device].get_or_insert_with(|| Grid::new(column, ROW)).add(at, start);
+    }
+
+    /// What was found. `info`, names and what was passed over are as the reader tells them at the end.
+    #[must_use]
+    pub fn finish(
+        self,
+        info: Info,
+        streams: &[Stream],
+        devices: &[Device],
+        skipped: &Skipped,
+    ) -> Summary {
+        let notes = self.notes(info);
+        let count = |op| {
+            self.shapes.mix().iter().find(|r| r.op == op).map_or((0, 0), |r| (r.requests, r.bytes))
+        };
+        let (reads, writes, zeroes) = (count("read"), count("write"), count("write_zeroes"));
+        let mut table1 = Table1 {
+            size_bytes: self.options.size.map(|s| s.0),
+            reads: reads.0,
+            read_bytes: reads.1,
+            writes: writes.0 + zeroes.0,
+            written_bytes: writes.1.saturating_add(zeroes.1),
+            determinism: self.pairs.finish(),
+            ..Table1::default()
+        };
+        self.pages.table1(&mut table1);
+        let [read_s, write_s] = self.service.each_ref().map(|s| s.finish(1e-9));
+        let unique = self.pages.by_device(devices.len());
+        let days = info.has_days || info.has_times;
+        let day_s = (!info.has_days).then(|| self.options.day.as_secs_f64());
+        let processes = if info.has_processes {
+            let unseen = self.owners.total(0.0, 0.0, 1.0);
+            self.shapes.processes(streams, &self.pages_by_name(streams), unseen)
+        } else {
+            Vec::new()
+        };
+        Summary {
+            trace: TraceSummary {
+                path: String::new(),
+                format: info.format.name().to_owned(),
+                requests: self.requests,
+                has_times: info.has_times,
+                has_days: info.has_days,
+                has_processes: info.has_processes,
+                has_service: info.has_service,
+                span_s: info.has_times.then(|| self.times.span_s()),
+                out_of_order: self.times.backwards(),
+                malformed: skipped.malformed,
+                zero_length: skipped.zero_length,
+                lost_events: skipped.lost_events,
+            },
+            mix: self.shapes.mix(),
+            shape: self.shapes.shape(info.has_processes),
+            time: info.has_times.then(|| self.times.finish()),
+            service: (read_s.count + write_s.count > 0).then_some(Service { read_s, write_s }),
+            rank_frequency: self.pages.rank_frequency(),
+            temperature: self.pages.temperature(),
+            reuse: self.reuse.finish(),
+            heat: heats(&self.heat, devices, info.has_times),
+            devices: self.shapes.devices(devices, &unique),
+            days: if days { self.days.finish(day_s) } else { None },
+            processes,
+            table1,
+            notes,
+        }
+    }
+
+    /// Pages touched by the processes of each name, each page once.
+    fn pages_by_name(&self, streams: &[Stream]) -> FxHashMap<String, Estimate> {
+        let mut numbers: FxHashMap<String, u32> = FxHashMap::default();
+        let mut of_stream: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut touched: Vec<(u32, u64)> = Vec::with_capacity(self.owners.len());
+        for ((page, stream), ()) in self.owners.iter() {
+            let number = *of_stream.entry(stream).or_insert_with(|| {
+                let next = numbers.len() as u32;
+                *numbers.entry(shape::name(streams, stream as usize)).or_insert(next)
+            });
+            touched.push((number, page));
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let mut counts = vec![0u64; numbers.len()];
+        for (number, _) in touched {
+            counts[number as usize] += 1;
+        }
+        let estimate = |n: u64| self.owners.total(n as f64, n as f64, 1.0);
+        numbers.into_iter().map(|(name, n)| (name, estimate(counts[n as usize]))).collect()
+    }
+
+    fn notes(&self, info: Info) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.pages.weight() > 1 {
+            notes.push(format!(
+                "pages did not all fit in {}: one in {} stands for all; more --memory makes the numbers sharper",
+                self.options.memory,
+                self.pages.weight()
+            ));
+        }
+        if self.long > 0 {
+            notes.push(format!(
+                "{} requests are longer than 256 MiB: of these, pages after the first 256 MiB are not looked at",
+                self.long
+            ));
+        }
+        if self.times.backwards() > 0 {
+            notes.push(format!(
+                "{} requests are older than one before them; they count at the time of that one",
+                self.times.backwards()
+            ));
+        }
+        if self.merged_streams && info.has_processes {
+            notes.push(format!(
+                "processes after the first {STREAMS_MAX} count together with those that are not known"
+            ));
+        }
+        notes
+    }
+}
+
+fn heats(grids: &[Option<Grid>], devices: &[Device], times: bool) -> Vec<Heat> {
+    let grids = grids.iter().enumerate().filter_map(|(i, g)| Some((i, g.as_ref()?)));
+    let heat = |(i, grid): (usize, &Grid)| {
+        let (wide, tall, columns, cells) = grid.finish();
+        Heat {
+            device: devices.get(i).map_or(String::new(), |d| d.name.clone()),
+            across: if times { "s" } else { "requests" },
+            column: if times { wide as f64 / 1e9 } else { wide as f64 },
+            row_bytes: tall.saturating_mul(SECTOR_BYTES),
+            columns,
+            cells,
+        }
+    };
+    grids.map(heat).collect()
+}
+
+/// The statistics of what `reader` has left; of the device of that name alone, where one is named. `progress`
+/// is called now and then.
+///
+/// # Errors
+/// Where the trace cannot be read.
+pub fn characterize(
+    reader: &mut Reader,
+    options: &StatOptions,
+    device: Option<&str>,
+    progress: &mut dyn FnMut(crate::Progress),
+) -> Result<Summary, crate::TraceError> {
+    let mut stats = Stats::new(options, reader.info());
+    let (mut named, mut wanted) = (u32::MAX, true);
+    let mut seen = 0u64;
+    while let Some(record) = reader.next_record()? {
+        seen += 1;
+        if seen.is_multiple_of(65_536) {
+            progress(reader.progress());
+        }
+        if let Some(name) = device {
+            if record.device != named {
+                named = record.device;
+                wanted = reader.devices().get(named as usize).is_some_and(|d| d.name == name);
+            }
+            if !wanted {
+                continue;
+            }
+        }
+        stats.add(&record);
+    }
+    progress(reader.progress());
+    Ok(stats.finish(reader.info(), reader.streams(), reader.devices(), reader.skipped()))
+}

@@ -1,0 +1,9 @@
+//! Statistics of traces through their public face: a slow twin on small random traces, known answers on real
+//! ones, estimates against the truth.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are not tests to the lint")]
+#![allow(clippy::print_stdout, reason = "a skipped test says so")]
+
+mod known;
+mod random;
+mod sampled;
+mod twin;
