@@ -42,6 +42,15 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         format!("the last {requests} requests")
     };
     let chosen = advice.choice.map(|i| &advice.tried[i]);
+    if !advice.tried.iter().any(|t| t.change == Change::Layout) {
+        out.push(format!(
+            "No layout was tried: beside what the trace reaches, {} has no room for an optimized area. Name a larger \
+             disk to see what one would save.",
+            advice.disk
+        ));
+        out.extend(instead(advice));
+        return out;
+    }
     match (advice.verdict, chosen) {
         (Verdict::NoGain, _) | (_, None) => {
             let best = chosen.map_or(String::new(), |t| {
