@@ -155,6 +155,9 @@ fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
     Ok((folder, trace))
 }
 
+/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
+
 /// The disk that is asked for, or the one of the catalogue that stands for the device.
 fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     if let Some(name) = &args.disk {
@@ -167,6 +170,8 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     };
     let mut disks: Vec<DiskSpec> =
         catalogue::disks().map(catalogue::get).collect::<Result<_, _>>()?;
+    // Nobody asks about the disks of the last century.
+    disks.retain(|d| d.capacity_sectors >= OLDEST.0);
     disks.sort_by_key(|d| d.capacity_sectors);
     let last = disks.len() - 1;
     let at = disks.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
