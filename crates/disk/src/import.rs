@@ -413,8 +413,12 @@ fn controller_of(
         read_miss_ms: pair("Read miss")?,
         write_hit_ms: both(pair("Write hit")?, preparation),
         write_miss_ms: pair("Write miss")?,
-        // A drive whose least delay is stated has no other.
-        settle_ms: if write_seek_ms > 0.0 { 0.0 } else { settle_ms },
+        // A drive whose least delay is stated has no other, and one that reads on arrival does not wait for it.
+        settle_ms: if write_seek_ms > 0.0 || flag("Immediate buffer read")? {
+            0.0
+        } else {
+            settle_ms
+        },
         write_data_ms: preparation,
         write_seek_ms,
         // DiskSim's own numbers, for every drive with an extra disconnect.

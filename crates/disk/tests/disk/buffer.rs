@@ -10,12 +10,17 @@ use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
 use crate::toy::TOY;
 
 fn disk(more: &str) -> Disk {
+    disk_at(more, "rpm = 6000")
+}
+
+fn disk_at(more: &str, rpm: &str) -> Disk {
     let controller = format!(
         "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
          write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\n{more}\n[geometry]\n"
     );
     let text = TOY
         .replace("[geometry]\n", &controller)
+        .replace("rpm = 6000", rpm)
         .replace("\"geometry\"]", "\"geometry\", \"controller\"]");
     Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
 }
@@ -403,4 +408,13 @@ fn a_write_elsewhere_after_a_write_has_overheads_of_its_own() {
     // After a read nothing is special.
     assert_eq!(total(60.0, Op::Read, 5), 6_500);
     assert_eq!(total(70.0, Op::Write, 7), 8_250);
+}
+
+#[test]
+fn sectors_read_out_of_order_leave_in_order() {
+    let mut d =
+        disk_at("segments = 0\nsegment_sectors = 1", "rpm = 6000\nzero_latency = \"reads\"");
+    // From 3.3 on in sector 3 of 2 to 5: 4 and 5 pass at 4 to 6, 2 and 3 at 12 to 14. Sector 3 leaves at 14, then 4, 5.
+    let a = d.access(at(3.0), Op::Read, Extent::new(2, 4)).unwrap();
+    assert_eq!(us(a), [1_800, 0, 700, 10_000, 12_500]);
 }

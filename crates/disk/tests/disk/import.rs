@@ -101,7 +101,10 @@ fn every_parameter_finds_its_place() {
     let c = spec.controller.as_ref().unwrap();
     // Overheads are scaled by two, and each command pays twice 0.25 ms.
     assert_eq!((c.read_hit_ms, c.read_miss_ms), ([0.7, 0.9], [1.1, 1.3]));
-    assert_eq!((c.bus_sector_ms, c.settle_ms), ([0.1; 2], 2.0));
+    // It reads on arrival; one that does not settles for the time of the shortest seek.
+    assert_eq!((c.bus_sector_ms, c.settle_ms), ([0.1; 2], 0.0));
+    let waits = SPECS.replace("Immediate buffer read = 1", "Immediate buffer read = 0");
+    assert_eq!(import(&waits).unwrap().controller.unwrap().settle_ms, 2.0);
     assert_eq!((c.read_ahead, c.write_back), (ReadAhead::Segment, WriteBack::All));
     // And through TOML.
     assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
