@@ -379,6 +379,7 @@ fn controller_of(
     let flag =
         |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
     let buffered = flag("Enable caching in buffer")?;
+    let segment_sectors: u32 = disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1);
     let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
     let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
     let over_requested = flag("Read-ahead over requested")?;
@@ -429,10 +430,14 @@ fn controller_of(
         write_end_ms: write_end_ms + first_reselect,
         read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
         segments: if buffered { segments } else { 0 },
-        segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),
+        segment_sectors,
         own_write_segment: flag("Use separate write segment")?,
         read_ahead,
-        read_ahead_sectors: disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0),
+        // No number: as much as a segment takes.
+        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0) {
+            0 => segment_sectors,
+            most => most,
+        },
         read_ahead_over_requested: over_requested,
         read_ahead_on_hit: flag("Read-ahead on idle hit")?,
         read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,

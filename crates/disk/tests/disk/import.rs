@@ -106,6 +106,10 @@ fn every_parameter_finds_its_place() {
     let waits = SPECS.replace("Immediate buffer read = 1", "Immediate buffer read = 0");
     assert_eq!(import(&waits).unwrap().controller.unwrap().settle_ms, 2.0);
     assert_eq!((c.read_ahead, c.write_back), (ReadAhead::Segment, WriteBack::All));
+    assert_eq!(c.read_ahead_sectors, 15);
+    // No number of sectors is as many as a segment holds.
+    let full = SPECS.replace("Maximum read-ahead (blks) = 15", "Maximum read-ahead (blks) = 0");
+    assert_eq!(import(&full).unwrap().controller.unwrap().read_ahead_sectors, 20);
     // And through TOML.
     assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
 }
