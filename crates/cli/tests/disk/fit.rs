@@ -149,7 +149,10 @@ fn fs2s_disk_is_taken_apart() {
     let testbed = v["figure2"].as_array().unwrap().iter().find(|d| d["disk"] == "wd800jb").unwrap();
     assert!((testbed["rotation_ms"].as_f64().unwrap() - 4.167).abs() < 0.05, "{testbed}");
     assert!((v["figure8"]["band_ms"].as_f64().unwrap() - 8.333).abs() < 0.1);
-    for file in ["fs2-figure2.svg", "fs2-figure8.svg"] {
+    for file in [
+        "01-what-a-random-read-of-4-kib-is-made-of.svg",
+        "02-wd800jb-access-time-over-seek-distance.svg",
+    ] {
         assert!(fs::read_to_string(figures.join(file)).unwrap().contains("<svg"));
     }
     // The report stands beside JSON on standard output.

@@ -69,7 +69,9 @@ impl Lines {
     }
 
     pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
-        let zero = self.y.scale == Scale::Linear && self.y.unit == Unit::Share;
+        // Amounts stand on zero, so that twice as high is twice as much.
+        let zero =
+            self.y.scale == Scale::Linear && !matches!(self.y.unit, Unit::Number | Unit::Other(_));
         let Some(field) = Field::new(svg, &self.x, &self.y, &self.series, Key::Line, zero) else {
             return svg.no_data();
         };

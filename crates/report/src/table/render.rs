@@ -86,10 +86,15 @@ impl Table {
         let name = if self.title.is_empty() { "Table" } else { &self.title };
         let _ = write!(out, " aria-label=\"{}\"><table>", esc(name));
         if !self.title.is_empty() {
-            let _ = write!(out, "<caption>{}</caption>", esc(&self.title));
+            let _ = write!(out, "<caption><span>{}</span></caption>", esc(&self.title));
         }
         out.push_str("<thead><tr>");
         for column in &columns {
+            // A heading of no words is none to those who hear the page.
+            if column.name.is_empty() && column.unit.is_empty() {
+                out.push_str("<td></td>");
+                continue;
+            }
             let _ = write!(out, "<th scope=\"col\"{}>{}", class(column.align), esc(&column.name));
             if !column.unit.is_empty() {
                 let _ = write!(out, " <span class=\"unit\">({})</span>", esc(&column.unit));
