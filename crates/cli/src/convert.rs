@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The same, for programs.
 fn document(args: &Args, done: &Converted) -> serde_json::Value {
     let to = args.to.path.as_path();
-    let (s, size) = (&done.skipped, to.metadata().ok().filter(|m| m.is_file()).map(|m| m.len()));
+    let size = to.metadata().ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
+    let s = &done.skipped;
     let [queued, issued, completed] = s.other_events;
     json!({
         "schema": "seekless.convert/1",
