@@ -39,7 +39,12 @@ const PATH: usize = 1 << 18;
 #[command(after_help = "\
 Examples:
   seekless demo
-  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html")]
+  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html
+  seekless demo --json - | jq '.runs[] | {policy, busy_s}'
+
+The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and borg, over days 4 to 6: requests,
+bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads and home_reads;
+moving_s and moved_bytes are of the moving of data, once, before day 4, and in no other number.")]
 pub(crate) struct Args {
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long, default_value = "wd800jb")]
