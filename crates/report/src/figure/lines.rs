@@ -179,7 +179,7 @@ impl Field {
         let wide = svg.width - left - 10.0;
         let widest = text_px(&x.unit.format(500e-6, 1)) + 18.0;
         let want = (wide / widest.max(60.0)) as usize;
-        let mx = Mapped::over(points().map(|p| p.0), x.scale, &x.unit, (false, true), want.max(3))?;
+        let mx = Mapped::over(points().map(|p| p.0), x.scale, &x.unit, (false, true), want.max(4))?;
         let names = series.iter().enumerate().map(|(i, s)| {
             let key = if key == Key::Line { key } else { Key::Glyph(shape(i)) };
             (i, key, s.name.as_str())
