@@ -172,16 +172,16 @@ impl Arm {
     /// Brings the drive up to `now`.
     fn advance(&mut self, now: SimTime) {
         loop {
-            if let Some(c) = self.running.filter(|c| c.finished <= now) {
-                self.running = None;
+            if let Some(c) = self.running.take_if(|c| c.finished <= now) {
+                let at = c.finished;
                 self.done.push_back(c);
-                self.queue.ended(c.finished, &self.command);
+                self.queue.ended(at, &self.command);
                 if let Some(host) = &mut self.host {
-                    host.queue.ended(c.finished, &self.command);
+                    host.queue.ended(at, &self.command);
                 }
                 // The disk goes on with what it has before the host hears of the end.
-                self.start(c.finished);
-                self.feed(c.finished);
+                self.start(at);
+                self.feed(at);
             } else if let Some(at) = self.waits_until.filter(|&at| at <= now) {
                 self.feed(at);
             } else {

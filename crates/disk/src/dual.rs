@@ -44,9 +44,9 @@ impl Dual {
         self.arms.iter().all(Arm::is_idle)
     }
 
-    /// The description of two actuators says nothing of rest: what cannot be asked of either is refused.
-    pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
-        self.arms.iter_mut().try_for_each(|arm| arm.set_spin_down(policy))
+    /// Neither arm knows when the other rests: refused.
+    pub(crate) fn set_spin_down(&self, policy: SpinDown) -> Result<(), SpinDownError> {
+        if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
 
     /// What both spent.

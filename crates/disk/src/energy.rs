@@ -148,10 +148,14 @@ impl PowerStates {
     /// Energy of one movement of the arm.
     #[must_use]
     pub fn seeking(&self, time: Duration) -> Energy {
-        match self.coast {
-            Some((driven, coast)) if time > driven => self.seek * driven + coast * (time - driven),
-            _ => self.seek * time,
-        }
+        let driven = self.driven(time);
+        let coast = self.coast.map_or(self.seek, |(_, coast)| coast);
+        self.seek * driven + coast * (time - driven)
+    }
+
+    /// How long of one movement the arm speeds up and slows down.
+    pub(crate) fn driven(&self, time: Duration) -> Duration {
+        self.coast.map_or(time, |(driven, _)| driven.min(time))
     }
 
     /// Energy of one access: FS2's formula, exact in picojoules. Controller overhead is charged as

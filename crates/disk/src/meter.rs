@@ -89,16 +89,97 @@ impl Wake {
     }
 }
 
-/// The states of a command's legs, in the order of time.
-const LEGS: [State; 7] = [
-    State::SpinDown,
-    State::SpinUp,
-    State::Seek, // on the disk's own account, while the command waits for it
-    State::Busy,
-    State::Seek,
-    State::Busy,
-    State::Busy,
-];
+/// Time by what each second of it costs. Powers are whole numbers, so energy can be worked out from the sums, when somebody
+/// asks for it, and not at each command.
+#[derive(Clone, Copy, Debug, Default)]
+struct Served {
+    driven: Duration,
+    coasting: Duration,
+    waiting: Duration,
+    read: Duration,
+    write: Duration,
+}
+
+/// What was spent so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Books {
+    idle: Duration,
+    /// By commands of the foreground, and of the background.
+    served: [Served; 2],
+    /// All else: spinning down and up, platters at rest, lower levels of idling.
+    rest: Usage,
+}
+
+impl Books {
+    fn spend(&mut self, gap: &Gap, background: bool) {
+        self.idle += gap.idle;
+        let served = &mut self.served[usize::from(background)];
+        served.driven += gap.paid[0];
+        served.waiting += gap.paid[1];
+        if let Some(rest) = &gap.rest {
+            self.rest += *rest;
+        }
+    }
+
+    fn usage(&self, power: &PowerStates) -> Usage {
+        let mut usage = self.rest;
+        usage.time.idle += self.idle;
+        usage.energy.idle += power.idle * self.idle;
+        for (s, background) in self.served.iter().zip([false, true]) {
+            let coast = power.coast.map_or(power.seek, |(_, coast)| coast);
+            let seek = Transition {
+                time: s.driven + s.coasting,
+                energy: power.seek * s.driven + coast * s.coasting,
+            };
+            usage.add(State::Seek, seek, background);
+            let busy = Transition {
+                time: s.waiting + s.read + s.write,
+                energy: power.rotation_transfer * s.waiting
+                    + power.read * s.read
+                    + power.write * s.write,
+            };
+            usage.add(State::Busy, busy, background);
+        }
+        usage
+    }
+}
+
+/// The time from the end of a command to some later instant.
+struct Gap {
+    idle: Duration,
+    /// How much of what is owed falls into it.
+    paid: [Duration; 2],
+    /// Below idling.
+    rest: Option<Usage>,
+}
+
+/// The last command, to take back what is yet to come of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    start: SimTime,
+    wake: Wake,
+    /// Of the overhead: moving the arm on the disk's own account.
+    behind: Duration,
+    access: Access,
+    background: bool,
+}
+
+impl Last {
+    /// Its legs, in the order of time.
+    fn legs(&self, power: &PowerStates) -> [(State, Transition); 7] {
+        let rotating = |time| Transition::at(power.rotation_transfer, time);
+        let Access { overhead, seek, rotation, transfer, write, .. } = self.access;
+        [
+            (State::SpinDown, self.wake.down),
+            (State::SpinUp, self.wake.up),
+            (State::Seek, Transition::at(power.seek, self.behind)),
+            (State::Busy, rotating(overhead - self.behind)),
+            (State::Seek, Transition { time: seek, energy: power.seeking(seek) }),
+            (State::Busy, rotating(rotation)),
+            (State::Busy, Transition::at(power.transfer(write), transfer)),
+        ]
+    }
+}
 
 /// The books. Everything is worked out from absolute times: being asked changes nothing.
 #[derive(Clone, Debug)]
@@ -107,16 +188,14 @@ pub(crate) struct Meter {
     /// Time without work after which the platters stop; none: never.
     timeout: Option<Duration>,
     /// Up to [`Self::until`].
-    booked: Usage,
+    books: Books,
     /// When the last command ended or will end.
     until: SimTime,
     /// When the disk was or will be done with its own work too.
     quiet: SimTime,
     /// Work on the disk's own account that is yet to be found a time: seeking, and all else.
     owed: [Duration; 2],
-    last_start: SimTime,
-    last: [Transition; LEGS.len()],
-    last_background: bool,
+    last: Last,
 }
 
 impl Meter {
@@ -124,13 +203,11 @@ impl Meter {
         Self {
             policy: SpinDown::None,
             timeout: None,
-            booked: Usage::default(),
+            books: Books::default(),
             until: SimTime(0),
             quiet: SimTime(0),
             owed: [Duration::ZERO; 2],
-            last_start: SimTime(0),
-            last: [Transition::default(); LEGS.len()],
-            last_background: false,
+            last: Last::default(),
         }
     }
 
@@ -182,34 +259,28 @@ impl Meter {
             return;
         }
         if at > self.until {
-            let (gap, paid) = self.gap(power, at);
-            self.booked += gap;
-            self.owed = [self.owed[0] - paid[0], self.owed[1] - paid[1]];
+            let gap = self.gap(power, at);
+            self.books.spend(&gap, self.last.background);
+            self.owed = [self.owed[0] - gap.paid[0], self.owed[1] - gap.paid[1]];
         }
         self.timeout = wake.timeout.or(self.timeout);
         let behind = access.overhead.min(self.owed[0]);
         self.owed[0] -= behind;
         let overhead = access.overhead - behind;
         self.owed[1] -= overhead.min(self.owed[1]);
-        let rotating = |time| Transition::at(power.rotation_transfer, time);
-        self.last = [
-            wake.down,
-            wake.up,
-            Transition::at(power.seek, behind),
-            rotating(overhead),
-            Transition { time: access.seek, energy: power.seeking(access.seek) },
-            rotating(access.rotation),
-            Transition::at(power.transfer(access.write), access.transfer),
-        ];
-        // Most commands wake nothing and wait for nothing: their first legs are empty.
-        let woke = wake.timeout.is_some() || wake.time() > Duration::ZERO;
-        let first = if woke || behind > Duration::ZERO { 0 } else { 3 };
-        for (state, leg) in LEGS.into_iter().zip(self.last).skip(first) {
-            self.booked.add(state, leg, background);
+        // Transitions that take no time still cost.
+        if wake.timeout.is_some() || wake.time() > Duration::ZERO {
+            self.books.rest.add(State::SpinDown, wake.down, background);
+            self.books.rest.add(State::SpinUp, wake.up, background);
         }
+        let served = &mut self.books.served[usize::from(background)];
+        let driven = power.driven(access.seek);
+        served.driven += behind + driven;
+        served.coasting += access.seek - driven;
+        served.waiting += overhead + access.rotation;
+        *(if access.write { &mut served.write } else { &mut served.read }) += access.transfer;
         self.owe(access);
-        self.last_start = at;
-        self.last_background = background;
+        self.last = Last { start: at, wake, behind, access: *access, background };
         self.until = SimTime(at.0.saturating_add(access.total().0));
         self.quiet = self.until.max(written_back);
     }
@@ -221,26 +292,25 @@ impl Meter {
         self.owed[1] += access.behind_rotation_transfer;
     }
 
-    /// The account of the time from the end of the last command to `to`, and how much of what is owed falls into it.
-    fn gap(&self, power: &PowerStates, to: SimTime) -> (Usage, [Duration; 2]) {
-        let mut gap = self.resting(power, to.since(self.quiet));
-        gap.time.idle += to.min(self.quiet).since(self.until);
-        let seek = self.owed[0].min(gap.time.idle);
-        gap.time.idle -= seek;
-        let rest = self.owed[1].min(gap.time.idle);
-        gap.time.idle -= rest;
-        gap.energy.idle = power.idle * gap.time.idle;
-        gap.add(State::Seek, Transition::at(power.seek, seek), self.last_background);
-        let rest_cost = Transition::at(power.rotation_transfer, rest);
-        gap.add(State::Busy, rest_cost, self.last_background);
-        (gap, [seek, rest])
+    /// The account of the time from the end of the last command to `to`.
+    fn gap(&self, power: &PowerStates, to: SimTime) -> Gap {
+        let (mut idle, rest) = self.resting(power, to.since(self.quiet));
+        idle += to.min(self.quiet).since(self.until);
+        let seek = self.owed[0].min(idle);
+        idle -= seek;
+        let other = self.owed[1].min(idle);
+        idle -= other;
+        Gap { idle, paid: [seek, other], rest }
     }
 
-    /// The first `time` without work; the energy of idling is left to be filled in.
-    fn resting(&self, power: &PowerStates, time: Duration) -> Usage {
-        let mut usage = Usage::default();
+    /// Of the first `time` without work, that of idling, and what was spent below it.
+    fn resting(&self, power: &PowerStates, time: Duration) -> (Duration, Option<Usage>) {
         let turning = self.timeout.map_or(time, |t| t.min(time));
-        usage.time.idle = power.levels().next().map_or(turning, |l| l.after.min(turning));
+        let idle = power.levels().next().map_or(turning, |l| l.after.min(turning));
+        if idle == time && self.timeout != Some(time) {
+            return (idle, None);
+        }
+        let mut usage = Usage::default();
         let mut levels = power.levels().peekable();
         while let Some(level) = levels.next() {
             let end = levels.peek().map_or(turning, |next| next.after.min(turning));
@@ -258,23 +328,24 @@ impl Meter {
             usage.energy.standby = standby.power * usage.time.standby;
             usage.spin_downs = 1;
         }
-        usage
+        (idle, Some(usage))
     }
 
     /// The books up to `now`, which is not before the last command began.
     pub(crate) fn usage(&self, power: &PowerStates, now: SimTime) -> Usage {
-        let mut usage = self.booked;
         if now >= self.until {
-            usage += self.gap(power, now).0;
-            return usage;
+            let mut books = self.books;
+            books.spend(&self.gap(power, now), self.last.background);
+            return books.usage(power);
         }
-        let mut passed = now.since(self.last_start);
-        for (state, leg) in LEGS.into_iter().zip(self.last) {
+        let mut usage = self.books.usage(power);
+        let mut passed = now.since(self.last.start);
+        for (state, leg) in self.last.legs(power) {
             let to_come = leg.rest(passed);
             passed = Duration(passed.0.saturating_sub(leg.time.0));
             *state.of(&mut usage.time) -= to_come.time;
             *state.of(&mut usage.energy) -= to_come.energy;
-            if self.last_background {
+            if self.last.background {
                 *state.of(&mut usage.background) -= to_come.energy;
             }
         }

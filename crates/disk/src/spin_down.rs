@@ -34,6 +34,9 @@ const RANGE: u64 = 8;
 /// Why a drive cannot follow a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpinDownError {
+    /// It is of a kind that never stops.
+    #[error("it has no platters, or two arms over them: only a disk with one arm is stopped")]
+    Never,
     /// The description lacks something.
     #[error(
         "this disk's description does not say how it spins down: it needs power.standby_w, power.spin_up_s, and power.spin_up_w or power.spin_up_j"

@@ -195,7 +195,7 @@ impl Volume {
 
     /// There are no platters to stop.
     pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
-        if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::NoStandby) }
+        if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
 
     /// Time and energy by state from time zero to `now`.

@@ -177,8 +177,8 @@ impl Engine {
 
     /// Sectors that have a copy that may be used.
     #[must_use]
-    pub fn copied(&self) -> Sectors {
-        Sectors(self.map.valid.count(Extent { start: Lba(0), len: self.config.area }))
+    pub const fn copied(&self) -> Sectors {
+        Sectors(self.map.valid.count())
     }
 
     fn request(&mut self, id: RequestId, request: &Request) {

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use seekless_block::{Bytes, Device, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime};
+use seekless_block::{
+    Bytes, Device, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
+};
 use seekless_engine::{
     Class, Config, Engine, Fault, Input, Io, IoFailed, Memory, Output, RequestId, Target,
 };
@@ -576,5 +578,29 @@ fn a_fault_in_read_ahead_is_not_the_clients() {
     match world.engine.poll() {
         Some(Output::Submit(io)) => assert!(io.flags.contains(Flags::FUA), "FUA is passed on"),
         other => panic!("{other:?}"),
+    }
+}
+
+/// A disk that waits for a reader to come back must know whose each I/O is.
+#[test]
+fn what_is_sent_for_a_request_is_of_its_stream() {
+    let stream = StreamId(7);
+    let request =
+        |op, start| Request { stream, ..Request::new(SimTime(0), op, Extent::new(start, 4)) };
+    for (op, cache) in [(Op::Read, 0), (Op::Read, 64), (Op::Write, 64), (Op::Flush, 64)] {
+        let mut engine = Engine::new(config(cache));
+        let sent = |engine: &mut Engine| {
+            std::iter::from_fn(|| engine.poll())
+                .filter_map(|o| if let Output::Submit(io) = o { Some(io) } else { None })
+                .collect::<Vec<_>>()
+        };
+        engine.handle(SimTime(0), Input::Request { id: RequestId(1), request: request(op, 8) });
+        // The second read waits for what the first brings, where there is RAM.
+        engine.handle(SimTime(0), Input::Request { id: RequestId(2), request: request(op, 9) });
+        let mut all = sent(&mut engine);
+        // And once more where that goes wrong.
+        engine.handle(SimTime(1), Input::Done { io: all[0].id, result: Err(IoFailed) });
+        all.extend(sent(&mut engine));
+        assert!(all.len() >= 2 && all.iter().all(|io| io.stream == stream), "{op:?}: {all:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,6 +124,12 @@ impl Source {
             let file = Arc::new(copy(&mut io::stdin().lock()).map_err(fail)?);
             *spool = Some(Arc::clone(&file));
             return one(file);
+        }
+        // It would be copied whole, as other things that are no file.
+        if std::fs::metadata(&self.name).is_ok_and(|m| m.file_type().is_block_device()) {
+            let hint = ": a disk and no trace of one; `seekless record DEVICE -o TRACE` makes one";
+            let source = io::Error::other("a block device");
+            return Err(TraceError::Open { path: self.name.clone(), hint, source });
         }
         let mut file = match File::open(&self.name) {
             Ok(file) => file,

@@ -417,6 +417,20 @@ fn without_tracefs_it_mounts_one_for_itself() {
     assert!(output.status.success() && said.contains("lost 0 events"), "{said}");
 }
 
+/// Read as a trace it would be copied whole to a temporary file first.
+#[test]
+fn a_disk_is_not_taken_for_its_trace() {
+    need!("a disk is no trace", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    for args in [["stat", disk.device()], ["advise", disk.device()]] {
+        let output = seekless().args(args).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(disk.device()) && said.contains("seekless record"), "{said}");
+    }
+}
+
 #[test]
 fn what_cannot_be_recorded_is_told() {
     let dir = tempfile::tempdir().unwrap();

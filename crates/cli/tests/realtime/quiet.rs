@@ -132,10 +132,12 @@ fn undisturbed_misses_fail_and_disturbed_ones_do_not() {
         tried.iter().for_each(|&(good, late)| tries.tried(good, late));
         tries
     };
-    assert!(after(&[(false, calm), (false, busy), (false, calm)]).more("test"));
+    assert!(
+        after(&[(false, calm), (false, busy), (false, calm)]).more("nothing: a test of the tries")
+    );
     assert!(after(&[(false, calm), (false, busy), (false, calm), (false, calm)]).failed());
     let given_up = after(&[(false, busy); 6]);
-    assert!(!given_up.failed() && !given_up.more("test"));
+    assert!(!given_up.failed() && !given_up.more("nothing: a test of the tries"));
     let good = after(&[(false, calm), (false, calm), (true, busy)]);
-    assert!(!good.failed() && !good.more("test"));
+    assert!(!good.failed() && !good.more("nothing: a test of the tries"));
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use seekless_block::{Duration, Energy, Extent, Op, Power, SimTime};
 use seekless_disk::{
-    Command, Completion, Disk, DiskSpec, Drive, EnergyByState, Scheduler, SpinDown, SpinDownError,
-    TimeByState, Usage, catalogue,
+    Command, Completion, Device, Disk, DiskSpec, Drive, EnergyByState, Scheduler, SpinDown,
+    SpinDownError, TimeByState, Usage, catalogue,
 };
 
 use crate::toy::{TOY, toy};
@@ -166,6 +166,10 @@ fn break_even_is_where_both_cost_the_same() {
     assert_eq!(refusal(no_gain, SpinDown::After(Duration::from_millis(1_000))), Ok(()));
     assert_eq!(refusal(toy(), SpinDown::Adaptive), Err(SpinDownError::NoStandby));
     assert_eq!(refusal(toy(), SpinDown::None), Ok(()));
+    let two = Device::new(&catalogue::device("exos-2x18").unwrap()).unwrap();
+    let mut two = Drive::new(two, Scheduler::Fcfs);
+    assert_eq!(two.set_spin_down(SpinDown::Adaptive), Err(SpinDownError::Never));
+    assert_eq!(two.set_spin_down(SpinDown::None), Ok(()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{
     Command, Completion, Device, DeviceSpec, Drive, OperationSpec, Operations, RateSpec, Scheduler,
-    SpinDown, VolumeSpec,
+    SpinDown, SpinDownError, VolumeSpec,
 };
 
 /// 4 KiB take 8 us in a lane: 2^12 bytes at 512 MB/s.
@@ -278,7 +278,7 @@ fn power_is_drawn_while_any_lane_serves() {
     assert_eq!(usage.background.rotation_transfer.0, u128::from(2 * MS) * 4_000);
     assert_eq!(usage.energy.idle.0, u128::from(10 * MS - 4_008_000) * 500);
     // There is nothing to stop.
-    assert!(d.set_spin_down(SpinDown::Adaptive).is_err());
+    assert_eq!(d.set_spin_down(SpinDown::Adaptive), Err(SpinDownError::Never));
     assert!(d.set_spin_down(SpinDown::None).is_ok());
 }
 
