@@ -21,7 +21,7 @@ use crate::need;
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// What is missing for recording a loop device.
-fn recording() -> Option<String> {
+pub(crate) fn recording() -> Option<String> {
     let tracefs = || fs::read_dir(INSTANCES).err().map(|e| format!("{INSTANCES}: {e}"));
     let loops = || fs::File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
     root().or_else(tracefs).or_else(loops).or_else(|| programs(&["dd", "losetup"]))
@@ -45,7 +45,7 @@ fn disk(dir: &Path, name: &str, options: &[&str]) -> Loop {
 }
 
 /// A running `seekless record` that does record. Dropping it ends it.
-struct Recording {
+pub(crate) struct Recording {
     child: Child,
     errors: Receiver<String>,
     dir: PathBuf,
@@ -54,7 +54,7 @@ struct Recording {
 
 impl Recording {
     /// Writes `trace.parquet` and `counts.json` into `dir`.
-    fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
         let mut command = seekless();
         command.args(["record", device, "-o", "trace.parquet", "--json", "counts.json"]).args(args);
         command.current_dir(dir).stdin(Stdio::null()).stderr(Stdio::piped());
@@ -94,7 +94,7 @@ impl Recording {
         Trace::read(&self.dir, said.join("\n"))
     }
 
-    fn stop(mut self) -> Trace {
+    pub(crate) fn stop(mut self) -> Trace {
         self.signal(Signal::INT);
         self.ended()
     }
@@ -109,7 +109,7 @@ impl Drop for Recording {
 
 /// One request, as a test expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
+pub(crate) struct Row {
     op: Op,
     extent: Extent,
     sync: bool,
@@ -118,12 +118,12 @@ struct Row {
 }
 
 /// What stands in a trace.
-struct Trace {
-    rows: Vec<Row>,
+pub(crate) struct Trace {
+    pub(crate) rows: Vec<Row>,
     services: Vec<Option<u64>>,
     info: Info,
     lost: u64,
-    counts: Value,
+    pub(crate) counts: Value,
     said: String,
 }
 
