@@ -172,7 +172,7 @@ fn zones(fit: &Fit) -> Table {
         vec![
             Column::number("from", Unit::Bytes),
             Column::number("to", Unit::Bytes),
-            Column::number("bandwidth", Unit::Other("B/s".into())),
+            Column::number("MB/s", Unit::Number),
             Column::number("sectors a track", Unit::Count),
             Column::number("track switch", Unit::Seconds),
         ],
@@ -181,7 +181,7 @@ fn zones(fit: &Fit) -> Table {
         table = table.row([
             Cell::from(z.first * 512),
             Cell::from(z.end * 512),
-            Cell::from(z.sectors_per_second * 512.0),
+            Cell::from(z.sectors_per_second * 512.0 / 1e6),
             Cell::from(u64::from(z.sectors_per_track)),
             Cell::from(z.switch_ms / 1e3),
         ]);

@@ -47,7 +47,7 @@ fn commit(tree: &str, name: &str) {
 fn work(device: &str, root: &Path, round: u64, numbers: &mut Numbers) {
     let mount = Mount::new(device, root, "noatime");
     let tree = root.join("tree").to_str().unwrap().to_owned();
-    let version = if round % 2 == 0 { "one" } else { "two" };
+    let version = if round.is_multiple_of(2) { "one" } else { "two" };
     run(["git", "-C", &tree, "checkout", "-q", version]);
     // It finds nothing, and reads all files for that.
     assert_eq!(host::attempt(["grep", "-r", "-q", "no such words", &tree]).status.code(), Some(1));
