@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 /// What processes are ranked by.
@@ -109,12 +112,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for note in &summary.notes {
         output::say(&format!("note: {note}"));
     }
-    if let Some(path) = &args.report {
+    if args.report.is_some() || args.figures.is_some() {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        output::write(
-            path,
-            &stat_report::report(&summary, args.memory, args.top, args.by, &command).html(),
-        )?;
+        let report = stat_report::report(&summary, args.memory, args.top, args.by, &command);
+        if let Some(path) = &args.report {
+            output::write(path, &report.html())?;
+        }
+        if let Some(dir) = &args.figures {
+            output::figures(dir, &report)?;
+        }
     }
     if let Some(path) = &args.json {
         let document = Document {
