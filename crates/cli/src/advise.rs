@@ -1,15 +1,19 @@
 //! `seekless advise`: is there anything to gain on this disk, by what, how surely, and what would help instead?
 
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::ProgressBar;
-use seekless_block::Bytes;
-use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
+use seekless_block::{Bytes, Sectors};
+use seekless_disk::{DeviceSpec, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_report::{Better, Cell, Column, Table, Unit};
+use seekless_serve::capture::BlockDevice;
 use seekless_sim::Replay;
 use seekless_study::{Advice, AdviseOptions, Change, RollingOptions, RollingStage, Tried, advise};
 use seekless_trace::{Progress, Source};
+use tempfile::TempDir;
 
 use crate::output;
 use crate::trace_args::{ReadArgs, ram, size};
@@ -25,13 +29,24 @@ use crate::trace_args::{ReadArgs, ram, size};
   seekless advise P3.lis.zst --disk wd800jb --cache 64MiB --json -
   seekless advise trace.blktrace.0 --event D --disk wd800jb --open-loop --report advice.html
 
+  # Watch a disk for an hour, then say whether a better layout would help; reads only
+  seekless advise /dev/sda --for 1h
+
 Exit code: 0, whatever the advice; 2 for bad input.")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; compressed or not
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then recorded first
+    #[arg(value_name = "TRACE|DEVICE")]
     trace: String,
-    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file
-    #[arg(long, default_value = "exos-x20")]
-    disk: String,
+    /// The disk as it is: a name from `seekless disk list`, or the path of a TOML file [default: the smallest disk of the
+    /// catalogue that is no smaller than the device]
+    #[arg(long)]
+    disk: Option<String>,
+    /// Size of the device the trace was taken from, where --disk is not given [default: that of DEVICE, else 20TB]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "disk")]
+    device_size: Option<Bytes>,
+    /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
+    #[arg(long = "for", value_name = "DURATION", value_parser = crate::serve::duration, default_value = "10m")]
+    record_for: Duration,
     /// RAM for cached pages
     #[arg(long, value_parser = ram, default_value = "16MiB")]
     cache: Bytes,
@@ -83,6 +98,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| crate::disks::named(name)).collect::<Result<_, _>>()?;
+    let device = Path::new(&args.trace).metadata().is_ok_and(|m| m.file_type().is_block_device());
+    let disk = disk(args, device)?;
+    let recorded = device.then(|| record(args)).transpose()?;
+    let source = match &recorded {
+        Some((_, trace)) => Source::new(trace),
+        None => Source::new(&args.trace),
+    };
     let options = AdviseOptions {
         rolling: RollingOptions {
             open: args.read.options(),
@@ -90,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             replay,
             folds: args.folds,
         },
-        disk: crate::disks::named(&args.disk)?,
+        disk,
         scheduler: args.scheduler,
         cache: args.cache,
         read_ahead: args.read_ahead,
@@ -99,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         others,
     };
     let bar = output::bar();
-    let mut advice = advise(&Source::new(&args.trace), &options, &mut |stage, at| {
+    let mut advice = advise(&source, &options, &mut |stage, at| {
         show(&bar, stage, at);
     })?;
     bar.finish_and_clear();
@@ -123,6 +145,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
     if to_stdout { Ok(()) } else { print(&advice) }
+}
+
+/// Records the block device into a file that goes when the folder does.
+fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder for the recording")?;
+    let trace = folder.path().join("recorded.parquet");
+    crate::record::run(&crate::record::Args::of(&args.trace, &trace, args.record_for))?;
+    Ok((folder, trace))
+}
+
+/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
+
+/// The disk that is asked for, or the one of the catalogue that stands for the device.
+fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
+    if let Some(name) = &args.disk {
+        return crate::disks::named(name);
+    }
+    let size = match args.device_size {
+        Some(size) => size,
+        None if device => Sectors(BlockDevice::find(Path::new(&args.trace))?.sectors).bytes(),
+        None => Bytes(20_000_000_000_000),
+    };
+    let mut disks: Vec<DiskSpec> =
+        catalogue::disks().map(catalogue::get).collect::<Result<_, _>>()?;
+    // Nobody asks about the disks of the last century.
+    disks.retain(|d| d.capacity_sectors >= OLDEST.0);
+    disks.sort_by_key(|d| d.capacity_sectors);
+    let last = disks.len() - 1;
+    let at = disks.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
+    let disk = disks.swap_remove(at.unwrap_or(last));
+    output::say(&format!(
+        "note: computed for {} ({}); --disk chooses another",
+        disk.name, disk.title
+    ));
+    Ok(disk.into())
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {

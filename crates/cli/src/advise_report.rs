@@ -25,7 +25,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
         .tile(Tile::new(
             "Positioning",
             percent(advice.positioning_share),
-            "of the disk's time: no layout saves more",
+            "of the disk's time: the arm moves, or waits for the platter",
         ))
         .tile(Tile::new(
             "Foresight",

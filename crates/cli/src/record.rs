@@ -89,6 +89,23 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
+impl Args {
+    /// What `advise` asks for: the device's requests as they are queued, for a while.
+    pub(crate) fn of(device: &str, output: &Path, duration: Duration) -> Self {
+        Self {
+            device: device.into(),
+            output: output.to_owned(),
+            force: false,
+            event: Seen::Queued,
+            duration: Some(duration),
+            max_size: None,
+            max_requests: None,
+            buffer: Bytes(32 << 20),
+            json: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 enum Seen {
     #[value(name = "Q", alias = "q")]

@@ -118,7 +118,7 @@ pub struct Advice {
     pub fold_days: Vec<u64>,
     /// Last folds that no choice has seen.
     pub held_out_folds: usize,
-    /// Share of the disk's time that goes into moving the arm and waiting for the platter: no layout saves more.
+    /// Share of the disk's time that goes into moving the arm and waiting for the platter; the rest is transfer.
     pub positioning_share: f64,
     /// Share that the planner would save if it knew each fold beforehand, the moving of data not counted.
     pub foresight_share: f64,

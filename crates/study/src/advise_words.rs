@@ -26,7 +26,8 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         return out;
     }
     out.push(format!(
-        "Of the disk's time, {} goes into moving the arm and waiting for the platter: no layout can save more.",
+        "Of the disk's time, {} goes into moving the arm and waiting for the platter; the rest is transfer, of what was \
+         read ahead too.",
         percent(advice.positioning_share)
     ));
     out.push(format!(
@@ -42,6 +43,15 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         format!("the last {requests} requests")
     };
     let chosen = advice.choice.map(|i| &advice.tried[i]);
+    if !advice.tried.iter().any(|t| t.change == Change::Layout) {
+        out.push(format!(
+            "No layout was tried: beside what the trace reaches, {} has no room for an optimized area. Name a larger \
+             disk to see what one would save.",
+            advice.disk
+        ));
+        out.extend(instead(advice));
+        return out;
+    }
     match (advice.verdict, chosen) {
         (Verdict::NoGain, _) | (_, None) => {
             let best = chosen.map_or(String::new(), |t| {
@@ -112,13 +122,11 @@ fn instead(advice: &Advice) -> Vec<String> {
             ));
         }
     }
-    out.extend(advice.tried.iter().filter(|t| t.total.operations > 0).map(|t| {
-        let price = if t.total.operations_usd > 0.0 {
-            format!(", ${:.4} without the price of holding it", t.total.operations_usd)
-        } else {
-            String::new()
-        };
-        format!("On {}: {} operations{price}.", t.system, t.total.operations)
+    out.extend(advice.tried.iter().filter(|t| t.total.operations_usd > 0.0).map(|t| {
+        format!(
+            "On {}: {} operations, ${:.4} without the price of holding it.",
+            t.system, t.total.operations, t.total.operations_usd
+        )
     }));
     let moved = advice.trace.reads + advice.trace.writes;
     if moved > 0 && advice.trace.writes * 2 > moved {

@@ -135,3 +135,39 @@ fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
         assert!(ran.out.is_empty(), "{}", ran.out);
     }
 }
+
+#[test]
+fn the_disk_is_chosen_by_the_size_of_the_device() {
+    let place = Place::new();
+    place.file("a.trace", mixed());
+    let disk_for = |size: &str| advice(&place, &["a.trace", "--device-size", size])["disk"].clone();
+    assert_eq!(disk_for("80GB"), "wd800jb");
+    assert_eq!(disk_for("81GB"), "travelstar-5k320");
+    assert_eq!(disk_for("18TB"), "exos-x20");
+    assert_eq!(disk_for("100TB"), "exos-x20");
+    let both = place.run(&["advise", "a.trace", "--disk", "wd800jb", "--device-size", "1TB"]);
+    assert_eq!(both.code, Some(2));
+}
+
+#[test]
+fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
+    let place = Place::new();
+    // 4 KiB each, far from each other: nothing merges.
+    place.file("a.trace", disksim(&scattered(&mut Dice(24), 1200)));
+    let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
+    let args = ["a.trace", "--disk", "wd800jb", "--or", "cloud-hdd-metered,sata-ssd"];
+    let advice = advice(&place, &[&args[..], &bare[..]].concat());
+    let tried = advice["tried"].as_array().unwrap();
+    let of = |name: &str| tried.iter().find(|t| t["system"] == name).unwrap();
+    // The first of 12 folds is not in the sum; $0.05 a million.
+    assert_eq!(of("cloud-hdd-metered")["total"]["operations"], 1100);
+    let usd = number(&of("cloud-hdd-metered")["total"]["operations_usd"]);
+    assert!((usd - 1100.0 * 0.05 / 1e6).abs() < 1e-12, "{usd}");
+    assert_eq!(of("as it is")["total"]["operations"], 0, "a disk sends no bill");
+    assert!(tried.iter().any(|t| t["change"] == "device_layout"));
+    assert!(
+        words(&advice).contains("On cloud-hdd-metered: 1100 operations, $0.0001"),
+        "{}",
+        words(&advice)
+    );
+}
