@@ -11,7 +11,9 @@ use seekless_disk::{DeviceSpec, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
 use seekless_sim::Replay;
-use seekless_study::{Advice, AdviseOptions, Change, RollingOptions, RollingStage, Tried, advise};
+use seekless_study::{
+    Advice, AdviseOptions, Change, Gain, RollingOptions, RollingStage, Tried, advise,
+};
 use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
@@ -190,49 +192,46 @@ fn print(advice: &Advice) -> anyhow::Result<()> {
 
 /// Every system tried, and what it saves.
 pub(crate) fn table(advice: &Advice) -> Table {
-    let share = |name: &str| Column::number(name, Unit::Share).better(Better::Higher);
+    let share = |name: &str| Column::number(name, Unit::Share);
     let mut table = Table::new(
         format!("{} on {}, modelled", advice.trace.path, advice.disk),
         vec![
             Column::text("system"),
-            Column::text("change"),
             Column::number("busy", Unit::Seconds).better(Better::Lower),
             Column::number("moving", Unit::Seconds),
             share("saves"),
-            share("at least"),
-            share("at most"),
-            share("held out"),
-            share("joules saved"),
+            Column::text("90% range (%)").right(),
+            share("left out"),
+            share("joules"),
             Column::number("response", Unit::Seconds).better(Better::Lower),
         ],
     );
     for t in &advice.tried {
-        table = table.row(row(t));
+        table = table.row([
+            Cell::from(t.system.as_str()),
+            Cell::from(t.total.busy_s),
+            Cell::from(t.total.background_busy_s),
+            Cell::from(t.saves_busy.share),
+            range(t),
+            Cell::from(t.held_out_saves_busy),
+            Cell::from(t.saves_energy.share),
+            Cell::from(t.total.response_ms / 1e3),
+        ]);
     }
-    table.baseline(0)
+    table.baseline(0).note(
+        "saves, joules: disk time and energy saved over the folds that choose, moving counted; the range is for the folds \
+         left out, left out what was saved there. foresight knows the future.",
+    )
 }
 
-fn row(t: &Tried) -> [Cell; 10] {
-    let change = match t.change {
-        Change::None => "",
-        Change::Layout => "layout",
-        Change::Foresight => "layout, knowing the future",
-        Change::Setting => "setting",
-        Change::Device => "device",
-        Change::DeviceLayout => "device, layout",
-    };
-    [
-        Cell::from(t.system.as_str()),
-        Cell::from(change),
-        Cell::from(t.total.busy_s),
-        Cell::from(t.total.background_busy_s),
-        Cell::from(t.saves_busy.share),
-        Cell::from(t.saves_busy.low),
-        Cell::from(t.saves_busy.high),
-        Cell::from(t.held_out_saves_busy),
-        Cell::from(t.saves_energy.share),
-        Cell::from(t.total.response_ms / 1e3),
-    ]
+/// The range of what a system saves, in per cent.
+fn range(t: &Tried) -> Cell {
+    let Gain { low, high, .. } = t.saves_busy;
+    if !low.is_finite() || !high.is_finite() || t.change == Change::None {
+        return Cell::Empty;
+    }
+    let points = |share: f64| format!("{:.1}", share * 100.0).replace('-', "\u{2212}");
+    Cell::from(format!("{} to {}", points(low), points(high)))
 }
 
 fn show(bar: &ProgressBar, stage: RollingStage, at: Progress) {

@@ -99,7 +99,14 @@ fn provenance(advice: &Advice, command: &str) -> Provenance {
         command: command.to_owned(),
         facts: vec![
             fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-            fact("trace", format!("{}: {} requests", advice.trace.format, advice.trace.requests)),
+            fact(
+                "trace",
+                format!(
+                    "{}: {} requests",
+                    advice.trace.format,
+                    Unit::Count.format(advice.trace.requests as f64, 3)
+                ),
+            ),
             fact(
                 "folds",
                 format!(

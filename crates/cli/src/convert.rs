@@ -1,9 +1,12 @@
 //! `seekless convert`: a trace of any known format to one of those that can be written. Knows neither end's
 //! layout, only what a person should hear of it.
 
+use std::path::PathBuf;
+
 use anyhow::bail;
 use seekless_report::Unit;
 use seekless_trace::{Converted, Source, Target};
+use serde_json::json;
 
 use crate::output;
 use crate::trace_args::ReadArgs;
@@ -47,6 +50,10 @@ pub(crate) struct Args {
     device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
+    /// Write what was converted and what was not as JSON (schema seekless.convert/1) to FILE, or to standard
+    /// output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -54,6 +61,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // A link to nowhere exists too: it would be replaced.
     if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
         bail!("{} exists; give --force to replace it, or another name", to.display());
+    }
+    let json = args.json.as_deref();
+    if output::is_stdout(json) && to.as_os_str() == "-" {
+        bail!(
+            "the trace and --json cannot both go to standard output: name a file for one of them"
+        );
     }
     let target = Target { device: args.device.clone(), ..args.to.clone() };
     let source = Source::new(&args.from);
@@ -64,10 +77,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         bar.set_position(at.read);
     });
     bar.finish_and_clear();
-    for line in told(args, &done?) {
+    let done = done?;
+    for line in told(args, &done) {
         output::say(&line);
     }
-    Ok(())
+    json.map_or(Ok(()), |path| output::json(path, &document(args, &done)))
+}
+
+/// The same, for programs.
+fn document(args: &Args, done: &Converted) -> serde_json::Value {
+    let to = args.to.path.as_path();
+    let size = to.metadata().ok().filter(std::fs::Metadata::is_file).map(|m| m.len());
+    let s = &done.skipped;
+    let [queued, issued, completed] = s.other_events;
+    json!({
+        "schema": "seekless.convert/1",
+        "from": { "path": args.from, "format": done.info.format.name() },
+        "to": { "path": to.to_string_lossy(), "format": args.to.format.name(), "bytes": size },
+        "device": args.device,
+        "requests": done.records,
+        "left_out": {
+            "without_word": done.left_out,
+            "queued_events": queued,
+            "issued_events": issued,
+            "completed_events": completed,
+            "without_operation": s.without_op,
+            "unknown_files": s.unknown_files,
+            "malformed": s.malformed,
+            "of_no_sectors": s.zero_length,
+        },
+        "late": s.late,
+        "lost_events": s.lost_events,
+        "processes_lost": s.streams_lost,
+        "caveat": done.info.format.caveat(),
+    })
 }
 
 /// What was converted, and what was not, a line each.

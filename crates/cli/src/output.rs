@@ -44,6 +44,27 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// A report as one HTML file, and its figures into a folder, where these are asked for.
+pub(crate) fn report(
+    report: &Report,
+    html: Option<&Path>,
+    folder: Option<&Path>,
+) -> anyhow::Result<()> {
+    html.map_or(Ok(()), |path| write(path, &report.html()))?;
+    folder.map_or(Ok(()), |dir| figures(dir, report))
+}
+
+/// A document as JSON to a file; `-` is standard output.
+pub(crate) fn json(path: &Path, document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    write(path, &text)
+}
+
+/// Whether this path is standard output.
+pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|p| p.as_os_str() == "-")
+}
+
 /// Every figure of a report into a folder, and a word about pictures that could not be drawn.
 pub(crate) fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
     let done = report.export(dir)?;

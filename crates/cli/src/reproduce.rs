@@ -18,7 +18,7 @@ pub(crate) struct Out {
     /// Write a report as one HTML file
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write the figures as SVG files into this folder
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
     /// Write the numbers as JSON (schema seekless.reproduce/1) to FILE, or to standard output with -

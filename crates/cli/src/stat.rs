@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_block::{Bytes, Duration};
-use seekless_trace::Source;
 use seekless_trace::stats::{StatOptions, Summary, characterize};
+use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
 use crate::trace_args::{ReadArgs, size};
@@ -109,18 +109,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             _ => bail!("{} holds no requests", args.trace),
         }
     }
+    let from_trace = notes(&reader);
+    summary.notes.splice(0..0, from_trace);
     for note in &summary.notes {
         output::say(&format!("note: {note}"));
     }
     if args.report.is_some() || args.figures.is_some() {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let report = stat_report::report(&summary, args.memory, args.top, args.by, &command);
-        if let Some(path) = &args.report {
-            output::write(path, &report.html())?;
-        }
-        if let Some(dir) = &args.figures {
-            output::figures(dir, &report)?;
-        }
+        output::report(&report, args.report.as_deref(), args.figures.as_deref())?;
     }
     if let Some(path) = &args.json {
         let document = Document {
@@ -140,6 +137,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::print("")?;
     }
     output::print(&stat_tables::finding(&summary))
+}
+
+/// What the trace itself makes a reader of its numbers know.
+fn notes(reader: &Reader) -> Vec<String> {
+    let mut notes: Vec<String> =
+        reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
+    let skipped = reader.skipped();
+    for (count, what) in [
+        (skipped.malformed, "malformed records were passed over"),
+        (skipped.late, "records stay out of order: they come too late to be sorted"),
+        (skipped.lost_events, "events were lost while the trace was recorded"),
+    ] {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    }
+    notes
 }
 
 /// The names of devices, as many as a message bears.

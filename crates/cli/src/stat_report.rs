@@ -148,11 +148,11 @@ fn heat_map(heat: &Heat) -> Figure {
     let plot = HeatMap {
         x: if time { Axis::new("time", Unit::Seconds) } else { Axis::new("request", Unit::Count) },
         y: Axis::new("address", Unit::Bytes),
-        value: Axis::new("log2(1 + requests)", Unit::Number),
+        value: Axis::new("requests", Unit::Count).log(),
         x_range: (0.0, heat.column * heat.columns as f64),
         y_range: (0.0, heat.row_bytes as f64 * rows as f64),
         columns: heat.columns,
-        values: heat.cells.iter().map(|n| (*n as f64 + 1.0).log2()).collect(),
+        values: heat.cells.iter().map(|n| *n as f64).collect(),
     };
     Figure::new(title, Basis::Measured, plot)
         .caption("Reads and writes by where they start. Equal steps of shade are equal ratios, as in BORG's Figure 1.")

@@ -39,7 +39,10 @@ pub(crate) fn all(s: &Summary, top: usize, by: By) -> Vec<Table> {
 }
 
 fn three(title: &str) -> Table {
-    Table::new(title, vec![Column::text(""), Column::text("value"), Column::text("known")])
+    Table::new(
+        title,
+        vec![Column::text(""), Column::text("value").right(), Column::text("known").right()],
+    )
 }
 
 fn row(table: Table, name: &str, value: String, known: String) -> Table {
@@ -99,7 +102,8 @@ fn mix(s: &Summary) -> Table {
 
 fn distributions(s: &Summary) -> Table {
     let columns = ["", "mean", "smallest", "median", "90%", "99%", "largest", "known"];
-    let columns = columns.map(Column::text).to_vec();
+    let columns = columns.map(Column::text).into_iter().enumerate();
+    let columns = columns.map(|(i, c)| if i == 0 { c } else { c.right() }).collect();
     let mut table = Table::new("Sizes, distances, times", columns);
     let mut add = |name: &str, d: &Distribution, unit: Unit| {
         if d.count > 0 {
@@ -260,7 +264,7 @@ pub(crate) fn devices(s: &Summary, top: usize) -> Table {
         Column::number("reads", Unit::Count),
         Column::number("read", Unit::Bytes),
         Column::number("written", Unit::Bytes),
-        Column::text("footprint"),
+        Column::text("footprint").right(),
         Column::number("sequential", Unit::Share),
         Column::number("ends at", Unit::Bytes),
     ];
@@ -298,7 +302,7 @@ pub(crate) fn processes(s: &Summary, top: usize, by: By) -> Option<Table> {
         Column::number("reads", Unit::Count),
         Column::number("read", Unit::Bytes),
         Column::number("written", Unit::Bytes),
-        Column::text("pages"),
+        Column::text("pages").right(),
         Column::number("sequential", Unit::Share),
     ];
     let mut rows: Vec<&ProcessRow> = s.processes.iter().collect();

@@ -25,6 +25,10 @@ pub(crate) struct Buffer {
     write_miss: Pair,
     settle: Duration,
     write_data: Duration,
+    write_seek: Duration,
+    write_gather: [u64; 2],
+    /// Overhead, data and end of a write that follows one elsewhere.
+    write_elsewhere: Option<[Duration; 3]>,
     reconnect: Duration,
     read_end: Duration,
     write_end: Duration,
@@ -43,6 +47,8 @@ pub(crate) struct Buffer {
     /// Rises with every use of a segment.
     uses: u64,
     after_write: bool,
+    /// Where the last write ended.
+    written: u64,
     /// When the last write-back ends; the arm is not free before.
     free_at: SimTime,
     /// Ends of the write-backs under way, oldest first.
@@ -95,6 +101,9 @@ impl Buffer {
             write_miss: spec.write_miss_ms.map(ms),
             settle: ms(spec.settle_ms),
             write_data: ms(spec.write_data_ms),
+            write_seek: ms(spec.write_seek_ms),
+            write_gather: spec.write_gather_sectors.map(u64::from),
+            write_elsewhere: spec.write_elsewhere.map(|w| [w.miss_ms, w.data_ms, w.end_ms].map(ms)),
             reconnect: ms(spec.reconnect_ms),
             read_end: ms(spec.read_end_ms),
             write_end: ms(spec.write_end_ms),
@@ -112,6 +121,7 @@ impl Buffer {
             segments: vec![Segment::default(); spec.segments as usize],
             uses: 0,
             after_write: false,
+            written: 0,
             free_at: SimTime(0),
             writing: Vec::new(),
             ahead: None,
@@ -401,6 +411,7 @@ impl Buffer {
     ) -> Access {
         let mut access = Access::default();
         let after = usize::from(std::mem::replace(&mut self.after_write, true));
+        let goes_on = std::mem::replace(&mut self.written, extent.end().0) == extent.start.0;
         self.writing.retain(|&end| end > at);
         let appends = !self.writing.is_empty() && mechanism.next == extent.start;
         let back = !through
@@ -409,17 +420,27 @@ impl Buffer {
                 WriteBack::OneStream => self.writing.is_empty() || appends,
                 WriteBack::All => true,
             };
-        let overhead = if back { self.write_hit[after] } else { self.write_miss[after] };
+        let [overhead, late, end] = match self.write_elsewhere {
+            _ if back => [self.write_hit[after], Duration::ZERO, Duration::ZERO],
+            Some(elsewhere) if after == 1 && !goes_on => elsewhere,
+            _ => [self.write_miss[after], self.write_data, self.write_end],
+        };
         let mut accepted = at + overhead;
         if back && self.writing.len() >= self.write_segments && !appends {
             accepted = accepted.max(self.writing.remove(0));
         }
-        let late = if back { Duration::ZERO } else { self.write_data };
-        let data_from = accepted.max(at + late);
+        let data_from = accepted + late;
         let bus_end = data_from + Duration(self.bus_sector[1].0 * extent.len.0);
         let begin = self.stop_ahead(mechanism, accepted.max(self.free_at), &mut access);
-        let begin = if back { begin } else { self.settled(mechanism, at, begin, target) };
-        let inflow = Inflow { begin: data_from, bus: self.bus_sector[1] };
+        let mut inflow = Inflow { begin: data_from, bus: self.bus_sector[1], gather: 0 };
+        let begin = if back {
+            begin
+        } else {
+            inflow.gather = self.write_gather[usize::from(extent.len.0 >= 45)].min(extent.len.0);
+            let seek = mechanism.seek_to(&target.key());
+            let begin = begin + Duration(self.write_seek.0.saturating_sub(seek.0));
+            self.settled(mechanism, at, begin, target)
+        };
         let phases = inflow.write(mechanism, begin, target, extent);
         let media_end = begin + phases.total();
         self.free_at = media_end.max(bus_end);
@@ -434,7 +455,7 @@ impl Buffer {
             return access;
         }
         let Phases { seek, rotation, transfer, cylinders } = phases;
-        let done = media_end.max(bus_end) + self.write_end;
+        let done = media_end.max(bus_end) + end;
         let overhead = Duration(done.since(at).0.saturating_sub(phases.total().0));
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }
@@ -502,12 +523,14 @@ impl Step {
 struct Inflow {
     begin: SimTime,
     bus: Duration,
+    /// Sectors that come before the first is written.
+    gather: u64,
 }
 
 impl Inflow {
-    /// When sector `i` of the request has come.
+    /// When sector `i` of the request has come and may be written.
     fn came(&self, i: u64) -> SimTime {
-        self.begin + Duration(self.bus.0 * (i + 1))
+        self.begin + Duration(self.bus.0 * (i + 1).max(self.gather))
     }
 
     /// Writes `extent`; where the head comes to a sector that has not come, it waits for its next turn.
@@ -558,7 +581,7 @@ impl Inflow {
     fn first_missing(&self, seen: u64, from: SimTime, sweep: Duration, n: u64) -> Option<u64> {
         let passes =
             |j: u64| from + Duration((u128::from(sweep.0) * u128::from(j) / u128::from(n)) as u64);
-        // Behind once means behind from there on: both are linear.
+        // Behind once means behind from there on: both are linear, but for the first ones, which come together.
         let late = |j: &u64| passes(*j) < self.came(seen + j);
         if late(&0) {
             return Some(seen);

@@ -204,6 +204,13 @@ impl DiskSpec {
         }
         between("controller.settle_ms", c.settle_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.write_data_ms", c.write_data_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        between("controller.write_seek_ms", c.write_seek_ms, 0.0, MOVE_MS_MAX, "ms")?;
+        if let Some(w) = &c.write_elsewhere {
+            for (field, ms) in [("miss", w.miss_ms), ("data", w.data_ms), ("end", w.end_ms)] {
+                let field = format!("controller.write_elsewhere.{field}_ms");
+                between(&field, ms, 0.0, MOVE_MS_MAX, "ms")?;
+            }
+        }
         between("controller.reconnect_ms", c.reconnect_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.read_end_ms", c.read_end_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("controller.write_end_ms", c.write_end_ms, 0.0, MOVE_MS_MAX, "ms")?;

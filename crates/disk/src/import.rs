@@ -10,7 +10,7 @@ use crate::import_layout::{tree, zones};
 use crate::seek::SeekCurve;
 use crate::spec::{
     ControllerSpec, DiskSpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source, SourceKind,
-    WriteBack, ZeroLatency,
+    WriteBack, WriteElsewhereSpec, ZeroLatency,
 };
 
 /// A description that cannot be imported.
@@ -359,26 +359,27 @@ fn controller_of(
     let both = |p: [f64; 2], more: f64| p.map(|ms| ms + more);
     let preparation = ms("Data preparation overhead")?;
     let first_reselect = ms("First reselect overhead")?;
-    // The arm starts no sooner than this.
-    let least = ms("Minimum seek delay")?;
-    let started = |p: [f64; 2]| p.map(|ms| ms.max(least));
-    let mut write_miss_ms = started(pair("Write miss")?);
-    let mut write_end_ms = ms("Write completion overhead")? + first_reselect;
-    let mut write_data_ms = 0.0;
+    // A write's first movement takes no less than this; the time scale is for overheads.
+    let write_seek_ms = disk.number("Minimum seek delay")?.unwrap_or(0.0);
+    let write_end_ms = ms("Write completion overhead")?;
+    let mut write_elsewhere = None;
     if disk.number("Extra write disconnect")?.unwrap_or(0.0) != 0.0 {
         // The drive lets go of the bus before it takes the data, and once more after.
-        let command = ms("Extradisc command overhead")? + always * scale;
-        write_miss_ms = started([command + ms("Extradisc seek delta")?; 2]);
-        write_data_ms = command
-            + ms("Extradisc disconnect overhead")?
+        let delta = ms("Extradisc seek delta")?;
+        let data_ms = ms("Extradisc disconnect overhead")?
             + ms("Extradisc inter-disconnect delay")?
             + first_reselect
             + preparation;
-        write_end_ms = ms("Write completion overhead")? + ms("Other reselect overhead")?;
+        write_elsewhere = Some(WriteElsewhereSpec {
+            miss_ms: ms("Extradisc command overhead")? + always * scale + delta,
+            data_ms: (data_ms - delta).max(0.0),
+            end_ms: write_end_ms + ms("Other reselect overhead")?,
+        });
     }
     let flag =
         |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
     let buffered = flag("Enable caching in buffer")?;
+    let segment_sectors: u32 = disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1);
     let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
     let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
     let over_requested = flag("Read-ahead over requested")?;
@@ -410,21 +411,33 @@ fn controller_of(
             ms => [ms; 2],
         },
         read_hit_ms: both(pair("Read hit")?, preparation),
-        read_miss_ms: started(pair("Read miss")?),
+        read_miss_ms: pair("Read miss")?,
         write_hit_ms: both(pair("Write hit")?, preparation),
-        write_miss_ms,
-        // Where the drive's least delay is stated, it is in the overheads.
-        settle_ms: if least > 0.0 { 0.0 } else { settle_ms },
-        write_data_ms,
+        write_miss_ms: pair("Write miss")?,
+        // A drive whose least delay is stated has no other, and one that reads on arrival does not wait for it.
+        settle_ms: if write_seek_ms > 0.0 || flag("Immediate buffer read")? {
+            0.0
+        } else {
+            settle_ms
+        },
+        write_data_ms: preparation,
+        write_seek_ms,
+        // DiskSim's own numbers, for every drive with an extra disconnect.
+        write_gather_sectors: if write_elsewhere.is_some() { [10, 15] } else { [0; 2] },
+        write_elsewhere,
         reconnect_ms: preparation + first_reselect,
         read_end_ms: ms("Read completion overhead")?,
-        write_end_ms,
+        write_end_ms: write_end_ms + first_reselect,
         read_watermark: disk.number("High (read) water mark")?.unwrap_or(0.0),
         segments: if buffered { segments } else { 0 },
-        segment_sectors: disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1),
+        segment_sectors,
         own_write_segment: flag("Use separate write segment")?,
         read_ahead,
-        read_ahead_sectors: disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0),
+        // No number: as much as a segment takes.
+        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0) {
+            0 => segment_sectors,
+            most => most,
+        },
         read_ahead_over_requested: over_requested,
         read_ahead_on_hit: flag("Read-ahead on idle hit")?,
         read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,

@@ -55,7 +55,7 @@ pub use seek::SeekCurve;
 pub use spec::{
     ControllerSpec, DiskSpec, GeometrySpec, IdleLevelSpec, Mapping, MechanicsSpec, PowerSpec,
     ReadAhead, SeekSpec, ShingledSpec, Source, SourceKind, SpareRule, TreeEntry, TreeSpec,
-    WriteBack, ZeroLatency, ZoneSpec,
+    WriteBack, WriteElsewhereSpec, ZeroLatency, ZoneSpec,
 };
 pub use spin_down::{ParseSpinDownError, SpinDown, SpinDownError};
 pub use summary::Summary;

@@ -113,7 +113,8 @@ impl Mechanism {
     }
 
     /// Makes an access that starts at `at`; the arm ends where the access ends. `passed` hears of every run:
-    /// when its first sector begins to pass the head, how long all of them take, and how many there are. The
+    /// when its first sector begins to pass the head, how long all of them take, and how many there are; of one read from its
+    /// middle on, in the order its sectors can leave. The
     /// end is rounded down, so that the sector that follows can still be caught.
     pub(crate) fn access(
         &mut self,
@@ -130,13 +131,21 @@ impl Mechanism {
         let mut lbn = extent.start.0;
         let mut run = target.run;
         let mut angle = turn.angle_at(begin);
-        let (first_wait, mut pass) = self.approach(angle, &run, target.write);
+        let (first_wait, mut pass, mut front) = self.approach(angle, &run, target.write);
         let mut ns = 0;
         let mut ticks = first_wait;
         angle += first_wait;
         loop {
             let from = begin + Duration(ns + turn.nanos(ticks));
-            passed(from, Duration(turn.nanos(pass)), run.len);
+            let whole = turn.nanos(pass);
+            if front == 0 || target.write {
+                passed(from, Duration(whole), run.len);
+            } else {
+                // Read sectors leave in order: those read first wait for the front.
+                let sweep = turn.nanos(run.sweep / run.len * front).min(whole);
+                passed(from + Duration(whole - sweep), Duration(sweep), front);
+                passed(from + Duration(whole), Duration::ZERO, run.len - front);
+            }
             ticks += pass;
             lbn += run.len;
             self.cylinder = run.place.cylinder;
@@ -148,11 +157,11 @@ impl Mechanism {
             run = self.geometry.run(lbn, end - lbn);
             let movement = self.step_to(&run, target.write);
             angle = turn.after(angle, movement);
-            let (wait, next_pass) = self.approach(angle, &run, target.write);
+            let (wait, next_pass, next_front) = self.approach(angle, &run, target.write);
             angle += wait;
             ns += turn.nanos(ticks) + movement.0;
             ticks = turn.rest(ticks) + wait;
-            pass = next_pass;
+            (pass, front) = (next_pass, next_front);
         }
         self.next = Lba(end);
         let rotation = turn.nanos(first_wait);
@@ -160,11 +169,12 @@ impl Mechanism {
         Phases { seek, rotation: Duration(rotation), transfer, cylinders }
     }
 
-    /// Ticks until the first useful sector of a run, and from there until all of it has passed.
+    /// Ticks until the first useful sector of a run, from there until all of it has passed, and how many sectors of
+    /// its front pass last.
     ///
     /// With zero-latency access and the head inside the run, the rest of the run comes first, then the gap,
     /// then its beginning: one revolution from the next sector's edge.
-    fn approach(&self, angle: u64, run: &Run, write: bool) -> (u64, u64) {
+    fn approach(&self, angle: u64, run: &Run, write: bool) -> (u64, u64, u64) {
         let on_arrival = match self.zero_latency {
             ZeroLatency::None => false,
             ZeroLatency::Reads => !write,
@@ -175,9 +185,9 @@ impl Mechanism {
             let width = run.sweep.div_ceil(run.len);
             let edge = inside.div_ceil(width) * width;
             if inside > 0 && edge < run.sweep {
-                return (edge - inside, REVOLUTION);
+                return (edge - inside, REVOLUTION, edge / width);
             }
         }
-        (wait(angle % REVOLUTION, run.angle), run.sweep)
+        (wait(angle % REVOLUTION, run.angle), run.sweep, 0)
     }
 }

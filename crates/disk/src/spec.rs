@@ -267,10 +267,19 @@ pub struct ControllerSpec {
     /// drive settles anew for each command that the buffer does not answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub settle_ms: f64,
-    /// Until the interface brings the data of a write that is answered from the platter, where that is not at the
-    /// end of its overhead.
+    /// From the end of its overhead until the interface brings the data of a write that is answered from the platter.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write_data_ms: f64,
+    /// Least time the first movement of such a write takes, even where the arm stands on its track.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_seek_ms: f64,
+    /// Sectors of such a write that must have come before the first is written (all, where it has fewer): of one of
+    /// fewer than 45 sectors, and of a longer one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_gather_sectors: [u32; 2],
+    /// What differs for such a write where it follows a write and does not go on where that ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub write_elsewhere: Option<WriteElsewhereSpec>,
     /// To take the interface again once the platter has delivered.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reconnect_ms: f64,
@@ -314,6 +323,19 @@ pub struct ControllerSpec {
     /// Reads may be answered from what was written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reads_hit_writes: bool,
+}
+
+/// A write that follows a write and does not go on where that ended, on a drive that lets go of the interface before it
+/// takes the data of such a write.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteElsewhereSpec {
+    /// In place of `write_miss_ms`.
+    pub miss_ms: f64,
+    /// In place of `write_data_ms`.
+    pub data_ms: f64,
+    /// In place of `write_end_ms`.
+    pub end_ms: f64,
 }
 
 fn one() -> u32 {

@@ -55,6 +55,13 @@ impl Column {
         Self { name: name.into(), unit, align: Align::Right, better: None, digits: 3 }
     }
 
+    /// The same column, its text standing at the right, as numbers do.
+    #[must_use]
+    pub fn right(mut self) -> Self {
+        self.align = Align::Right;
+        self
+    }
+
     /// The same column, compared with the baseline row.
     #[must_use]
     pub fn better(mut self, better: Better) -> Self {

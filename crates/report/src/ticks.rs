@@ -119,6 +119,9 @@ impl Mapped {
         }
         let (factor, name) = unit.scale(lo.abs().max(hi.abs()));
         let (mut a, mut b) = (lo / factor, hi / factor);
+        // There are no halves of what is counted.
+        let whole = *unit == Unit::Count && factor == 1.0 && b - a >= 1.0;
+        let want = if whole { want.min((b - a).ceil() as usize) } else { want };
         let (_, step) = linear_ticks(a, b, want);
         if !exact {
             (a, b) = ((a / step + 1e-9).floor() * step, (b / step - 1e-9).ceil() * step);

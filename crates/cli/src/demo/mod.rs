@@ -39,7 +39,12 @@ const PATH: usize = 1 << 18;
 #[command(after_help = "\
 Examples:
   seekless demo
-  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html")]
+  seekless demo --disk exos-x20 --speed 5 --report /tmp/demo.html
+  seekless demo --json - | jq '.runs[] | {policy, busy_s}'
+
+The JSON: disk, speed, cache_bytes, read_ahead_bytes, area_bytes, and runs[], vanilla and borg, over days 4 to 6: requests,
+bytes_checked, busy_s and its parts seek_s, rotation_s, transfer_s, energy_busy_j, disk_ios, copy_reads and home_reads;
+moving_s and moved_bytes are of the moving of data, once, before day 4, and in no other number.")]
 pub(crate) struct Args {
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long, default_value = "wd800jb")]
@@ -50,6 +55,10 @@ pub(crate) struct Args {
     /// Where the report goes
     #[arg(long, value_name = "FILE.html", default_value = "seekless-demo.html")]
     report: PathBuf,
+    /// Write the numbers as JSON (schema seekless.demo/1) to FILE, or, in place of the table, to standard output
+    /// with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -94,16 +103,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         halves.push(serve(args, &spec, &file, learns, (before, after), &mut content)?);
     }
     let [vanilla, borg] = &halves[..] else { unreachable!("two servers ran") };
-    output::print(&show::table(vanilla, borg).terminal(output::width(), output::colour()))?;
-    output::print(&show::finding(vanilla, borg))?;
+    let json = args.json.as_deref();
+    if !output::is_stdout(json) {
+        output::print(&show::table(vanilla, borg).terminal(output::width(), output::colour()))?;
+        output::print(&show::finding(vanilla, borg))?;
+    }
     let report = show::report(vanilla, borg, &spec, args.speed);
     output::write(&args.report, &report.html())?;
-    output::print(&format!(
+    if let Some(path) = json {
+        output::json(path, &show::document(vanilla, borg, &spec, args.speed))?;
+    }
+    let told = format!(
         "Every byte was checked: {} read back right. The head's path, before and after: {}\nThat took {:.0} s.",
         Bytes(vanilla.replayed.bytes_checked + borg.replayed.bytes_checked),
         args.report.display(),
         started.elapsed().as_secs_f64()
-    ))
+    );
+    if output::is_stdout(json) {
+        output::say(&told);
+        return Ok(());
+    }
+    output::print(&told)
 }
 
 /// The sample's requests as they reached the disk.

@@ -6,6 +6,7 @@ use seekless_report::{
     Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Provenance,
     Report, Section, StackedBars, Table, Tile, Unit, Values,
 };
+use serde_json::json;
 
 use super::{AHEAD, AREA, CACHE, Half, VOLUME};
 
@@ -42,6 +43,42 @@ pub(crate) fn table(vanilla: &Half, borg: &Half) -> Table {
         ]);
     }
     table
+}
+
+/// The numbers for programs.
+pub(crate) fn document(
+    vanilla: &Half,
+    borg: &Half,
+    spec: &DeviceSpec,
+    speed: f64,
+) -> serde_json::Value {
+    let run = |h: &Half| {
+        let d = &h.disk;
+        json!({
+            "policy": h.name,
+            "requests": h.replayed.requests,
+            "bytes_checked": h.replayed.bytes_checked,
+            "busy_s": d.busy.as_secs_f64(),
+            "seek_s": d.seek.as_secs_f64(),
+            "rotation_s": d.rotation.as_secs_f64(),
+            "transfer_s": d.transfer.as_secs_f64(),
+            "energy_busy_j": joules(h),
+            "disk_ios": d.ios,
+            "copy_reads": h.served.copy_reads,
+            "home_reads": h.served.home_reads,
+            "moving_s": h.moving.background_busy.as_secs_f64(),
+            "moved_bytes": h.moved_bytes,
+        })
+    };
+    json!({
+        "schema": "seekless.demo/1",
+        "disk": spec.name(),
+        "speed": speed,
+        "cache_bytes": CACHE.0,
+        "read_ahead_bytes": AHEAD.0,
+        "area_bytes": AREA.0,
+        "runs": [run(vanilla), run(borg)],
+    })
 }
 
 /// Energy while busy.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use seekless_block::{Bytes, Duration, Op, Sectors};
-use seekless_disk::fit::{Distance, Fit, FitError, Sample, SpeedFrom, fit};
+use seekless_disk::fit::{Distance, Fit, FitError, FittedZone, Sample, SpeedFrom, fit};
 use seekless_disk::validate::{Measured, parse_measured};
 use seekless_report::{Axis, Basis, Cell, Column, Figure, Plot, Points, Scatter, Table, Unit};
 use seekless_trace::Source;
+use serde_json::json;
 
 use super::text;
 use crate::output;
@@ -59,6 +60,9 @@ pub(super) struct To {
     /// Name of the disk [default: the description's file name]
     #[arg(long)]
     name: Option<String>,
+    /// Write what was found as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -130,6 +134,11 @@ impl To {
         samples: &[Sample],
         from: &str,
     ) -> anyhow::Result<()> {
+        let (json, output) = (self.json.as_deref(), Some(self.output.as_path()));
+        ensure!(
+            !(output::is_stdout(json) && output::is_stdout(output)),
+            "the description and --json cannot both go to standard output: name a file for one of them"
+        );
         let fitted = fit(&self.name(), capacity, samples, from).map_err(|e| match e {
             FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
             e => e.into(),
@@ -145,7 +154,10 @@ impl To {
         if let Some(path) = &self.plot {
             output::write(path, &figure(&fitted, Basis::Measured, from).svg())?;
         }
-        if self.output == Path::new("-") {
+        if let Some(path) = json {
+            output::json(path, &document(&fitted, from))?;
+        }
+        if output::is_stdout(output) || output::is_stdout(json) {
             return Ok(());
         }
         output::print(&told(&fitted))?;
@@ -156,6 +168,35 @@ impl To {
 /// The longest seek, ms.
 fn longest_seek(fit: &Fit) -> f64 {
     fit.envelope.iter().map(|p| p.1).fold(0.0, f64::max)
+}
+
+/// The fit for programs; the description itself is in the TOML file.
+fn document(fit: &Fit, from: &str) -> serde_json::Value {
+    let zone = |z: &FittedZone| {
+        json!({
+            "first_sector": z.first,
+            "end_sector": z.end,
+            "bytes_per_s": z.sectors_per_second * 512.0,
+            "sectors_per_track": z.sectors_per_track,
+            "track_switch_ms": z.switch_ms,
+        })
+    };
+    json!({
+        "schema": "seekless.disk-fit/1",
+        "name": fit.spec.name,
+        "from": from,
+        "capacity_bytes": fit.spec.capacity_sectors * 512,
+        "rpm": fit.spec.mechanics.rpm,
+        "rpm_from": match fit.speed_from {
+            SpeedFrom::BackwardSteps => "backward-steps",
+            SpeedFrom::BandHeight => "band-height",
+        },
+        "revolution_ms": fit.revolution_ms,
+        "band_ms": fit.band_ms,
+        "accesses": fit.points.len(),
+        "envelope_sectors_ms": fit.envelope,
+        "zones": fit.zones.iter().map(zone).collect::<Vec<_>>(),
+    })
 }
 
 fn told(fit: &Fit) -> String {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use seekless_disk::{DiskSpec, import_disksim};
+use serde_json::json;
 
 use super::text;
 use crate::output;
@@ -24,6 +25,10 @@ pub(crate) struct Args {
     /// Where to write the entry; - is standard output
     #[arg(short, long, value_name = "FILE.toml", default_value = "-")]
     output: PathBuf,
+    /// Write the entry as JSON (schema seekless.disk-import/1) to FILE, or, in place of the entry, to standard output
+    /// with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -32,7 +37,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let head = format!("# {}, imported from {}.\n", spec.title, args.file.display());
     let text = head + &toml;
     DiskSpec::parse(&args.output.display().to_string(), &text)?;
-    output::write(&args.output, &text)
+    let json = args.json.as_deref();
+    if !(output::is_stdout(json) && output::is_stdout(Some(&args.output))) {
+        output::write(&args.output, &text)?;
+    }
+    json.map_or(Ok(()), |path| {
+        let file = args.file.to_string_lossy();
+        let document = json!({ "schema": "seekless.disk-import/1", "file": file, "disk": spec });
+        output::json(path, &document)
+    })
 }
 
 /// The disk a description describes.

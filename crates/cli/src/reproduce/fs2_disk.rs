@@ -156,7 +156,7 @@ fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
             outer * 512.0 / 1048576.0,
             "MB/s",
         ),
-        ("Time to transfer a sector there", Some(9.0), 1e6 / outer, "us"),
+        ("Time to transfer a sector there", Some(9.0), 1e6 / outer, "µs"),
         ("E_A of random reads, by T_s P_s + (T_r + T_t) P_i", None, testbed.equation_mj, "mJ"),
         ("The same, from the model's books", None, testbed.energy_mj, "mJ"),
     ]
@@ -167,8 +167,8 @@ fn beside_table(rows: &[Row]) -> Table {
         "FS2's numbers and ours",
         vec![
             Column::text("what"),
-            Column::text("paper"),
-            Column::text("ours"),
+            Column::text("paper").right(),
+            Column::text("ours").right(),
             Column::text("unit"),
         ],
     );
@@ -200,14 +200,8 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
         Basis::Modelled,
         "Reads at all distances on the modelled disk of FS2's testbed",
     );
-    if let Some(folder) = &out.figures {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make folder {}", folder.display()))?;
-        output::write(&folder.join("fs2-figure2.svg"), &figure2.svg())?;
-        output::write(&folder.join("fs2-figure8.svg"), &figure8.svg())?;
-    }
     let (parts, beside) = (breakdown(&all), beside_table(&rows));
-    if let Some(path) = &out.report {
+    if out.report.is_some() || out.figures.is_some() {
         let share = testbed.transfer / testbed.access() * 100.0;
         let report = Report::new(
             "FS2's disk, taken apart",
@@ -223,12 +217,12 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
             facts: vec![
                 ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
                 ("disks".into(), DRIVES.join(", ")),
-                ("reads of each".into(), READS.to_string()),
+                ("reads of each".into(), Unit::Count.format(READS as f64, 3)),
             ],
             measured: vec!["The paper's numbers, on its authors' machine.".into()],
             modelled: vec!["Everything of ours.".into()],
         });
-        output::write(path, &report.html())?;
+        output::report(&report, out.report.as_deref(), out.figures.as_deref())?;
     }
     if let Some(path) = &out.json {
         let value = json!({
@@ -265,7 +259,8 @@ fn figure2(all: &[Parts]) -> Figure {
             .collect(),
     };
     Figure::new("What a random read of 4 KiB is made of", Basis::Modelled, bars).caption(format!(
-        "Mean over {READS} uniformly random reads of each disk, one at a time. FS2's Figure 2 has four drives of 2005 it \
+        "Mean over {} uniformly random reads of each disk, one at a time. FS2's Figure 2 has four drives of 2005 it \
          does not name, from a 15,000 rpm SCSI drive to a 5,400 rpm one of a laptop.",
+        Unit::Count.format(READS as f64, 3)
     ))
 }

@@ -121,6 +121,25 @@ fn other_formats_are_written_to_files_and_standard_output() {
     assert_eq!(place.names(), ["a.trace", "b.fio"]);
 }
 
+#[test]
+fn the_json_tells_what_the_lines_tell() {
+    let place = Place::new();
+    place.file("bad", BAD);
+    let ran = place.run(&["convert", "--lenient", "bad", "b.parquet", "--json", "-"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(v["schema"], "seekless.convert/1");
+    assert_eq!((&v["requests"], &v["from"]["path"]), (&3.into(), &"bad".into()));
+    assert_eq!((&v["to"]["path"], &v["to"]["format"]), (&"b.parquet".into(), &"parquet".into()));
+    let size = std::fs::metadata(place.path("b.parquet")).unwrap().len();
+    assert_eq!(v["to"]["bytes"], size);
+    let out = &v["left_out"];
+    assert_eq!((&out["malformed"], &out["of_no_sectors"]), (&1.into(), &1.into()), "{v:#}");
+    let ran = place.run(&["convert", "--lenient", "bad", "csv:-", "--json", "-"]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+    assert!(ran.err.contains("cannot both go to standard output"), "{}", ran.err);
+}
+
 /// `seekless convert ... csv:- | head` is no fault.
 #[test]
 fn a_reader_of_standard_output_may_go_away() {

@@ -80,6 +80,14 @@ fn a_small_drive_by_hand() {
     assert_eq!((&v["requests"], &v["disk"]), (&2.into(), &"small".into()));
     let shown = succeeds(&["disk", "show", word(&toml)]);
     assert!(shown.contains("rpm = 6000"), "{shown}");
+    // As JSON in place of the entry.
+    let json = succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "--json", "-"]);
+    let v: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(v["schema"], "seekless.disk-import/1");
+    assert_eq!(
+        (&v["disk"]["mechanics"]["rpm"], &v["disk"]["capacity_sectors"]),
+        (&6000.0.into(), &20_000.into())
+    );
 }
 
 #[test]

@@ -73,11 +73,19 @@ fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
         word(&toml),
         "--plot",
         word(&svg),
+        "--json",
+        word(&path("mine.json")),
     ]);
     assert!(said.contains("mine: ") && said.contains("rpm"), "{said}");
     let fitted = DiskSpec::parse("mine", &fs::read_to_string(&toml).unwrap()).unwrap();
     assert_eq!(fitted.capacity_sectors, spec.capacity_sectors);
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
+    let v: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(path("mine.json")).unwrap()).unwrap();
+    assert_eq!((&v["schema"], &v["name"]), (&"seekless.disk-fit/1".into(), &"mine".into()));
+    assert_eq!(v["rpm"], fitted.mechanics.rpm);
+    assert_eq!(v["capacity_bytes"], spec.capacity_sectors * 512);
+    assert_eq!(v["zones"][0]["first_sector"], 0);
     // FS2 4.2 prints 9E-8 x + 4.16 for long seeks, 1.35 for the shortest.
     let SeekSpec::CubicLinear { cubic, linear, .. } = fitted.seek else { panic!() };
     for (found, printed) in [(linear[0] * 1e8, 9.0), (linear[1], 4.16), (cubic[3], 1.35)] {
@@ -102,6 +110,9 @@ fn traces_that_tell_too_little_are_refused() {
     let short = format!("msr:{}", word(&path("short.csv")));
     let said = fails(&["disk", "fit", &short, "-o", word(&out)]);
     assert!(said.contains("200 or more are needed"), "{said}");
+    let whole = format!("msr:{}", word(&path("short.csv")));
+    let said = fails(&["disk", "fit", &whole, "-o", "-", "--json", "-"]);
+    assert!(said.contains("cannot both go to standard output"), "{said}");
     let none = format!("disksim:{}", word(&path("none.trace")));
     let said = fails(&["disk", "fit", &none, "-o", word(&out)]);
     assert!(said.contains("service time"), "{said}");
@@ -158,8 +169,12 @@ fn fs2s_disk_is_taken_apart() {
     let testbed = v["figure2"].as_array().unwrap().iter().find(|d| d["disk"] == "wd800jb").unwrap();
     assert!((testbed["rotation_ms"].as_f64().unwrap() - 4.167).abs() < 0.05, "{testbed}");
     assert!((v["figure8"]["band_ms"].as_f64().unwrap() - 8.333).abs() < 0.1);
-    for file in ["fs2-figure2.svg", "fs2-figure8.svg"] {
+    for file in [
+        "01-what-a-random-read-of-4-kib-is-made-of.svg",
+        "02-wd800jb-access-time-over-seek-distance.svg",
+    ] {
         assert!(fs::read_to_string(figures.join(file)).unwrap().contains("<svg"));
+        assert!(figures.join(file).with_extension("csv").exists());
     }
     // The report stands beside JSON on standard output.
     assert!(fs::read_to_string(&html).unwrap().contains("FS2&#39;s numbers and ours"));

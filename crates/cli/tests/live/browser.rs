@@ -1,8 +1,8 @@
-//! The report and the live page in headless Chromium: they say nothing on the console, ask nobody else, show
+//! The reports and the live page in headless Chromium: they say nothing on the console, ask nobody else, show
 //! what they should, react, and have no serious fault that axe-core finds. Screenshots go to
 //! SEEKLESS_SCREENSHOTS where that names a folder.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -22,17 +22,18 @@ fn axe() -> Option<PathBuf> {
     std::env::var_os("SEEKLESS_AXE").map(PathBuf::from).filter(|p| p.is_file())
 }
 
-/// Opens a page, wide and narrow, light and dark; checks what holds of every page; what was seen wide.
+/// Opens a page, wide and narrow, light and dark; checks what holds of every page, on paper too; what was seen wide.
 fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     if axe().is_none() {
         eprintln!("SKIPPED accessibility of the {name}: SEEKLESS_AXE names no axe-core script");
     }
     let shots = std::env::var_os("SEEKLESS_SCREENSHOTS").map(PathBuf::from);
     let mut seen = Vec::new();
-    for (width, dark) in [(900, false), (390, true)] {
+    for (width, dark) in [(1200, false), (420, true)] {
         let shot = shots.as_ref().map(|d| d.join(format!("{name}-{width}.png")));
         let job = json!({
             "url": url, "width": width, "dark": dark, "ready": ready, "run": run, "axe": axe(), "shot": shot,
+            "print": !dark,
         });
         let text = host::run(["python3", DRIVE, "chromium", &job.to_string()]);
         let page: Value = serde_json::from_str(&text).unwrap();
@@ -47,6 +48,8 @@ fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
             let grave = ["serious", "critical"].iter().any(|i| fault["impact"] == *i);
             assert!(!grave, "{name}, {width} wide: {fault:#}");
         }
+        // A page of text and figures takes some 20 KB of PDF, an empty one less than 2.
+        assert!(dark || page["pdf"].as_u64() > Some(8_000), "{name}: printed as {}", page["pdf"]);
         let wide = page["values"]["overflow"].as_i64().unwrap();
         assert!(wide <= width, "{name}: {wide} pixels on a page of {width}");
         seen.push(page);
@@ -54,27 +57,79 @@ fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     seen.swap_remove(0)
 }
 
-#[test]
-fn the_report_opens_anywhere() {
-    need!("browser", missing());
+/// Figures on show, in JavaScript.
+const SHOWN: &str = "[...document.querySelectorAll('figure svg.fig')].filter(s => s.getBoundingClientRect().width > 0)";
+
+/// Runs the binary, which writes a report, and opens it. Besides `more`, it says of every figure how many marks it has and
+/// how high it is, what the arrow keys read in it, and which tables are cut at 1200 pixels. `figures` is how many there are.
+fn report(name: &str, args: &[&str], figures: usize, more: &Value) -> Value {
     let dir = tempfile::tempdir().unwrap();
-    let report = dir.path().join("report.html");
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample/desktop.trace.zst");
+    let path = dir.path().join("report.html");
     let mut command = host::seekless();
-    command.arg("simulate").arg(sample).args(["--disk", "wd800jb", "--report"]).arg(&report);
+    command.args(args).arg("--report").arg(&path);
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let shown = "[...document.querySelectorAll('figure svg.fig')].filter(s => s.getBoundingClientRect().width > 0)";
-    let run = json!({
+    let mut run = json!({
         "overflow": "document.documentElement.scrollWidth",
-        "figures": format!("{shown}.map(s => s.querySelectorAll('path,rect').length)"),
-        "sizes": format!("{shown}.map(s => s.getBoundingClientRect().height)"),
-        // A key of the legend hides its series, by keyboard, and shows it again.
-        "toggle": format!("(() => {{ const svg = {shown}[1], key = svg.querySelector('.key');
-            const press = () => key.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true}}));
-            const off = () => svg.querySelectorAll('.off').length, was = off();
-            press(); const hidden = off(), pressed = key.getAttribute('aria-pressed'); press();
-            return [was, hidden > 0, pressed, off()]; }})()"),
+        "marks": format!("{SHOWN}.map(s => s.querySelectorAll('.series,.fl,.heat').length)"),
+        "sizes": format!("{SHOWN}.map(s => s.getBoundingClientRect().height)"),
+        "cut": "[...document.querySelectorAll('section > .table')].filter(t => t.scrollWidth > t.clientWidth)
+            .map(t => t.getAttribute('aria-label'))",
+        "keys": format!("{SHOWN}.map(svg => {{ svg.focus();
+            const press = () => svg.dispatchEvent(new KeyboardEvent('keydown', {{key: 'ArrowRight', bubbles: true}}));
+            press(); press(); const tip = document.getElementById('tip'), said = tip.hidden ? '' : tip.textContent;
+            svg.blur(); return said; }})"),
+        "quiet": "document.getElementById('tip').hidden",
+        // The page's own ink: dark on light, or light on dark.
+        "ink": "getComputedStyle(document.body).color",
+    });
+    run.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let page = visit(name, &format!("file://{}", path.display()), "true", &run);
+    let values = &page["values"];
+    let of = |key: &str| values[key].as_array().unwrap().clone();
+    assert_eq!(of("marks").len(), figures, "{name}");
+    assert!(of("marks").iter().all(|n| n.as_u64() >= Some(1)), "{name}: {:?}", of("marks"));
+    assert!(of("sizes").iter().all(|h| h.as_f64() > Some(100.0)), "{name}");
+    assert_eq!(values["cut"], json!([]), "{name}: tables wider than the page");
+    let read = of("keys");
+    assert!(read.iter().all(|t| t.as_str().is_some_and(|t| !t.is_empty())), "{name}: {read:?}");
+    assert_eq!((&values["quiet"], &values["ink"]), (&json!(true), &json!("rgb(27, 31, 36)")));
+    // Nothing was asked for but the page itself.
+    assert_eq!(page["requests"].as_array().unwrap().len(), 1);
+    page
+}
+
+fn sample() -> String {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst").to_owned()
+}
+
+/// Pointing into the first figure's plot, a share of the way across and down, and what is said then.
+fn pointing(figure: usize, across: f64, down: f64) -> String {
+    format!(
+        "(() => {{ const svg = {SHOWN}[{figure}], b = svg.querySelector('.panel').getBoundingClientRect();
+        svg.dispatchEvent(new PointerEvent('pointermove', {{bubbles: true, clientX: b.left + b.width * {across},
+            clientY: b.top + b.height * {down}}}));
+        const tip = document.getElementById('tip'), said = tip.hidden ? '' : tip.textContent;
+        svg.dispatchEvent(new PointerEvent('pointerleave')); return said; }})()"
+    )
+}
+
+/// Pressing the first key of a figure's legend: hidden marks before, whether any then, what it says, hidden marks after.
+fn toggling(figure: usize) -> String {
+    format!(
+        "(() => {{ const svg = {SHOWN}[{figure}], key = svg.querySelector('.key');
+        const press = () => key.dispatchEvent(new KeyboardEvent('keydown', {{key: 'Enter', bubbles: true}}));
+        const off = () => svg.querySelectorAll('.off').length, was = off();
+        press(); const hidden = off(), pressed = key.getAttribute('aria-pressed'); press();
+        return [was, hidden > 0, pressed, off()]; }})()"
+    )
+}
+
+#[test]
+fn the_report_of_simulate_opens_anywhere() {
+    need!("browser", missing());
+    let more = json!({
+        "toggle": toggling(1),
         // Zooming in twice shows a quarter of the time, before and after alike.
         "zoom": "(() => { const f = document.querySelector('figure.live');
             const last = () => [...f.querySelectorAll('svg.fig')].find(s => s.getBoundingClientRect().width > 0)
@@ -84,17 +139,10 @@ fn the_report_opens_anywhere() {
             const was = span(), plus = f.querySelector('.zoom button'); plus.click(); plus.click();
             const now = span(); f.querySelector('.zoom button:last-child').click();
             return [was, now, span()]; })()",
-        // Pointing at a curve says its value.
-        "tip": format!("(() => {{ const svg = {shown}[1], b = svg.querySelector('.panel').getBoundingClientRect();
-            svg.dispatchEvent(new PointerEvent('pointermove', {{clientX: b.left + b.width / 2, clientY: b.top + 20, bubbles: true}}));
-            const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent; }})()"),
+        "tip": pointing(1, 0.5, 0.1),
     });
-    let page = visit("report", &format!("file://{}", report.display()), "true", &run);
+    let page = report("simulate", &["simulate", &sample(), "--disk", "wd800jb"], 3, &more);
     let values = &page["values"];
-    let figures = values["figures"].as_array().unwrap();
-    assert_eq!(figures.len(), 3);
-    assert!(figures.iter().all(|n| n.as_u64() > Some(10)), "{figures:?}");
-    assert!(values["sizes"].as_array().unwrap().iter().all(|h| h.as_f64() > Some(100.0)));
     assert_eq!(values["toggle"], json!([0, true, "false", 0]));
     let (was, now) = (&values["zoom"][0], &values["zoom"][1]);
     assert_eq!(was, &values["zoom"][2], "the whole run again");
@@ -106,8 +154,43 @@ fn the_report_opens_anywhere() {
         );
     }
     assert!(values["tip"].as_str().unwrap().contains('%'), "{values:#}");
-    // Nothing was asked for but the page itself.
-    assert_eq!(page["requests"].as_array().unwrap().len(), 1);
+    // The second part of the first bar, by keyboard.
+    assert!(values["keys"][0].as_str().unwrap().starts_with("vanilla, rotation: "), "{values:#}");
+}
+
+#[test]
+fn the_report_of_stat_opens_anywhere() {
+    need!("browser", missing());
+    let more = json!({ "toggle": toggling(0), "cell": pointing(3, 0.02, 0.99), "tip": pointing(1, 0.5, 0.25) });
+    let page = report("stat", &["stat", &sample()], 7, &more);
+    let values = &page["values"];
+    assert_eq!(values["toggle"], json!([0, true, "false", 0]));
+    // The lowest row of the heat map: a count of requests, then a time and an address.
+    let cell = values["cell"].as_str().unwrap();
+    let (count, place) = cell.split_once('\n').unwrap();
+    assert!(count.replace(',', "").parse::<u64>().is_ok() && place.contains("iB"), "{cell}");
+    assert!(values["tip"].as_str().unwrap().starts_with("accesses\n"), "{values:#}");
+}
+
+#[test]
+fn the_report_of_advise_opens_anywhere() {
+    need!("browser", missing());
+    let more = json!({ "toggle": toggling(1), "tip": pointing(1, 0.5, 0.3) });
+    let page = report("advise", &["advise", &sample(), "--disk", "wd800jb"], 2, &more);
+    let values = &page["values"];
+    assert_eq!(values["toggle"], json!([0, true, "false", 0]));
+    assert!(values["tip"].as_str().unwrap().contains(" s"), "{values:#}");
+}
+
+#[test]
+fn the_report_of_reproduce_opens_anywhere() {
+    need!("browser", missing());
+    let more = json!({ "toggle": toggling(1), "tip": pointing(1, 0.5, 0.6) });
+    let page = report("reproduce", &["reproduce", "fs2-disk"], 2, &more);
+    let values = &page["values"];
+    assert_eq!(values["toggle"], json!([0, true, "false", 0]));
+    let tip = values["tip"].as_str().unwrap();
+    assert!(tip.contains("sectors") && tip.contains(" ms"), "{tip}");
 }
 
 #[test]

@@ -126,6 +126,8 @@ fn keys(value: &Value, at: &str, out: &mut BTreeSet<String>) {
                 }
             }
         }
+        // A list of nothing does not tell what it is of; another trace does.
+        Value::Array(list) if list.is_empty() => {}
         Value::Array(list) if list.iter().any(Value::is_object) => {
             list.iter().for_each(|v| keys(v, &format!("{at}[]"), out));
         }
@@ -218,6 +220,28 @@ fn the_tables_and_the_report_say_what_is_exact() {
     // Little memory: the numbers say that they are estimates.
     let ran = run(&dir, &[&sample(), "--memory", "16MiB"], b"");
     assert!(ran.out.contains("± "), "{}", ran.out);
+}
+
+#[test]
+fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n";
+    std::fs::write(dir.path().join("t"), calls).unwrap();
+    let ran = run(&dir, &["t", "--json", "t.json", "--figures", "f"], b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("note: the trace is of files"), "{}", ran.err);
+    let v: Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("t.json")).unwrap()).unwrap();
+    assert!(v["notes"][0].as_str().unwrap().contains("the trace is of files"), "{v:#}");
+    let names: Vec<String> = std::fs::read_dir(dir.path().join("f"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let count = |end: &str| names.iter().filter(|n| n.ends_with(end)).count();
+    assert!(count(".svg") >= 6 && count(".svg") == count(".csv"), "{names:?}");
+    // Records passed over are told of too.
+    let ran = run(&dir, &["-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
+    assert!(ran.err.contains("note: 1 malformed records were passed over"), "{}", ran.err);
 }
 
 #[test]

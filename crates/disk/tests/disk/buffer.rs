@@ -10,12 +10,17 @@ use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
 use crate::toy::TOY;
 
 fn disk(more: &str) -> Disk {
+    disk_at(more, "rpm = 6000")
+}
+
+fn disk_at(more: &str, rpm: &str) -> Disk {
     let controller = format!(
         "[controller]\nbus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
          write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\n{more}\n[geometry]\n"
     );
     let text = TOY
         .replace("[geometry]\n", &controller)
+        .replace("rpm = 6000", rpm)
         .replace("\"geometry\"]", "\"geometry\", \"controller\"]");
     Disk::new(&DiskSpec::parse("toy.toml", &text).unwrap()).unwrap()
 }
@@ -298,6 +303,8 @@ fn any_disk() -> impl Strategy<Value = Disk> {
             let text = format!(
                 "[controller]\nbus_sector_ms = [{bus}, {bus}]\nread_hit_ms = [0.1, 0.2]\nread_miss_ms = [0.3, 0.4]\n\
                  write_hit_ms = [0.6, 0.7]\nwrite_miss_ms = [0.8, 0.9]\nsettle_ms = {}\nread_watermark = {}\n\
+                 write_seek_ms = {bus}\nwrite_gather_sectors = [{most}, 9]\n\
+                 write_elsewhere = {{ miss_ms = {bus}, data_ms = 1.5, end_ms = 0.1 }}\n\
                  segments = {segments}\nsegment_sectors = {size}\nread_ahead = \"{}\"\nread_ahead_sectors = {most}\n\
                  write_back = \"{}\"\nwrite_segments = {writes}\nown_write_segment = {}\nread_ahead_over_requested = {}\n\
                  read_ahead_on_hit = {}\nread_ahead_stops_in_sector = {}\nreads_hit_writes = {}\n[geometry]\n",
@@ -350,8 +357,64 @@ proptest! {
 
 #[test]
 fn the_data_of_a_write_may_come_later_than_the_arm_starts() {
-    let mut d = disk("segments = 0\nsegment_sectors = 1\nwrite_data_ms = 3.0\nwrite_end_ms = 0.25");
+    let mut d = disk("segments = 0\nsegment_sectors = 1\nwrite_data_ms = 2.2\nwrite_end_ms = 0.25");
     // The arm is on its track at once; the data of sector 2 has come at 3.5, when the head is past it: round to 12.
     let a = d.access(at(0.0), Op::Write, Extent::new(2, 2)).unwrap();
     assert_eq!(us(a), [1_050, 0, 11_200, 2_000, 14_250]);
+}
+
+#[test]
+fn a_write_starts_once_enough_of_it_has_come() {
+    let gather = |n: u32| {
+        disk(&format!("segments = 0\nsegment_sectors = 1\nwrite_gather_sectors = [{n}, 0]"))
+    };
+    let write = |n, len| gather(n).access(at(0.0), Op::Write, Extent::new(2, len)).unwrap();
+    // Two sectors have come at 1.8, before sector 2 passes at 2; three at 2.3: round to 12.
+    assert_eq!(us(write(2, 4)), [800, 0, 1_200, 4_000, 6_000]);
+    assert_eq!(us(write(3, 4)), [800, 0, 11_200, 4_000, 16_000]);
+    // No more than there are.
+    assert_eq!(us(write(3, 1)), [800, 0, 1_200, 1_000, 3_000]);
+}
+
+#[test]
+fn a_writes_first_movement_takes_its_least_time() {
+    let mut d = disk("segments = 0\nsegment_sectors = 1\nwrite_seek_ms = 1.5");
+    // On the track at 0.8 + 1.5, when sector 2 has passed.
+    let a = d.access(at(0.0), Op::Write, Extent::new(2, 1)).unwrap();
+    assert_eq!(us(a), [2_300, 0, 9_700, 1_000, 13_000]);
+    // A longer movement is not made longer.
+    let mut far = disk("segments = 0\nsegment_sectors = 1\nwrite_seek_ms = 0.01");
+    let mut free = disk("segments = 0\nsegment_sectors = 1");
+    let last = Extent::new(50, 1);
+    assert_eq!(far.access(at(0.0), Op::Write, last), free.access(at(0.0), Op::Write, last));
+    // A read has none.
+    let a = d.access(at(20.0), Op::Read, Extent::new(2, 1)).unwrap();
+    assert_eq!(us(a), [900, 0, 1_600, 1_000, 3_500]);
+}
+
+#[test]
+fn a_write_elsewhere_after_a_write_has_overheads_of_its_own() {
+    let mut d = disk(
+        "segments = 0\nsegment_sectors = 1\nwrite_end_ms = 0.25\n\
+         write_elsewhere = { miss_ms = 0.2, data_ms = 2.5, end_ms = 0.75 }",
+    );
+    let mut total =
+        |ms: f64, op, start| d.access(at(ms), op, Extent::new(start, 1)).unwrap().total().0 / 1_000;
+    assert_eq!(total(0.0, Op::Write, 0), 11_250);
+    // Goes on: data at 20.9 + 0.5, too late for sector 1 at 21.
+    assert_eq!(total(20.0, Op::Write, 1), 12_250);
+    // Elsewhere: data at 40.2 + 2.5 + 0.5, too late for sector 3 at 43.
+    assert_eq!(total(40.0, Op::Write, 3), 14_750);
+    // After a read nothing is special.
+    assert_eq!(total(60.0, Op::Read, 5), 6_500);
+    assert_eq!(total(70.0, Op::Write, 7), 8_250);
+}
+
+#[test]
+fn sectors_read_out_of_order_leave_in_order() {
+    let mut d =
+        disk_at("segments = 0\nsegment_sectors = 1", "rpm = 6000\nzero_latency = \"reads\"");
+    // From 3.3 on in sector 3 of 2 to 5: 4 and 5 pass at 4 to 6, 2 and 3 at 12 to 14. Sector 3 leaves at 14, then 4, 5.
+    let a = d.access(at(3.0), Op::Read, Extent::new(2, 4)).unwrap();
+    assert_eq!(us(a), [1_800, 0, 700, 10_000, 12_500]);
 }

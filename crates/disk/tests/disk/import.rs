@@ -101,8 +101,15 @@ fn every_parameter_finds_its_place() {
     let c = spec.controller.as_ref().unwrap();
     // Overheads are scaled by two, and each command pays twice 0.25 ms.
     assert_eq!((c.read_hit_ms, c.read_miss_ms), ([0.7, 0.9], [1.1, 1.3]));
-    assert_eq!((c.bus_sector_ms, c.settle_ms), ([0.1; 2], 2.0));
+    // It reads on arrival; one that does not settles for the time of the shortest seek.
+    assert_eq!((c.bus_sector_ms, c.settle_ms), ([0.1; 2], 0.0));
+    let waits = SPECS.replace("Immediate buffer read = 1", "Immediate buffer read = 0");
+    assert_eq!(import(&waits).unwrap().controller.unwrap().settle_ms, 2.0);
     assert_eq!((c.read_ahead, c.write_back), (ReadAhead::Segment, WriteBack::All));
+    assert_eq!(c.read_ahead_sectors, 15);
+    // No number of sectors is as many as a segment holds.
+    let full = SPECS.replace("Maximum read-ahead (blks) = 15", "Maximum read-ahead (blks) = 0");
+    assert_eq!(import(&full).unwrap().controller.unwrap().read_ahead_sectors, 20);
     // And through TOML.
     assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
 }
@@ -239,14 +246,23 @@ fn a_drive_that_lets_go_of_the_bus_before_it_takes_a_writes_data() {
     let text = SPECS
         .replace("Time scale for overheads = 2.0", "Time scale for overheads = 1.0")
         .replacen('}', more, 1);
-    let c = import(&text).unwrap().controller.unwrap();
+    let spec = import(&text).unwrap();
+    assert_eq!(DiskSpec::parse("again", &spec.to_toml().unwrap()).unwrap(), spec);
+    let c = spec.controller.unwrap();
     let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} {b}");
-    // Each command pays 0.25 always. Hits prepare data; the arm starts no sooner than 0.32.
+    // Each command pays 0.25 always. Hits and writes prepare data.
     near(c.read_hit_ms[0], 0.25 + 0.1 + 0.01);
     near(c.read_miss_ms[0], 0.25 + 0.3);
-    near(c.write_miss_ms[0], 0.25 + 0.2 + 0.05);
-    near(c.write_data_ms, 0.25 + 0.2 + 0.08 + 0.3 + 0.02 + 0.01);
-    near(c.write_end_ms, 0.1 + 0.04);
+    near(c.write_miss_ms[0], 0.25);
+    near(c.write_data_ms, 0.01);
+    near(c.write_end_ms, 0.1 + 0.02);
+    // Only a write's movement has a least time, and only a write elsewhere after a write is disconnected.
+    near(c.write_seek_ms, 0.32);
+    let elsewhere = c.write_elsewhere.unwrap();
+    near(elsewhere.miss_ms, 0.25 + 0.2 + 0.05);
+    near(elsewhere.miss_ms + elsewhere.data_ms, 0.25 + 0.2 + 0.08 + 0.3 + 0.02 + 0.01);
+    near(elsewhere.end_ms, 0.1 + 0.04);
+    assert_eq!(c.write_gather_sectors, [10, 15]);
     near(c.reconnect_ms, 0.02 + 0.01);
     near(c.settle_ms, 0.0);
 }

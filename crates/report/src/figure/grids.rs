@@ -149,7 +149,8 @@ pub struct HeatMap {
     pub x: Axis,
     /// Upwards; linear.
     pub y: Axis,
-    /// What the shade says.
+    /// What the shade says. On a logarithmic axis equal steps of shade are equal ratios of one more than the
+    /// value, so that nothing has no shade.
     pub value: Axis,
     /// Where the first column begins and the last ends.
     pub x_range: (f64, f64),
@@ -186,6 +187,8 @@ impl HeatMap {
         };
         let (least, most) =
             (least.min(0.0), if most > least.min(0.0) { most } else { least + 1.0 });
+        let log = self.value.scale == Scale::Log;
+        let warp = |v: f64| if log { v.max(0.0).ln_1p() } else { v };
         let top = self.scale(svg, least, most) + 36.0;
         let high = if svg.width < 500.0 { 200.0 } else { 260.0 };
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
@@ -208,11 +211,16 @@ impl HeatMap {
                     .filter_map(|(r, c)| finite(self.values[r * columns + c]))
                     .reduce(f64::max);
                 if let Some(value) = value {
-                    let _ = write!(values, "{value:.2e}");
+                    let whole = value.fract() == 0.0 && value.abs() < 1e7;
+                    let _ = if whole {
+                        write!(values, "{value:.0}")
+                    } else {
+                        write!(values, "{value:.2e}")
+                    };
                 }
                 values.push(',');
                 let Some(value) = value.filter(|v| *v > least || least < 0.0) else { continue };
-                let t = (value - least) / (most - least);
+                let t = (warp(value) - warp(least)) / (warp(most) - warp(least));
                 let shade = ((t * SHADES as f64).ceil() as usize).clamp(1, SHADES);
                 let (left, right) = (f.left + wide * c as f64, f.left + wide * c1 as f64);
                 let (top, bottom) = (f.bottom - tall * r1 as f64, f.bottom - tall * r as f64);
@@ -239,7 +247,7 @@ impl HeatMap {
 
     /// The key of shades; returns where it ends.
     fn scale(&self, svg: &mut Canvas, least: f64, most: f64) -> f64 {
-        let label = linear(&self.value).label;
+        let label = self.value.heading("");
         svg.text(0.0, 12.0, "lab", "start", &label);
         let step = 22.0;
         for shade in 1..=SHADES {

@@ -69,7 +69,9 @@ impl Lines {
     }
 
     pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
-        let zero = self.y.scale == Scale::Linear && self.y.unit == Unit::Share;
+        // Amounts stand on zero, so that twice as high is twice as much.
+        let zero =
+            self.y.scale == Scale::Linear && !matches!(self.y.unit, Unit::Number | Unit::Other(_));
         let Some(field) = Field::new(svg, &self.x, &self.y, &self.series, Key::Line, zero) else {
             return svg.no_data();
         };
@@ -177,7 +179,7 @@ impl Field {
         let wide = svg.width - left - 10.0;
         let widest = text_px(&x.unit.format(500e-6, 1)) + 18.0;
         let want = (wide / widest.max(60.0)) as usize;
-        let mx = Mapped::over(points().map(|p| p.0), x.scale, &x.unit, (false, true), want.max(2))?;
+        let mx = Mapped::over(points().map(|p| p.0), x.scale, &x.unit, (false, true), want.max(4))?;
         let names = series.iter().enumerate().map(|(i, s)| {
             let key = if key == Key::Line { key } else { Key::Glyph(shape(i)) };
             (i, key, s.name.as_str())

@@ -356,3 +356,39 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
         .fold(f64::MAX, f64::min);
     assert!((near - least).abs() < 0.11, "the highest move is drawn: {near} {least}");
 }
+
+#[test]
+fn a_logarithmic_heat_map_shades_by_ratio_and_says_the_number_itself() {
+    let map = |value: Axis| HeatMap {
+        x: Axis::new("time", Unit::Seconds),
+        y: Axis::new("address", Unit::Bytes),
+        value,
+        x_range: (0.0, 3.0),
+        y_range: (0.0, 1.0),
+        columns: 3,
+        values: vec![0.0, 31.0, 1023.0],
+    };
+    let html = |value: Axis| Figure::new("h", Basis::Synthetic, map(value)).html("h");
+    // 1 + 31 = 2^5, 1 + 1023 = 2^10: half-way in shade, 9 / 2 rounded up. Linearly 31 is a 33rd.
+    let log = html(Axis::new("requests", Unit::Count).log());
+    assert!(log.contains("\"heat h5\" d=") && log.contains("\"heat h9\" d="), "{log}");
+    assert!(!log.contains("\"heat h1\" d="));
+    assert!(html(Axis::new("requests", Unit::Count)).contains("\"heat h1\" d="));
+    assert!(log.contains("data-values=\"0,31,1023,\"") && log.contains(">1,023<"), "{log}");
+}
+
+#[test]
+fn amounts_stand_on_zero_and_counts_have_no_halves() {
+    let lines = Lines {
+        x: Axis::new("fold", Unit::Count),
+        y: Axis::new("busy", Unit::Seconds),
+        series: vec![Points::new("a", [(1.0, 90.0), (2.0, 95.0), (3.0, 100.0)])],
+    };
+    let svg = Figure::new("t", Basis::Synthetic, lines).svg();
+    let ticks: Vec<&str> = svg
+        .split("class=\"tick\"")
+        .skip(1)
+        .filter_map(|t| t.split_once('>')?.1.split('<').next())
+        .collect();
+    assert_eq!(ticks, ["0", "20", "40", "60", "80", "100", "1", "2", "3"]);
+}

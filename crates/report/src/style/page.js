@@ -110,40 +110,107 @@
       }
       return best;
     };
-    svg.addEventListener('pointermove', (e) => {
+    // What the marks say: a point of a series, or a cell of a heat map.
+    const tell = (panel, path, q) => {
+      const f = read(panel), wide = f.r - f.l;
+      const x = f.l + (view.from + (q[0] - f.l) / wide * (view.to - view.from)) * wide;
+      const name = [panel.dataset.name, path.dataset.name].filter(Boolean).join(', ');
+      return `${name}\n${say(f.x.at(x), f.x.unit)} · ${say(f.y.at(q[1]), f.y.unit)}`;
+    };
+    const grid = (panel) => {
+      const cells = panel.querySelector('.cells');
+      if (!cells) return null;
+      const f = read(panel), [w, h] = cells.dataset.step.split(' ').map((v) => v / 100);
+      const across = Number(cells.dataset.across), list = cells.list ||= cells.dataset.values.split(',');
+      return {
+        across, down: Math.ceil((list.length - 1) / across),
+        at: (p) => [Math.floor((p.x - f.l) / w), Math.floor((f.b - p.y) / h)],
+        middle: (c, r) => [f.l + (c + 0.5) * w, f.b - (r + 0.5) * h],
+        tell: (c, r) => {
+          const v = list[r * across + c], x = f.x.at(f.l + (c + 0.5) * w), y = f.y.at(f.b - (r + 0.5) * h);
+          return v && `${say(Number(v), cells.dataset.unit)}\n${say(x, f.x.unit)} · ${say(y, f.y.unit)}`;
+        },
+      };
+    };
+    const spot = (q) => {
+      const ring = document.createElementNS(SVG, 'circle');
+      const is = { class: 'spot', cx: q[0], cy: q[1], r: 5 };
+      for (const k in is) ring.setAttribute(k, is[k]);
+      svg.append(ring);
+    };
+    const point = (e) => {
       if (svg.drag) return;
       hide();
       if (e.target.dataset.tip) return show(e, e.target.dataset.tip);
       const p = here(e), panel = panelAt(p);
-      const cells = panel && panel.querySelector('.cells');
+      if (!panel) return;
+      const cells = grid(panel), hold = (v, n) => Math.min(n - 1, Math.max(0, v));
       if (cells) {
-        const f = read(panel), [w, h] = cells.dataset.step.split(' ').map((v) => v / 100);
-        const across = Number(cells.dataset.across);
-        const c = Math.min(across - 1, Math.max(0, Math.floor((p.x - f.l) / w)));
-        const r = Math.max(0, Math.floor((f.b - p.y) / h));
-        const value = (cells.list ||= cells.dataset.values.split(','))[r * across + c];
-        if (value) show(e, `${say(Number(value), cells.dataset.unit)}\n${say(f.x.at(p.x), f.x.unit)} · ${say(f.y.at(p.y), f.y.unit)}`);
+        const [c, r] = cells.at(p), text = cells.tell(hold(c, cells.across), hold(r, cells.down));
+        if (text) show(e, text);
         return;
       }
-      const hit = panel && nearest(panel, p);
+      const hit = nearest(panel, p);
       if (!hit) return;
-      const [q, path] = hit, f = read(panel);
-      const spot = document.createElementNS(SVG, 'circle');
-      spot.setAttribute('class', 'spot');
-      spot.setAttribute('cx', q[0]);
-      spot.setAttribute('cy', q[1]);
-      spot.setAttribute('r', 5);
-      svg.append(spot);
-      const wide = f.r - f.l;
-      const x = f.l + (view.from + (q[0] - f.l) / wide * (view.to - view.from)) * wide;
-      const name = [panel.dataset.name, path.dataset.name].filter(Boolean).join(', ');
-      show(e, `${name}\n${say(f.x.at(x), f.x.unit)} · ${say(f.y.at(q[1]), f.y.unit)}`);
-    });
+      spot(hit[0]);
+      show(e, tell(panel, hit[1], hit[0]));
+    };
+    svg.addEventListener('pointermove', point);
+    svg.addEventListener('click', point);
+
+    // By keyboard: left and right from mark to mark, up and down from series to series.
+    const rows = () => {
+      const bars = all('rect[data-tip]:not(.off)', svg);
+      if (bars.length) {
+        return [bars.map((b) => {
+          const [x, y, w, h] = ['x', 'y', 'width', 'height'].map((k) => Number(b.getAttribute(k)));
+          return [[x + w / 2, y + h / 2], () => b.dataset.tip];
+        })];
+      }
+      return panels.flatMap((panel) => {
+        const cells = grid(panel);
+        if (cells) {
+          return [...Array(cells.down).keys()].reverse().map((r) => [...Array(cells.across).keys()]
+            .map((c) => [cells.middle(c, r), () => cells.tell(c, r) || 'nothing']));
+        }
+        return all('.series:not(.off)', panel)
+          .filter((s) => !s.closest('.off') && !s.closest(svg.classList.contains('zoomed') ? '.coarse' : '.fine'))
+          .map((s) => {
+            const pts = [...s.now || points(s)].sort((a, b) => a[0] - b[0]), every = Math.ceil(pts.length / 100);
+            return pts.filter((_, i) => i % every === 0 || i === pts.length - 1).map((q) => [q, () => tell(panel, s, q)]);
+          });
+      }).filter((row) => row.length);
+    };
+    if (panels.length || svg.querySelector('[data-tip]')) {
+      const cursor = { row: 0, at: -1 };
+      svg.setAttribute('tabindex', 0);
+      svg.setAttribute('role', 'group');
+      svg.setAttribute('aria-roledescription', 'figure; arrow keys read its values');
+      svg.addEventListener('blur', hide);
+      svg.addEventListener('keydown', (e) => {
+        if (e.key === 'Escape') return hide();
+        const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[e.key];
+        if (!step || e.target !== svg) return;
+        e.preventDefault();
+        hide();
+        const marks = rows();
+        if (!marks.length) return;
+        const hold = (v, n) => Math.min(n - 1, Math.max(0, v));
+        const from = marks[hold(cursor.row, marks.length)];
+        cursor.row = hold(cursor.row + step[0], marks.length);
+        // Another series is met at the same place along the axis.
+        const row = marks[cursor.row], was = from[hold(cursor.at, from.length)][0][0];
+        const near = (x) => row.reduce((b, m, i) => (Math.abs(m[0][0] - x) < Math.abs(row[b][0][0] - x) ? i : b), 0);
+        cursor.at = step[0] ? near(was) : hold(cursor.at + step[1], row.length);
+        const [q, text] = row[cursor.at], c = new DOMPoint(...q).matrixTransform(svg.getScreenCTM());
+        spot(q);
+        show({ clientX: c.x, clientY: c.y }, text());
+      });
+    }
     svg.addEventListener('pointerleave', hide);
 
     // The legend shows and hides.
     const keys = all('.key', svg);
-    if (keys.length) svg.setAttribute('role', 'group');
     for (const key of keys) {
       key.setAttribute('tabindex', 0);
       key.setAttribute('role', 'button');

@@ -11,6 +11,8 @@ use crate::text::{csv_field, csv_number, esc, markdown, plain};
 const GAP: usize = 2;
 /// Words are cut to no fewer columns than this before the table is turned into a list.
 const SHORTEST: usize = 12;
+/// More columns than this take both margins of a page.
+const BROAD: usize = 9;
 
 impl Table {
     /// The table for a terminal `width` columns wide, with ANSI colours where `colour` is set. Where it is too
@@ -85,14 +87,21 @@ impl Table {
     #[must_use]
     pub fn html(&self) -> String {
         let columns = self.shown();
-        let mut out = String::from("<div class=\"table\" tabindex=\"0\" role=\"region\"");
+        // A few columns too many run into the right margin of a page, many into both.
+        let kind = if columns.len() > BROAD { "table broad" } else { "table" };
+        let mut out = format!("<div class=\"{kind}\" tabindex=\"0\" role=\"region\"");
         let name = if self.title.is_empty() { "Table" } else { &self.title };
         let _ = write!(out, " aria-label=\"{}\"><table>", esc(name));
         if !self.title.is_empty() {
-            let _ = write!(out, "<caption>{}</caption>", esc(&self.title));
+            let _ = write!(out, "<caption><span>{}</span></caption>", esc(&self.title));
         }
         out.push_str("<thead><tr>");
         for column in &columns {
+            // A heading of no words is none to those who hear the page.
+            if column.name.is_empty() && column.unit.is_empty() {
+                out.push_str("<td></td>");
+                continue;
+            }
             let _ = write!(out, "<th scope=\"col\"{}>{}", class(column.align), esc(&column.name));
             if !column.unit.is_empty() {
                 let _ = write!(out, " <span class=\"unit\">({})</span>", esc(&column.unit));

@@ -128,3 +128,13 @@ fn a_change_from_nothing_is_missing() {
     assert_eq!(shown[0].cells[0].change, Some(("–".into(), Verdict::Same)));
     assert_eq!(shown[0].cells[1].change, Some(("−50 %".into(), Verdict::Better)));
 }
+
+#[test]
+fn a_heading_of_no_words_is_a_plain_cell() {
+    let table = Table::new("t", vec![Column::text(""), Column::text("value").right()]);
+    let html = table.row(["a".into(), "1".into()]).html();
+    assert!(
+        html.contains("<tr><td></td><th scope=\"col\" class=\"num\">value</th></tr>"),
+        "{html}"
+    );
+}

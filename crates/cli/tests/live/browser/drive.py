@@ -1,7 +1,7 @@
 """Opens one page in headless Chromium and says what it saw, as JSON.
 
 usage: drive.py CHROMIUM '{"url": ..., "width": 900, "dark": false, "ready": JS, "run": {NAME: JS, ...},
-                           "axe": FILE or null, "shot": FILE or null, "token": TOKEN or null}'
+                           "axe": FILE or null, "shot": FILE or null, "token": TOKEN or null, "print": false}'
 
 Speaks the DevTools protocol over the pipe of --remote-debugging-pipe: messages of JSON, each ended by a zero
 byte. Needs nothing but Python and Chromium. It judges nothing: the test does.
@@ -114,6 +114,8 @@ def visit(browser, job):
         data = browser.call("Page.captureScreenshot", format="png")["data"]
         with open(job["shot"], "wb") as file:
             file.write(base64.b64decode(data))
+    if job.get("print"):
+        seen["pdf"] = len(base64.b64decode(browser.call("Page.printToPDF")["data"]))
     browser.call("Runtime.evaluate", expression="1")
     said, asked = [], []
     for event in browser.events:
