@@ -57,7 +57,7 @@ enum Command {
     /// The papers' tables and figures, from our models, beside the printed ones
     #[command(subcommand)]
     Reproduce(reproduce::Args),
-    /// The catalogue of disks
+    /// Disks and other devices: the catalogue, and getting one from measurements
     #[command(subcommand)]
     Disk(disks::Args),
     Completions(manual::CompletionsArgs),

@@ -47,9 +47,10 @@ const FOOTER: u64 = 16 << 10;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # An hour of a disk, then what a better layout would gain
+  # An hour of a disk, then what was asked for, and whether a better layout would help
   seekless record /dev/sda -o sda.parquet --duration 1h
-  seekless simulate sda.parquet --disk exos-x20
+  seekless stat sda.parquet
+  seekless advise sda.parquet --disk exos-x20
 
   # Until Ctrl-C, at most 1 GiB; the summary as JSON
   seekless record /dev/nvme0n1p2 -o home.parquet --max-size 1GiB --json -

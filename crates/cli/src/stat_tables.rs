@@ -7,7 +7,8 @@ use crate::stat::By;
 
 /// The number with its unit, and what it may be off by where it is estimated.
 pub(crate) fn told(e: Estimate, unit: &Unit) -> String {
-    format!("{} {}", unit.format(e.value, 3), trust(e, unit))
+    let value = unit.format(e.value, 3);
+    if e.is_exact() { value } else { format!("{value} {}", trust(e, unit)) }
 }
 
 /// `exact`, or `± 1.2 %` of the number; of a share, the points it may be off by.

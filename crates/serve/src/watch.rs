@@ -425,7 +425,9 @@ impl Work {
         let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
         if learned.plans > self.plans {
             let size = Bytes(learned.sectors * SECTOR_BYTES);
-            tell(if learned.sectors == 0 {
+            tell(if learned.observed == 0 {
+                "Nothing was asked for yet: everything stays at home.".to_owned()
+            } else if learned.sectors == 0 {
                 format!(
                     "Looked at {} requests and found nothing worth a copy: everything stays at home.",
                     learned.observed

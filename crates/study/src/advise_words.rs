@@ -31,16 +31,16 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         percent(advice.positioning_share)
     ));
     out.push(format!(
-        "A layout learned from the very requests it then serves would save {}, the moving of data not counted: \
-         what is there for this planner to find.",
+        "A layout that knew each fold beforehand, beside those before it, would save {}, the moving of data not \
+         counted: what is there for this planner to find.",
         percent(advice.foresight_share)
     ));
-    let folds = if advice.fold_days.first().is_some_and(|&d| d > 0) {
-        let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
-        format!("the last {days} days")
-    } else {
-        let requests: u64 = advice.fold_requests.iter().rev().take(advice.held_out_folds).sum();
-        format!("the last {requests} requests")
+    let days: u64 = advice.fold_days.iter().rev().take(advice.held_out_folds).sum();
+    let requests: u64 = advice.fold_requests.iter().rev().take(advice.held_out_folds).sum();
+    let folds = match (advice.held_out_folds, days) {
+        (0, _) => "what comes next".to_owned(),
+        (_, 0) => format!("the last {requests} requests"),
+        _ => format!("the last {days} days"),
     };
     let chosen = advice.choice.map(|i| &advice.tried[i]);
     if !advice.tried.iter().any(|t| t.change == Change::Layout) {

@@ -23,6 +23,9 @@ use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain, possible};
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
 
+/// Fewer requests than this say nothing of what comes after them.
+const REQUESTS_MIN: u64 = 100;
+
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Learning {
@@ -32,7 +35,7 @@ pub struct Learning {
     pub area_at: AreaAt,
     /// Folds from one plan to the next, at least 1.
     pub every: u32,
-    /// Plans from the fold to come instead of those before: what perfect foresight would gain. `every` is not used.
+    /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
     pub foresight: bool,
 }
 
@@ -190,7 +193,7 @@ pub enum RollingStage {
 /// Runs every system over every fold. `systems` may depend on what the trace is like.
 ///
 /// # Errors
-/// Where the trace cannot be read, is empty, has fewer than two requests, or does not fit a system's disk.
+/// Where the trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a system's disk.
 pub fn rolling(
     source: &Source,
     options: &RollingOptions,
@@ -209,7 +212,7 @@ pub fn rolling(
     .map_err(|e| explain(e, &path))?;
     scan.facts.path.clone_from(&path);
     let cut = Cut::new(&scan.facts, &days, options.folds);
-    if cut.folds.len() < 2 {
+    if scan.facts.requests < REQUESTS_MIN {
         return Err(StudyError::TooShort { path, requests: scan.facts.requests });
     }
     let mut notes = std::mem::take(&mut scan.notes);
@@ -232,12 +235,7 @@ pub fn rolling(
             begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
             fold = at;
         }
-        // Days without requests age too, but nothing is left after a few.
-        for _ in today..day.min(today + 8) {
-            graph.age();
-        }
-        today = today.max(day);
-        graph.observe(request);
+        learn(&mut graph, &mut today, day, request);
         batch.push(*request);
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
@@ -366,7 +364,7 @@ fn begin_fold(
     Ok(())
 }
 
-/// The plan of each fold that foresight would make, by fold and size of the area; and the median of the reads of
+/// The plan that foresight would make for each fold, from it and those before, by fold and size of the area; and the median of the reads of
 /// the first fold, where the area of those who want it amid the addresses lies.
 #[expect(clippy::type_complexity)]
 fn foresee(
@@ -386,8 +384,9 @@ fn foresee(
     let (mut plans, mut median) = (BTreeMap::new(), None);
     let mut graph = AccessGraph::new(EDGES);
     let mut fold = 0;
+    let mut today = 0;
     let mut count = 0u64;
-    let mut close = |graph: &mut AccessGraph, fold: usize| {
+    let mut close = |graph: &AccessGraph, fold: usize| {
         if fold == 0 {
             median = graph.median_read();
         } else {
@@ -395,22 +394,31 @@ fn foresee(
                 plans.insert((fold, area.0), plan_borg(graph, &BorgConfig { area, min_weight: 0 }));
             }
         }
-        *graph = AccessGraph::new(EDGES);
     };
-    for_each(source, options, scan, cut, |reader, at, _, request| {
+    for_each(source, options, scan, cut, |reader, at, day, request| {
         if at != fold {
-            close(&mut graph, fold);
+            close(&graph, fold);
             fold = at;
         }
-        graph.observe(request);
+        learn(&mut graph, &mut today, day, request);
         count += 1;
         if count.is_multiple_of(65_536) {
             progress(RollingStage::Foresee, reader.progress());
         }
         Ok(())
     })?;
-    close(&mut graph, fold);
+    close(&graph, fold);
     Ok((plans, median))
+}
+
+/// One more request, and a day older where it is of another one.
+fn learn(graph: &mut AccessGraph, today: &mut u64, day: u64, request: &Request) {
+    // Days without requests age too, but nothing is left after a few.
+    for _ in *today..day.min(*today + 8) {
+        graph.age();
+    }
+    *today = (*today).max(day);
+    graph.observe(request);
 }
 
 /// Calls `each(reader, fold, day, request)` for every wanted request of the trace, in order.

@@ -15,6 +15,8 @@ use super::text;
 use crate::output;
 use crate::trace_args::{ReadArgs, size};
 
+/// Milliseconds that the longest seek of an arm takes at least: changing heads takes longer.
+const NO_ARM: f64 = 0.2;
 /// Before the path of a trace as `disk validate` reads it.
 const MEASURED: &str = "measured:";
 /// Most points drawn; more would only be ink.
@@ -141,6 +143,12 @@ impl To {
             FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
             e => e.into(),
         })?;
+        let longest = longest_seek(&fitted);
+        ensure!(
+            longest >= NO_ARM,
+            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: a disk without \
+             one, or reads from a cache?"
+        );
         let toml = fitted.spec.to_toml().context("cannot write TOML")?;
         output::write(&self.output, &format!("# {from}.\n{toml}"))?;
         if let Some(path) = &self.plot {
@@ -155,6 +163,11 @@ impl To {
         output::print(&told(&fitted))?;
         output::print(&zones(&fitted).terminal(output::width(), output::colour()))
     }
+}
+
+/// The longest seek, ms.
+fn longest_seek(fit: &Fit) -> f64 {
+    fit.envelope.iter().map(|p| p.1).fold(0.0, f64::max)
 }
 
 /// The fit for programs; the description itself is in the TOML file.
@@ -195,7 +208,7 @@ fn told(fit: &Fit) -> String {
         Distance::Sectors => "sectors, cubic and line",
         Distance::Tracks => "tracks, a table",
     };
-    let longest = fit.envelope.last().map_or(0.0, |p| p.1);
+    let longest = longest_seek(fit);
     format!(
         "{}: {}, {:.2} rpm {from} (band {:.3} ms, revolution {:.3} ms), seeks up to {longest:.2} ms over {over}, {} accesses",
         fit.spec.name,
@@ -213,7 +226,7 @@ fn zones(fit: &Fit) -> Table {
         vec![
             Column::number("from", Unit::Bytes),
             Column::number("to", Unit::Bytes),
-            Column::number("bandwidth", Unit::Other("B/s".into())),
+            Column::number("MB/s", Unit::Number),
             Column::number("sectors a track", Unit::Count),
             Column::number("track switch", Unit::Seconds),
         ],
@@ -222,7 +235,7 @@ fn zones(fit: &Fit) -> Table {
         table = table.row([
             Cell::from(z.first * 512),
             Cell::from(z.end * 512),
-            Cell::from(z.sectors_per_second * 512.0),
+            Cell::from(z.sectors_per_second * 512.0 / 1e6),
             Cell::from(u64::from(z.sectors_per_track)),
             Cell::from(z.switch_ms / 1e3),
         ]);

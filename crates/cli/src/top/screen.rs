@@ -11,6 +11,9 @@ const LATE: usize = 40;
 /// Heights of a bar of text, an eighth each.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
+/// Seek, rotation, transfer and overhead in a bar.
+const SHADES: [char; 4] = ['█', '▓', '▒', '░'];
+
 /// The terminal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
@@ -61,7 +64,7 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
         ));
     }
     lines.push(String::new());
-    busy(s, wide, &mut lines);
+    busy(s, look.width, &mut lines);
     let p = &s.plan;
     lines.push(if !s.learning.learns {
         "plan      nothing is learned: the vanilla system".to_owned()
@@ -109,25 +112,26 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
     out
 }
 
-fn busy(s: &Status, wide: usize, lines: &mut Vec<String>) {
+fn busy(s: &Status, width: usize, lines: &mut Vec<String>) {
     let Some(b) = &s.busy else {
         lines.push(
             "busy      not known: no disk is emulated (--disk) or modelled (--model)".to_owned(),
         );
         return;
     };
+    // What stands before and after a bar takes 18 columns and up to 50.
+    let wide = width.saturating_sub(68).clamp(8, 40);
     let most = b.vanilla.map_or(0.0, |v| v.total_s()).max(b.now.total_s()).max(1e-9);
     let row = |name: &str, x: &Busy| {
-        let parts = [x.seek_s, x.rotation_s, x.transfer_s, x.overhead_s].map(|p| p / most);
+        let parts = [x.seek_s, x.rotation_s, x.transfer_s, x.overhead_s];
         let say = |v: f64| Unit::Seconds.format(v, 3);
+        let named: Vec<String> =
+            SHADES.iter().zip(parts).map(|(shade, p)| format!("{shade} {}", say(p))).collect();
         format!(
-            "{name} {} {}: seek {}, rotation {}, transfer {}, overhead {}",
-            bar(&parts, wide),
+            "{name} {} {}: {}",
+            bar(&parts.map(|p| p / most), wide),
             say(x.total_s()),
-            say(x.seek_s),
-            say(x.rotation_s),
-            say(x.transfer_s),
-            say(x.overhead_s)
+            named.join(" ")
         )
     };
     lines.push(row("busy      now    ", &b.now));
@@ -135,8 +139,12 @@ fn busy(s: &Status, wide: usize, lines: &mut Vec<String>) {
         Some(vanilla) => lines.push(row("          vanilla", vanilla)),
         None => lines.push(format!("          vanilla not known: {}", b.note)),
     }
+    let [seek, rotation, transfer, overhead] = SHADES;
     lines.push(format!(
-        "          {} {}; {} of it now for moving data; seek █ rotation ▓ transfer ▒ overhead ░",
+        "          {seek} seek {rotation} rotation {transfer} transfer {overhead} overhead"
+    ));
+    lines.push(format!(
+        "          {} {}; {} of it now for moving data",
         b.basis,
         b.disk,
         Unit::Seconds.format(b.moving_s, 3)
@@ -187,7 +195,7 @@ fn last(h: &History, n: usize) -> Sample {
 fn bar(parts: &[f64], width: usize) -> String {
     let mut out = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
-    for (part, shade) in parts.iter().zip(['█', '▓', '▒', '░']) {
+    for (part, shade) in parts.iter().zip(SHADES) {
         sum += part;
         let to = ((sum * width as f64).round() as usize).min(width);
         out.extend(std::iter::repeat_n(shade, to.saturating_sub(drawn)));
@@ -276,21 +284,36 @@ mod tests {
             lines[4]
         );
         assert!(lines[4].contains("25 %  (75 % since"), "{}", lines[4]);
-        // 1 + 1 + 2 of 8 seconds: 3.5, 3.5 and 7 of 28 columns, each ending at the nearest.
-        let now = format!(
-            "now     {}{}{}{} ",
-            "█".repeat(4),
-            "▓".repeat(3),
-            "▒".repeat(7),
-            "·".repeat(14)
-        );
-        assert!(lines[7].contains(&now), "{}", lines[7]);
+        // 1 + 1 + 2 of 8 seconds: 1.5, 1.5 and 3 of 12 columns, each ending at the nearest.
+        let now = "now     ██▓▒▒▒······ 4 s: █ 1 s ▓ 1 s ▒ 2 s ░ 0 s";
+        assert!(lines[7].ends_with(now), "{}", lines[7]);
         assert!(text.contains("moving, 1 MiB of 4 MiB"), "{text}");
         let head = lines.iter().find(|l| l.starts_with("head ")).unwrap();
         // Three I/Os at the start, one at the end: full height, and three eighths.
         assert_eq!((head.chars().nth(10), head.chars().last()), (Some('█'), Some('▃')));
         assert!(lines[lines.len() - 2].ends_with("5 s  event 2"), "{text}");
         assert!(lines[lines.len() - 1].contains("event 1"));
+    }
+
+    #[test]
+    fn nothing_of_the_busy_times_is_cut_at_80_columns() {
+        let (mut s, h, e) = example();
+        let long = Busy {
+            seek_s: 12_345.6,
+            rotation_s: 0.123_4,
+            transfer_s: 1234.5,
+            overhead_s: 0.9,
+            ..Busy::default()
+        };
+        s.busy = Some(BusyStatus {
+            now: long,
+            vanilla: Some(long),
+            moving_s: 12_345.6,
+            ..BusyStatus::default()
+        });
+        let text = screen(&s, &h, &e, look(80, 100));
+        let cut: Vec<&str> = text.lines().skip(7).take(4).filter(|l| l.contains('…')).collect();
+        assert!(text.contains("░ 900 ms") && cut.is_empty(), "{text}");
     }
 
     #[test]

@@ -116,6 +116,15 @@ fn traces_that_tell_too_little_are_refused() {
     let none = format!("disksim:{}", word(&path("none.trace")));
     let said = fails(&["disk", "fit", &none, "-o", word(&out)]);
     assert!(said.contains("service time"), "{said}");
+    // As if a platter turned and no arm ever moved: 0.1 to 8.1 ms, wherever it goes.
+    let lines = text.lines().enumerate();
+    let still: String = lines
+        .map(|(i, l)| format!("{},{}\n", l.rsplit_once(',').unwrap().0, 1000 + i * 7919 % 80_000))
+        .collect();
+    fs::write(path("still.csv"), still).unwrap();
+    let still = format!("msr:{}", word(&path("still.csv")));
+    let said = fails(&["disk", "fit", &still, "-o", word(&out)]);
+    assert!(said.contains("no arm moved"), "{said}");
     assert!(!out.exists());
 }
 

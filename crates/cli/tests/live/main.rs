@@ -13,5 +13,6 @@ mod host;
 mod mounting;
 mod programs;
 mod record;
+mod recorded;
 mod same_bytes;
 mod watching;

@@ -21,7 +21,7 @@ use crate::need;
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// What is missing for recording a loop device.
-fn recording() -> Option<String> {
+pub(crate) fn recording() -> Option<String> {
     let tracefs = || fs::read_dir(INSTANCES).err().map(|e| format!("{INSTANCES}: {e}"));
     let loops = || fs::File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
     root().or_else(tracefs).or_else(loops).or_else(|| programs(&["dd", "losetup"]))
@@ -45,7 +45,7 @@ fn disk(dir: &Path, name: &str, options: &[&str]) -> Loop {
 }
 
 /// A running `seekless record` that does record. Dropping it ends it.
-struct Recording {
+pub(crate) struct Recording {
     child: Child,
     errors: Receiver<String>,
     dir: PathBuf,
@@ -54,7 +54,7 @@ struct Recording {
 
 impl Recording {
     /// Writes `trace.parquet` and `counts.json` into `dir`.
-    fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
         let mut command = seekless();
         command.args(["record", device, "-o", "trace.parquet", "--json", "counts.json"]).args(args);
         command.current_dir(dir).stdin(Stdio::null()).stderr(Stdio::piped());
@@ -94,7 +94,7 @@ impl Recording {
         Trace::read(&self.dir, said.join("\n"))
     }
 
-    fn stop(mut self) -> Trace {
+    pub(crate) fn stop(mut self) -> Trace {
         self.signal(Signal::INT);
         self.ended()
     }
@@ -109,7 +109,7 @@ impl Drop for Recording {
 
 /// One request, as a test expects it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
+pub(crate) struct Row {
     op: Op,
     extent: Extent,
     sync: bool,
@@ -118,12 +118,12 @@ struct Row {
 }
 
 /// What stands in a trace.
-struct Trace {
-    rows: Vec<Row>,
+pub(crate) struct Trace {
+    pub(crate) rows: Vec<Row>,
     services: Vec<Option<u64>>,
     info: Info,
     lost: u64,
-    counts: Value,
+    pub(crate) counts: Value,
     said: String,
 }
 
@@ -423,12 +423,51 @@ fn a_disk_is_not_taken_for_its_trace() {
     need!("a disk is no trace", recording());
     let dir = tempfile::tempdir().unwrap();
     let disk = disk(dir.path(), "disk.img", &[]);
-    for args in [["stat", disk.device()], ["advise", disk.device()]] {
+    for args in
+        [["stat", disk.device()].as_slice(), &["simulate", disk.device(), "--disk", "wd800jb"]]
+    {
         let output = seekless().args(args).current_dir(dir.path()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(disk.device()) && said.contains("seekless record"), "{said}");
     }
+}
+
+/// A device is recorded, then advised on, and nothing stays behind.
+#[test]
+fn advice_on_a_device_records_it_first() {
+    need!("advice on a device", recording());
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    let mut child = seekless()
+        .args(["advise", disk.device(), "--for", "3s", "--json", "-"])
+        .env("TMPDIR", dir.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let source = format!("if={}", disk.device());
+    while child.try_wait().unwrap().is_none() {
+        attempt([
+            "dd",
+            &source,
+            "of=/dev/null",
+            "bs=4k",
+            "count=50",
+            "iflag=direct",
+            "status=none",
+        ]);
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let advice: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(advice["trace"]["path"], disk.device());
+    let requests = advice["trace"]["requests"].as_u64().unwrap();
+    assert!(requests >= 50 && advice["trace"]["reads"] == requests, "{}", advice["trace"]);
+    assert!(said.contains("computed for wd800jb"), "{said}");
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["disk.img"]);
 }
 
 #[test]

@@ -15,9 +15,9 @@ const SHORTEST: usize = 12;
 const BROAD: usize = 9;
 
 impl Table {
-    /// The table for a terminal `width` columns wide, with ANSI colours where `colour` is set. Long words
-    /// are cut with `…`; where that is not enough each row becomes a list of its cells. Ends with a line
-    /// end.
+    /// The table for a terminal `width` columns wide, with ANSI colours where `colour` is set. Where it is too
+    /// wide, headings take several lines; then long words are cut with `…`; where that is not enough each row
+    /// becomes a list of its cells. Ends with a line end.
     #[must_use]
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let ink = Ink { colour };
@@ -26,10 +26,13 @@ impl Table {
         if !self.title.is_empty() {
             let _ = writeln!(out, "{}", ink.paint("1", &plain(&self.title)));
         }
-        let mut sizes: Vec<Size> = columns.iter().map(Size::of).collect();
+        let mut sizes: Vec<Size> = columns.iter().map(|c| Size::of(c, false)).collect();
         let total = |sizes: &[Size]| {
             sizes.iter().map(Size::total).sum::<usize>() + GAP * sizes.len().saturating_sub(1)
         };
+        if total(&sizes) > width {
+            sizes = columns.iter().map(|c| Size::of(c, true)).collect();
+        }
         while total(&sizes) > width {
             let widest = (0..columns.len())
                 .filter(|&c| columns[c].align == Align::Left && sizes[c].text > SHORTEST)
@@ -41,7 +44,7 @@ impl Table {
                 cell.text = cut(&cell.text, room);
             }
             columns[c].name = cut(&columns[c].name, room);
-            let after = Size::of(&columns[c]);
+            let after = Size::of(&columns[c], true);
             if after.total() >= sizes[c].total() {
                 break;
             }
@@ -208,6 +211,27 @@ impl ShownColumn {
         let arrow = if self.arrow.is_empty() { String::new() } else { format!(" {}", self.arrow) };
         format!("{}{unit}{arrow}", self.name)
     }
+
+    /// The heading broken between words, as few lines as keep to `room` columns or to its longest word; unit and arrow
+    /// stay together.
+    fn stacked(&self, room: usize) -> Vec<String> {
+        let heading = self.heading();
+        let tail = heading[self.name.len()..].trim_start();
+        let words: Vec<&str> =
+            self.name.split(' ').chain((!tail.is_empty()).then_some(tail)).collect();
+        let room = words.iter().map(|w| w.width()).max().unwrap_or(0).max(room);
+        let mut lines: Vec<String> = Vec::new();
+        for word in words {
+            match lines.last_mut() {
+                Some(line) if line.width() + 1 + word.width() <= room => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        lines
+    }
 }
 
 fn joined(cell: &Shown) -> String {
@@ -225,19 +249,23 @@ fn class(align: Align) -> &'static str {
     }
 }
 
-/// Columns a terminal column needs: its text, and the changes beside it.
+/// Columns a terminal column needs: its text, and the changes beside it; and its heading, by lines.
 struct Size {
-    head: usize,
+    head: Vec<String>,
     text: usize,
     change: usize,
 }
 
 impl Size {
-    fn of(column: &ShownColumn) -> Self {
+    fn of(column: &ShownColumn, stacked: bool) -> Self {
         let text = column.cells.iter().map(|c| c.text.width()).max().unwrap_or(0);
         let change = column.cells.iter().filter_map(|c| c.change.as_ref());
         let change = change.map(|(t, _)| t.width()).max().unwrap_or(0);
-        Self { head: column.heading().width(), text, change }
+        let mut size = Self { head: vec![column.heading()], text, change };
+        if stacked {
+            size.head = column.stacked(size.body());
+        }
+        size
     }
 
     fn body(&self) -> usize {
@@ -245,18 +273,23 @@ impl Size {
     }
 
     fn total(&self) -> usize {
-        self.body().max(self.head)
+        self.head.iter().map(|line| line.width()).fold(self.body(), usize::max)
     }
 }
 
 fn grid(out: &mut String, columns: &[ShownColumn], sizes: &[Size], rows: usize, ink: &Ink) {
-    let heads = columns.iter().zip(sizes).map(|(column, size)| {
-        let text = column.heading();
-        let pad = " ".repeat(size.total() - text.width());
-        let text = ink.paint("1", &text);
-        if column.align == Align::Right { pad + &text } else { text + &pad }
-    });
-    line(out, heads.collect());
+    let tallest = sizes.iter().map(|s| s.head.len()).max().unwrap_or(0);
+    for l in 0..tallest {
+        let heads = columns.iter().zip(sizes).map(|(column, size)| {
+            // Short headings stand on the rule.
+            let at = (l + size.head.len()).checked_sub(tallest);
+            let text = at.map_or("", |at| &size.head[at]);
+            let pad = " ".repeat(size.total() - text.width());
+            let text = ink.paint("1", text);
+            if column.align == Align::Right { pad + &text } else { text + &pad }
+        });
+        line(out, heads.collect());
+    }
     let rules = sizes.iter().map(|s| ink.paint("2", &"─".repeat(s.total())));
     line(out, rules.collect());
     for r in 0..rows {

@@ -33,6 +33,23 @@ Changes against vanilla; ↓ lower is better, ↑ higher is better.
 }
 
 #[test]
+fn headings_of_a_table_too_wide_take_several_lines() {
+    let want = "\
+Busy time
+          busy
+          time               moved
+policy   (s) ↓       hits ↑  (MiB)
+───────  ─────  ───────────  ─────
+";
+    let mut table = policies();
+    table.rows.remove(1);
+    table.rows.push(["borg".into(), Cell::Empty, 1530u64.into(), (268_435_456u64).into()].into());
+    let text = table.terminal(44, false);
+    assert!(text.starts_with(want), "{text}");
+    assert!(table.terminal(80, false).contains("policy   busy time (s) ↓"));
+}
+
+#[test]
 fn colour_adds_escapes_and_nothing_else() {
     let painted = policies().terminal(80, true);
     assert!(painted.contains("\u{1b}[32m−34 %\u{1b}[0m"));
