@@ -121,7 +121,7 @@ fn the_days_left_out_lie_within_the_stated_range() {
 fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
     let place = Place::new();
     place.file("one.trace", disksim(&[(0, 8, true)]));
-    place.file("far.trace", disksim(&[(1 << 40, 8, true), (0, 8, true)]));
+    place.file("far.trace", disksim(&[(1 << 40, 8, true); 100]));
     let bad: [(&[&str], &str); 4] = [
         (&["one.trace", "--disk", "wd800jb"], "too few requests"),
         (&["far.trace", "--disk", "wd800jb"], "Choose a larger disk"),
