@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use seekless_block::{Bytes, Sectors};
-use seekless_disk::{DeviceSpec, DiskSpec, Scheduler, SpinDown, catalogue};
+use seekless_disk::{DeviceSpec, DiskSpec, catalogue};
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
-use seekless_sim::Replay;
 use seekless_study::{
     Advice, AdviseOptions, Change, Gain, RollingOptions, RollingStage, Tried, advise,
 };
@@ -18,7 +17,7 @@ use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
 use crate::output;
-use crate::trace_args::{ReadArgs, ram, size};
+use crate::trace_args::{ReadArgs, SystemArgs, size};
 
 /// Would a learned layout help, how much, how surely; and what would help instead
 ///
@@ -49,32 +48,12 @@ pub(crate) struct Args {
     /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "DURATION", value_parser = crate::serve::duration, default_value = "10m")]
     record_for: Duration,
-    /// RAM for cached pages
-    #[arg(long, value_parser = ram, default_value = "16MiB")]
-    cache: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length
-    #[arg(long, value_parser = size, default_value = "64KiB")]
-    read_ahead: Bytes,
-    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
-    #[arg(long, value_parser = size, default_value = "64KiB")]
-    cluster: Bytes,
-    /// The drive's scheduler
-    #[arg(long, default_value = "fcfs")]
-    scheduler: Scheduler,
-    /// Closed loop: this many requests in flight, arrival times not used
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    queue_depth: u32,
-    /// Open loop: requests come at their arrival times
-    #[arg(long)]
-    open_loop: bool,
+    #[command(flatten)]
+    system: SystemArgs,
     /// Most folds the trace is cut into
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
-    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
-    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
-    spin_down: SpinDown,
     /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
     /// trace does not fit
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
@@ -96,8 +75,6 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let replay =
-        if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| crate::disks::named(name)).collect::<Result<_, _>>()?;
     let device = Path::new(&args.trace).metadata().is_ok_and(|m| m.file_type().is_block_device());
@@ -111,15 +88,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         rolling: RollingOptions {
             open: args.read.options(),
             device: args.device.clone(),
-            replay,
+            replay: args.system.replay(),
             folds: args.folds,
         },
         disk,
-        scheduler: args.scheduler,
-        cache: args.cache,
-        read_ahead: args.read_ahead,
-        cluster: args.cluster,
-        spin_down: args.spin_down,
+        scheduler: args.system.scheduler,
+        cache: args.system.cache,
+        read_ahead: args.system.read_ahead,
+        cluster: args.system.cluster,
+        spin_down: args.system.spin_down,
         others,
     };
     let bar = output::bar();

@@ -6,14 +6,12 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
-use seekless_disk::{Scheduler, SpinDown};
-use seekless_sim::Replay;
 use seekless_study::{AreaAt, Options, Outcome, Policy, Stage};
 use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{ReadArgs, ram, share, size};
+use crate::trace_args::{ReadArgs, SystemArgs, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -36,28 +34,8 @@ pub(crate) struct Args {
     /// Policies to compare, in order
     #[arg(long, value_delimiter = ',', default_value = "vanilla,borg,oracle")]
     policy: Vec<Policy>,
-    /// RAM for cached pages, the same for every policy
-    #[arg(long, value_parser = ram, default_value = "16MiB")]
-    cache: Bytes,
-    /// A read that misses RAM and goes home reads on to at least this length
-    #[arg(long, value_parser = size, default_value = "64KiB")]
-    read_ahead: Bytes,
-    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
-    #[arg(long, value_parser = size, default_value = "64KiB")]
-    cluster: Bytes,
-    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
-    #[arg(long, default_value = "fcfs")]
-    scheduler: Scheduler,
-    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
-    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
-    spin_down: SpinDown,
-    /// Closed loop: this many requests in flight, arrival times not used
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
-          value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    queue_depth: u32,
-    /// Open loop: requests come at their arrival times
-    #[arg(long)]
-    open_loop: bool,
+    #[command(flatten)]
+    system: SystemArgs,
     /// Share to learn from: of the days, where the trace counts days, else of the requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
@@ -100,19 +78,17 @@ enum Place {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.trace);
     let spec = crate::disks::named(&args.disk)?;
-    let replay =
-        if args.open_loop { Replay::Open } else { Replay::Closed { depth: args.queue_depth } };
     let options = Options {
         open: args.read.options(),
         device: args.device.clone(),
         disk: spec.clone(),
         policies: args.policy.clone(),
-        cache: args.cache,
-        read_ahead: args.read_ahead,
-        cluster: args.cluster,
-        scheduler: args.scheduler,
-        spin_down: args.spin_down,
-        replay,
+        cache: args.system.cache,
+        read_ahead: args.system.read_ahead,
+        cluster: args.system.cluster,
+        scheduler: args.system.scheduler,
+        spin_down: args.system.spin_down,
+        replay: args.system.replay(),
         train: args.train,
         optimized: args.optimized,
         area_at: match args.optimized_at {

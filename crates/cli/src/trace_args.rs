@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, parse_size};
+use seekless_disk::{Scheduler, SpinDown};
+use seekless_sim::Replay;
 use seekless_trace::{Event, OpenOptions};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -33,6 +35,39 @@ impl ReadArgs {
             EventArg::Complete => Event::Complete,
         };
         OpenOptions { event, lenient: self.lenient }
+    }
+}
+
+/// The system that serves a replayed trace, and how it is replayed.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct SystemArgs {
+    /// RAM for cached pages, the same for all that is compared
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
+    pub(crate) cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    pub(crate) read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    pub(crate) cluster: Bytes,
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    #[arg(long, default_value = "fcfs")]
+    pub(crate) scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    pub(crate) spin_down: SpinDown,
+    /// Closed loop: this many requests in flight, arrival times not used
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    queue_depth: u32,
+    /// Open loop: requests come at their arrival times
+    #[arg(long)]
+    open_loop: bool,
+}
+
+impl SystemArgs {
+    pub(crate) const fn replay(&self) -> Replay {
+        if self.open_loop { Replay::Open } else { Replay::Closed { depth: self.queue_depth } }
     }
 }
 
