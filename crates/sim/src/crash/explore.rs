@@ -1,0 +1,360 @@
+//! Lives a history, stops the world at each moment at which the devices changed, and looks at what would be there had
+//! the power failed: attach, check, read all, go on for a while, bring all home.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES, Sectors};
+use seekless_engine::{Input, Target};
+
+use super::history::{History, Step, plan_of};
+use super::machine::{Machine, Refused, Setup, Wish};
+use super::medium::{Disk, Image, Medium};
+use super::model::{INITIAL, Model, encode};
+use super::world::World;
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// States after a loss of power.
+    pub states: u64,
+    /// Of these, those in which the power failed again during recovery.
+    pub cut: u64,
+    /// Of these, those with a sector of the area damaged as well.
+    pub damaged: u64,
+    /// Of these, those that the engine refused, or in which a request failed.
+    pub told: u64,
+}
+
+impl Tally {
+    /// Adds what another looked at.
+    pub const fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.states += other.states;
+        self.cut += other.cut;
+        self.damaged += other.damaged;
+        self.told += other.told;
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was lived.
+    pub history: History,
+    /// The step at which it happened, counted from 0.
+    pub step: usize,
+    /// The state that showed it; `None` where it showed before the power failed.
+    pub choice: Option<u64>,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { history, step, choice, reason } = self;
+        writeln!(f, "seed {}, step {step}, choice {choice:?}: {reason}", history.seed)?;
+        writeln!(f, "{:?}", history.setup)?;
+        for (i, s) in history.steps.iter().enumerate() {
+            writeln!(f, "{i:4} {s:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Which states are looked at.
+#[derive(Clone, Debug)]
+pub enum Looks {
+    /// So many at each moment, chosen by the history's seed.
+    Each(u64),
+    /// These at each moment.
+    These(Vec<u64>),
+}
+
+impl Looks {
+    fn at(&self, history: &History, moment: u64) -> Vec<u64> {
+        match self {
+            Self::Each(count) => {
+                let mut rng = Pcg64Mcg::seed_from_u64(history.seed ^ moment.rotate_left(32));
+                (0..*count).map(|_| rng.random()).collect()
+            }
+            Self::These(choices) => choices.clone(),
+        }
+    }
+}
+
+/// Lives a history and looks at states on the way.
+///
+/// # Errors
+/// The first promise that was broken; a panic is one.
+pub fn explore<M: Machine>(
+    history: &History,
+    looks: &Looks,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    tally.histories += 1;
+    let failure = |step, choice, reason| Failure { history: history.clone(), step, choice, reason };
+    let setup = &history.setup;
+    let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
+    let mut seen = 0;
+    for (i, step) in history.steps.iter().enumerate() {
+        let mut choice = None;
+        caught(|| {
+            live.step(step, |world, medium| {
+                if seen == medium.borrow().clock() {
+                    return Ok(());
+                }
+                seen = medium.borrow().clock();
+                for look in looks.at(history, seen) {
+                    choice = Some(look);
+                    inspect::<M>(setup, world, &medium.borrow(), look, tally)?;
+                }
+                choice = None;
+                Ok(())
+            })
+        })
+        .map_err(|e| failure(i, choice, e))?;
+    }
+    Ok(())
+}
+
+/// The same failure, or a like one, from a history with as few steps as can be found in `runs` runs.
+#[must_use]
+pub fn shrink<M: Machine>(failure: Failure, runs: usize) -> Failure {
+    let mut best = failure;
+    let looks = Looks::These(best.choice.into_iter().chain(0..12).collect());
+    let mut left = runs;
+    best.history.steps.truncate(best.step + 1);
+    let mut size = best.history.steps.len().div_ceil(2);
+    while size > 0 && left > 0 {
+        let (mut at, before) = (0, best.history.steps.len());
+        while at < best.history.steps.len() && left > 0 {
+            left -= 1;
+            let mut history = best.history.clone();
+            history.steps.drain(at..(at + size).min(history.steps.len()));
+            match explore::<M>(&history, &looks, &mut Tally::default()) {
+                Err(mut found) => {
+                    found.history.steps.truncate(found.step + 1);
+                    best = found;
+                }
+                Ok(()) => at += size,
+            }
+        }
+        if size > 1 || best.history.steps.len() == before {
+            size /= 2;
+        }
+    }
+    best
+}
+
+/// A panic is a finding like another.
+fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", words.unwrap_or("no words")))
+    })
+}
+
+type Shared = Rc<RefCell<Medium>>;
+
+struct Live<'a, M> {
+    world: World<'a, M>,
+    setup: &'a Setup,
+}
+
+impl<'a, M: Machine> Live<'a, M> {
+    /// A home with its first content, an area with anything, formatted.
+    fn begin(setup: &'a Setup) -> Result<Self, String> {
+        let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
+        for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
+            *sector = Rc::new(encode(INITIAL, lba));
+        }
+        for sector in image.sectors_mut(Target::Area) {
+            *sector = Rc::new([0xA5; SECTOR_BYTES as usize]);
+        }
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area))?;
+        let machine = attach::<M>(setup, &medium).map_err(|r| format!("a new area: {r:?}"))?;
+        let world = World::new(machine, medium, Model::new(setup.home), setup, 0);
+        Ok(Self { world, setup })
+    }
+
+    fn step(
+        &mut self,
+        step: &Step,
+        mut look: impl FnMut(&World<'a, M>, &Shared) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let world = &mut self.world;
+        match step {
+            &Step::Ask { op, start, len, fua } => {
+                let flags = if fua { Flags::FUA } else { Flags::NONE };
+                world.issue(op, Extent::new(start, len), flags)?;
+            }
+            &Step::Execute(which) => drop(world.execute(which)?),
+            &Step::Settle(order) => loop {
+                // Every moment of it is a moment.
+                let before = world.medium().borrow().clock();
+                if !world.advance(order)? {
+                    break;
+                }
+                if world.medium().borrow().clock() != before {
+                    look(world, world.medium())?;
+                }
+            },
+            Step::Install(pieces) => {
+                let plan = plan_of(pieces, self.setup.home, world.machine().room());
+                world.handle(Input::Install(plan))?;
+            }
+            &Step::Wish(wish) => world.wish(wish)?,
+            &Step::Restart(by_another) => {
+                world.rest(by_another.map_or(0, |b| b.0))?;
+                world.wish(Wish::Detach)?;
+                world.rest(1)?;
+                world.stopped();
+                look(world, world.medium())?;
+                world.bare_home()?;
+                if let Some((start, len)) = by_another {
+                    world.by_another(Extent::new(start, len))?;
+                }
+                let (image, model, next) = world.cut(&mut Pcg64Mcg::seed_from_u64(0));
+                let medium = Rc::new(RefCell::new(Medium::new(image, self.setup.shared)));
+                let machine = attach::<M>(self.setup, &medium)
+                    .map_err(|r| format!("after a clean stop: {r:?}"))?;
+                self.world = World::new(machine, medium, model, self.setup, next);
+            }
+            Step::Crash { choice, again } => {
+                let mut rng = Pcg64Mcg::seed_from_u64(*choice);
+                let (image, model, next) = world.cut(&mut rng);
+                let (machine, medium) = recover::<M>(self.setup, image, again, &mut rng)
+                    .map_err(|r| format!("after a crash: {r:?}"))?;
+                self.world = World::new(machine, medium, model, self.setup, next);
+            }
+        }
+        look(&self.world, self.world.medium())
+    }
+}
+
+fn attach<M: Machine>(setup: &Setup, medium: &Shared) -> Result<M, Refused> {
+    let mut area = Disk::new(Rc::clone(medium), Target::Area);
+    let mut home = Disk::new(Rc::clone(medium), Target::Home);
+    M::attach(setup, &mut area, &mut home)
+}
+
+/// Attaches; at these operations of the recovery the power fails again.
+fn recover<M: Machine>(
+    setup: &Setup,
+    mut image: Image,
+    again: &[u64],
+    rng: &mut Pcg64Mcg,
+) -> Result<(M, Shared), Refused> {
+    for operations in again.iter().map(Some).chain([None]) {
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        medium.borrow_mut().set_power(operations.copied());
+        let attached = attach::<M>(setup, &medium);
+        if !medium.borrow().is_off() {
+            medium.borrow_mut().set_power(None);
+            return attached.map(|machine| (machine, medium));
+        }
+        image = medium.borrow().crash(rng);
+    }
+    unreachable!("without a limit the power does not fail")
+}
+
+/// Looks at one state that a loss of power may leave.
+fn inspect<M: Machine>(
+    setup: &Setup,
+    world: &World<'_, M>,
+    medium: &Medium,
+    choice: u64,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let mut rng = Pcg64Mcg::seed_from_u64(choice);
+    tally.states += 1;
+    let mut image = medium.crash(&mut rng);
+    let mut model = world.model().clone();
+    model.crash();
+    let damage = rng.random_ratio(1, 4);
+    if damage {
+        tally.damaged += 1;
+        rot(&mut image, &mut rng);
+    }
+    let again: Vec<u64> = if rng.random_ratio(1, 3) {
+        (0..rng.random_range(1..3)).map(|_| rng.random_range(1..16)).collect()
+    } else {
+        vec![]
+    };
+    tally.cut += u64::from(!again.is_empty());
+    check::<M>(setup, &image, damage)?;
+    let (machine, medium) = match recover::<M>(setup, image, &again, &mut rng) {
+        Err(Refused::Damaged(_)) if damage => {
+            tally.told += 1;
+            return Ok(());
+        }
+        Err(refused) => return Err(format!("after a crash: {refused:?}")),
+        Ok(found) => found,
+    };
+    let mut world = World::new(machine, medium, model, setup, world.next());
+    world.set_damaged(damage);
+    let order = rng.random();
+    world.read_all(rng.random_range(1..24), order)?;
+    for _ in 0..rng.random_range(0..6) {
+        let op =
+            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)];
+        let start = rng.random_range(0..setup.home);
+        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
+        world.issue(
+            op,
+            Extent::new(start, len),
+            if rng.random() { Flags::FUA } else { Flags::NONE },
+        )?;
+    }
+    world.rest(order)?;
+    world.read_all(rng.random_range(1..24), order)?;
+    if world.has_failed() {
+        tally.told += 1;
+        return Ok(());
+    }
+    world.wish(if rng.random() { Wish::Drain } else { Wish::Detach })?;
+    world.rest(order)?;
+    world.bare_home()
+}
+
+/// One sector of the area is not what was written there: one bit, or all of them.
+fn rot(image: &mut Image, rng: &mut Pcg64Mcg) {
+    let sectors = image.sectors_mut(Target::Area);
+    // Metadata stands in front.
+    let most = if rng.random() { sectors.len() } else { sectors.len() / 8 };
+    let sector = &mut sectors[rng.random_range(0..most)];
+    let mut bytes = **sector;
+    if rng.random() {
+        bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8);
+    } else {
+        rng.fill(&mut bytes[..]);
+    }
+    *sector = Rc::new(bytes);
+}
+
+/// A check finds nothing wrong where nothing is, and writes nothing.
+fn check<M: Machine>(setup: &Setup, image: &Image, damage: bool) -> Result<(), String> {
+    let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+    let mut area = Disk::new(Rc::clone(&medium), Target::Area);
+    let mut home = Disk::new(Rc::clone(&medium), Target::Home);
+    let found = M::check(&mut area, &mut home);
+    if medium.borrow().clock() != 0 {
+        return Err("a check wrote to the devices".to_owned());
+    }
+    if damage || found.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("check finds: {}", found.join("; ")))
+    }
+}
