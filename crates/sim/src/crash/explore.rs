@@ -8,14 +8,14 @@ use std::rc::Rc;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_engine::{Input, Target};
+use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_engine::{Input, Mode, Target};
 
 use super::history::{History, Step, plan_of};
-use super::machine::{Machine, Refused, Setup, Wish};
+use super::machine::{Machine, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
-use super::model::{INITIAL, Model, encode};
-use super::world::World;
+use super::model::{INITIAL, Model, decode, encode};
+use super::world::{Past, World};
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,14 +106,16 @@ pub fn explore<M: Machine>(
     for (i, step) in history.steps.iter().enumerate() {
         let mut choice = None;
         caught(|| {
-            live.step(step, |world, medium| {
-                if seen == medium.borrow().clock() {
+            live.step(step, |world, stamp| {
+                let medium = world.medium().borrow();
+                if seen == medium.clock() {
                     return Ok(());
                 }
-                seen = medium.borrow().clock();
+                seen = medium.clock();
                 for look in looks.at(history, seen) {
                     choice = Some(look);
-                    inspect::<M>(setup, world, &medium.borrow(), look, tally)?;
+                    tally.states += 1;
+                    inspect::<M>(history, world, stamp, look, tally)?;
                 }
                 choice = None;
                 Ok(())
@@ -169,6 +171,7 @@ type Shared = Rc<RefCell<Medium>>;
 struct Live<'a, M> {
     world: World<'a, M>,
     setup: &'a Setup,
+    stamp: Stamp,
 }
 
 impl<'a, M: Machine> Live<'a, M> {
@@ -183,15 +186,16 @@ impl<'a, M: Machine> Live<'a, M> {
         }
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area))?;
-        let machine = attach::<M>(setup, &medium).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Model::new(setup.home), setup, 0);
-        Ok(Self { world, setup })
+        let stamp = [1; 32];
+        let machine = attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
+        let world = World::new(machine, medium, Past::new(setup.home), setup);
+        Ok(Self { world, setup, stamp })
     }
 
     fn step(
         &mut self,
         step: &Step,
-        mut look: impl FnMut(&World<'a, M>, &Shared) -> Result<(), String>,
+        mut look: impl FnMut(&World<'a, M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
         let world = &mut self.world;
         match step {
@@ -199,6 +203,7 @@ impl<'a, M: Machine> Live<'a, M> {
                 let flags = if fua { Flags::FUA } else { Flags::NONE };
                 world.issue(op, Extent::new(start, len), flags)?;
             }
+            &Step::Repeat(back) => world.repeat(back)?,
             &Step::Execute(which) => drop(world.execute(which)?),
             &Step::Settle(order) => loop {
                 // Every moment of it is a moment.
@@ -207,46 +212,55 @@ impl<'a, M: Machine> Live<'a, M> {
                     break;
                 }
                 if world.medium().borrow().clock() != before {
-                    look(world, world.medium())?;
+                    look(world, self.stamp)?;
                 }
             },
             Step::Install(pieces) => {
                 let plan = plan_of(pieces, self.setup.home, world.machine().room());
                 world.handle(Input::Install(plan))?;
             }
-            &Step::Wish(wish) => world.wish(wish)?,
+            &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
+            Step::Drain => world.handle(Input::Drain)?,
+            Step::Pass => drop(world.pass()?),
             &Step::Restart(by_another) => {
                 world.rest(by_another.map_or(0, |b| b.0))?;
-                world.wish(Wish::Detach)?;
+                world.handle(Input::Detach { stamp: self.stamp })?;
                 world.rest(1)?;
-                world.stopped();
-                look(world, world.medium())?;
-                world.bare_home()?;
-                if let Some((start, len)) = by_another {
-                    world.by_another(Extent::new(start, len))?;
+                if !world.machine().is_detached() {
+                    return Err("a stop in order does not end".to_owned());
                 }
-                let (image, model, next) = world.cut(&mut Pcg64Mcg::seed_from_u64(0));
-                let medium = Rc::new(RefCell::new(Medium::new(image, self.setup.shared)));
-                let machine = attach::<M>(self.setup, &medium)
+                world.stopped();
+                look(world, self.stamp)?;
+                if !world.machine().is_dirty() {
+                    world.bare_home()?;
+                    if let Some((start, len)) = by_another {
+                        world.by_another(Extent::new(start, len))?;
+                        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+                    }
+                }
+                // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+                let mut rng = Pcg64Mcg::seed_from_u64(0);
+                let (image, past) = world.cut(&mut rng);
+                let (machine, medium) = recover::<M>(self.setup, image, &[], self.stamp, &mut rng)
                     .map_err(|r| format!("after a clean stop: {r:?}"))?;
-                self.world = World::new(machine, medium, model, self.setup, next);
+                self.world = World::new(machine, medium, past, self.setup);
             }
             Step::Crash { choice, again } => {
                 let mut rng = Pcg64Mcg::seed_from_u64(*choice);
-                let (image, model, next) = world.cut(&mut rng);
-                let (machine, medium) = recover::<M>(self.setup, image, again, &mut rng)
+                let (image, past) = world.cut(&mut rng);
+                let (machine, medium) = recover::<M>(self.setup, image, again, self.stamp, &mut rng)
                     .map_err(|r| format!("after a crash: {r:?}"))?;
-                self.world = World::new(machine, medium, model, self.setup, next);
+                self.world = World::new(machine, medium, past, self.setup);
             }
         }
-        look(&self.world, self.world.medium())
+        look(&self.world, self.stamp)
     }
 }
 
-fn attach<M: Machine>(setup: &Setup, medium: &Shared) -> Result<M, Refused> {
+fn attach<M: Machine>(setup: &Setup, medium: &Shared, stamp: Stamp) -> Result<M, Refused> {
     let mut area = Disk::new(Rc::clone(medium), Target::Area);
     let mut home = Disk::new(Rc::clone(medium), Target::Home);
-    M::attach(setup, &mut area, &mut home)
+    M::attach(setup, &mut area, &mut home, stamp)
 }
 
 /// Attaches; at these operations of the recovery the power fails again.
@@ -254,12 +268,13 @@ fn recover<M: Machine>(
     setup: &Setup,
     mut image: Image,
     again: &[u64],
+    stamp: Stamp,
     rng: &mut Pcg64Mcg,
 ) -> Result<(M, Shared), Refused> {
     for operations in again.iter().map(Some).chain([None]) {
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         medium.borrow_mut().set_power(operations.copied());
-        let attached = attach::<M>(setup, &medium);
+        let attached = attach::<M>(setup, &medium, stamp);
         if !medium.borrow().is_off() {
             medium.borrow_mut().set_power(None);
             return attached.map(|machine| (machine, medium));
@@ -271,17 +286,16 @@ fn recover<M: Machine>(
 
 /// Looks at one state that a loss of power may leave.
 fn inspect<M: Machine>(
-    setup: &Setup,
+    history: &History,
     world: &World<'_, M>,
-    medium: &Medium,
+    stamp: Stamp,
     choice: u64,
     tally: &mut Tally,
 ) -> Result<(), String> {
+    let setup = &history.setup;
     let mut rng = Pcg64Mcg::seed_from_u64(choice);
-    tally.states += 1;
-    let mut image = medium.crash(&mut rng);
-    let mut model = world.model().clone();
-    model.crash();
+    let (mut image, past) = world.cut(&mut rng);
+    bare_home_is_safe::<M>(history, &image, &past.model)?;
     let damage = rng.random_ratio(1, 4);
     if damage {
         tally.damaged += 1;
@@ -294,7 +308,7 @@ fn inspect<M: Machine>(
     };
     tally.cut += u64::from(!again.is_empty());
     check::<M>(setup, &image, damage)?;
-    let (machine, medium) = match recover::<M>(setup, image, &again, &mut rng) {
+    let (machine, medium) = match recover::<M>(setup, image, &again, stamp, &mut rng) {
         Err(Refused::Damaged(_)) if damage => {
             tally.told += 1;
             return Ok(());
@@ -302,7 +316,7 @@ fn inspect<M: Machine>(
         Err(refused) => return Err(format!("after a crash: {refused:?}")),
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, model, setup, world.next());
+    let mut world = World::new(machine, medium, past, setup);
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
@@ -323,9 +337,33 @@ fn inspect<M: Machine>(
         tally.told += 1;
         return Ok(());
     }
-    world.wish(if rng.random() { Wish::Drain } else { Wish::Detach })?;
+    world.handle(Input::Drain)?;
     world.rest(order)?;
+    if world.machine().is_dirty() {
+        return Err("all at rest after a drain, and home is not all there is".to_owned());
+    }
     world.bare_home()
+}
+
+/// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
+fn bare_home_is_safe<M: Machine>(history: &History, image: &Image, model: &Model) -> Result<(), String> {
+    let setup = &history.setup;
+    let home = image.sectors(Target::Home);
+    let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+    let first = setup.grid..setup.grid + PAGE_SECTORS;
+    let last = setup.grid + (pages - 1) * PAGE_SECTORS..setup.grid + pages * PAGE_SECTORS;
+    let lacks = |lba: u64| model.survives(lba, &home[lba as usize][..]);
+    let guarded = first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
+    let absorbs = setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack));
+    let lacking = (0..setup.home)
+        .filter(|lba| !guarded || !first.contains(lba) && !last.contains(lba))
+        .find_map(|lba| lacks(lba).err());
+    match lacking {
+        Some(what) if !absorbs => Err(format!("in write-through, bare home: {what}")),
+        Some(what) if M::GUARDS && !guarded => Err(format!("bare home has no guard, and {what}")),
+        _ if guarded && !absorbs => Err("in write-through, home is guarded".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// One sector of the area is not what was written there: one bit, or all of them.

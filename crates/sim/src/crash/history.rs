@@ -4,9 +4,10 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
+use seekless_engine::Mode;
 use seekless_layout::{Copy, Plan};
 
-use super::machine::{Setup, Wish};
+use super::machine::Setup;
 
 /// A piece of a plan: home sector, sectors, sectors left free before its place.
 pub type Piece = (u64, u64, u64);
@@ -25,14 +26,20 @@ pub enum Step {
         /// With FUA.
         fua: bool,
     },
+    /// A client writes once more what it wrote so many writes ago.
+    Repeat(usize),
     /// One of the I/Os in flight takes effect.
     Execute(usize),
     /// All of them do, and what comes of them.
     Settle(u64),
     /// A new plan.
     Install(Vec<Piece>),
-    /// Something is asked of the engine itself.
-    Wish(Wish),
+    /// Another mode.
+    Mode(Mode),
+    /// Bring all home.
+    Drain,
+    /// The time passes that the engine waits for.
+    Pass,
     /// All comes to rest and the engine is stopped in order; then, where there are sectors `(start, len)`, somebody else
     /// writes them at home; then the engine is started.
     Restart(Option<(u64, u64)>),
@@ -93,14 +100,15 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),
         cluster: pick(&[0, 2 * PAGE_BYTES, 4 * PAGE_BYTES]),
         buffer_bytes: 16 * PAGE_BYTES,
-        stage_bytes: pick(&[4, 8, 64]) * PAGE_BYTES,
+        stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
+        background_pause: pick(&[0, 0, 1_000]),
         shared: pick(&[0, 1]) == 1,
     }
 }
 
 /// Kinds of steps: those of every day, then the rarer ones.
-const COMMON: usize = 10;
-const KINDS: usize = 17;
+const COMMON: usize = 11;
+const KINDS: usize = 19;
 
 struct Mix {
     rng: Pcg64Mcg,
@@ -140,12 +148,14 @@ impl Mix {
                 };
                 return Step::Execute(self.rng.random_range(0..64));
             }
-            10 => return Step::Settle(self.rng.random()),
-            11 => return Step::Install(self.plan()),
-            12 => return Step::Wish(Wish::WriteBack),
-            13 => return Step::Wish(Wish::WriteThrough),
-            14 => return Step::Wish(Wish::Drain),
-            15 => {
+            10 => return Step::Repeat(self.rng.random_range(0..6)),
+            11 => return Step::Settle(self.rng.random()),
+            12 => return Step::Install(self.plan()),
+            13 => return Step::Mode(Mode::WriteBack),
+            14 => return Step::Mode(Mode::WriteThrough),
+            15 => return Step::Drain,
+            16 => return Step::Pass,
+            17 => {
                 let by_another = self.rng.random_ratio(1, 4).then(|| self.any(20));
                 return Step::Restart(by_another);
             }
@@ -193,9 +203,10 @@ impl Mix {
             let pieces = self.rng.random_range(0..10);
             self.plan = (0..pieces)
                 .map(|_| {
+                    // A plan that is not of whole pages is refused.
                     let (start, len) =
-                        if self.rng.random_ratio(2, 3) { self.aligned(3) } else { self.any(30) };
-                    (start, len, if self.rng.random() { 0 } else { self.rng.random_range(0..12) })
+                        if self.rng.random_ratio(99, 100) { self.aligned(3) } else { self.any(30) };
+                    (start, len, self.rng.random_range(0u64..5).saturating_sub(2) * PAGE_SECTORS)
                 })
                 .collect();
         } else {

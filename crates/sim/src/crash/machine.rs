@@ -1,7 +1,7 @@
 //! What is put to the test: an engine, by the words that it shares with its driver.
 
-use seekless_block::SimTime;
-use seekless_engine::{Input, Output};
+use seekless_block::{Bytes, Sectors, SimTime};
+use seekless_engine::{AttachError, Config, Engine, FormatOptions, Input, Mode, Output, format_area};
 
 use super::medium::Disk;
 
@@ -30,6 +30,8 @@ pub struct Setup {
     pub buffer_bytes: u64,
     /// Length of the staging memory in bytes.
     pub stage_bytes: u64,
+    /// How long the background waits after a request, in nanoseconds.
+    pub background_pause: u64,
     /// One cache serves home and area.
     pub shared: bool,
 }
@@ -43,41 +45,111 @@ pub enum Refused {
     Other(String),
 }
 
-/// What is asked of the engine itself, at any moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Absorb writes.
-    WriteBack,
-    /// Write home at once.
-    WriteThrough,
-    /// Bring all home.
-    Drain,
-    /// Come to rest, for good.
-    Detach,
-}
-
 /// An engine under test.
 pub trait Machine: Sized {
+    /// Whether home's first and last page are replaced while home is not all there is.
+    const GUARDS: bool;
     /// Makes a new area.
     ///
     /// # Errors
     /// Why it cannot.
     fn format(setup: &Setup, area: &mut Disk) -> Result<(), String>;
-    /// Takes the devices as they are.
+    /// Takes the devices as they are. `stamp` is another whenever somebody else wrote home.
     ///
     /// # Errors
     /// Why it does not.
-    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk) -> Result<Self, Refused>;
+    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk, stamp: Stamp) -> Result<Self, Refused>;
+    /// What a check of the area finds wrong; it writes nothing.
+    fn check(area: &mut Disk, home: &mut Disk) -> Vec<String>;
     /// Sectors that a plan may fill.
     fn room(&self) -> u64;
-    /// What a check of the area finds wrong.
-    fn check(area: &mut Disk, home: &mut Disk) -> Vec<String>;
+    /// Whether home alone is not all there is.
+    fn is_dirty(&self) -> bool;
+    /// Whether the engine has come to rest for good.
+    fn is_detached(&self) -> bool;
     /// See [`seekless_engine::Engine::handle`].
     fn handle(&mut self, now: SimTime, input: Input);
-    /// Something that is asked of the engine itself.
-    fn wish(&mut self, now: SimTime, wish: Wish);
     /// See [`seekless_engine::Engine::poll`].
     fn poll(&mut self) -> Option<Output>;
+    /// See [`seekless_engine::Engine::summed`].
+    fn summed(&mut self, sums: &[u32]);
+    /// See [`seekless_engine::Engine::page`].
+    fn page(&self, page: u32) -> &[u8];
     /// See [`seekless_engine::Engine::wakeup`].
     fn wakeup(&self) -> Option<SimTime>;
+}
+
+/// What proves that home is as it was left.
+pub type Stamp = [u8; 32];
+
+impl Machine for Engine {
+    const GUARDS: bool = false;
+
+    fn format(setup: &Setup, area: &mut Disk) -> Result<(), String> {
+        let options = FormatOptions {
+            uuid: [7; 16],
+            capacity: Sectors(setup.home),
+            inside: None,
+            grid: Sectors(setup.grid),
+            mode: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
+            segment_pages: setup.segment_pages,
+            write_buffer_percent: setup.write_buffer_percent,
+            label: "home".to_owned(),
+        };
+        format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
+    }
+
+    fn attach(setup: &Setup, area: &mut Disk, _home: &mut Disk, stamp: Stamp) -> Result<Self, Refused> {
+        let config = Config {
+            cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
+            read_ahead: Bytes(setup.read_ahead),
+            cluster: Bytes(setup.cluster),
+            buffer_bytes: Bytes(setup.buffer_bytes),
+            stage_bytes: Bytes(setup.stage_bytes),
+            background_pause: seekless_block::Duration(setup.background_pause),
+            ..Config::new(Sectors(setup.home))
+        };
+        Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {
+            AttachError::Geometry(_) | AttachError::Device(_) | AttachError::Capacity { .. } => {
+                Refused::Other(format!("{error:?}"))
+            }
+            damaged => Refused::Damaged(format!("{damaged:?}")),
+        })
+    }
+
+    fn check(_area: &mut Disk, _home: &mut Disk) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn room(&self) -> u64 {
+        self.room().0
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.dirty().0 > 0
+    }
+
+    fn is_detached(&self) -> bool {
+        self.is_detached()
+    }
+
+    fn handle(&mut self, now: SimTime, input: Input) {
+        self.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.poll()
+    }
+
+    fn summed(&mut self, sums: &[u32]) {
+        self.summed(sums);
+    }
+
+    fn page(&self, page: u32) -> &[u8] {
+        self.page(page)
+    }
+
+    fn wakeup(&self) -> Option<SimTime> {
+        self.wakeup()
+    }
 }

@@ -13,5 +13,5 @@ mod world;
 
 pub use explore::{Failure, Looks, Tally, explore, shrink};
 pub use history::{History, Piece, Step};
-pub use machine::{Machine, Refused, Setup, Wish};
+pub use machine::{Machine, Refused, Setup, Stamp};
 pub use medium::Disk;

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{Fault, Input, Io, Memory, Output, RequestId, Target};
 
-use super::machine::{Machine, Setup, Wish};
+use super::machine::{Machine, Setup};
 use super::medium::{Image, Medium};
 use super::model::{Issued, Model, encode};
 
@@ -34,11 +34,28 @@ struct Sent {
     bytes: Vec<u8>,
 }
 
+/// What clients know and did: it outlives an engine.
+#[derive(Clone)]
+pub(crate) struct Past {
+    pub(crate) model: Model,
+    /// The name of the last request.
+    last: u64,
+    /// The last writes with their names, oldest first.
+    writes: Vec<(Extent, u64)>,
+}
+
+impl Past {
+    /// Clients of a new device of so many sectors.
+    pub(crate) fn new(sectors: u64) -> Self {
+        Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
+    }
+}
+
 /// An engine at work. Errors are findings, in words.
 pub(crate) struct World<'a, M> {
     machine: M,
     medium: Rc<RefCell<Medium>>,
-    model: Model,
+    past: Past,
     setup: &'a Setup,
     clients: BTreeMap<u64, Client>,
     buffers: Vec<Vec<u8>>,
@@ -46,24 +63,17 @@ pub(crate) struct World<'a, M> {
     stage: Vec<u8>,
     sent: Vec<Sent>,
     now: u64,
-    next: u64,
     damaged: bool,
     failed: bool,
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// `machine` has been attached to `medium`, whose client knows `model`. `next` names the first write.
-    pub(crate) fn new(
-        machine: M,
-        medium: Rc<RefCell<Medium>>,
-        model: Model,
-        setup: &'a Setup,
-        next: u64,
-    ) -> Self {
+    /// `machine` has been attached to `medium`.
+    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: &'a Setup) -> Self {
         Self {
             machine,
             medium,
-            model,
+            past,
             setup,
             clients: BTreeMap::new(),
             buffers: Vec::new(),
@@ -71,7 +81,6 @@ impl<'a, M: Machine> World<'a, M> {
             stage: vec![0; setup.stage_bytes as usize],
             sent: Vec::new(),
             now: 0,
-            next,
             damaged: false,
             failed: false,
         }
@@ -92,28 +101,38 @@ impl<'a, M: Machine> World<'a, M> {
         &self.medium
     }
 
-    /// What clients know.
-    pub(crate) const fn model(&self) -> &Model {
-        &self.model
-    }
-
-    /// The name of the next write.
-    pub(crate) const fn next(&self) -> u64 {
-        self.next
+    /// What clients know and did.
+    pub(crate) const fn past(&self) -> &Past {
+        &self.past
     }
 
     /// A client asks.
     pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags) -> Result<(), String> {
-        self.next += 1;
-        let id = self.next;
-        let mut buffer =
-            vec![0; if matches!(op, Op::Read | Op::Write) { extent.bytes().0 as usize } else { 0 }];
+        let token = self.past.last + 1;
+        if op == Op::Write {
+            self.past.writes.push((extent, token));
+        }
+        self.ask(op, extent, flags, token)
+    }
+
+    /// A client writes what it wrote before, as one does that is not sure that it was kept; `back` writes ago.
+    pub(crate) fn repeat(&mut self, back: usize) -> Result<(), String> {
+        let at = self.past.writes.len().wrapping_sub(1 + back);
+        let Some(&(extent, token)) = self.past.writes.get(at) else { return Ok(()) };
+        self.ask(Op::Write, extent, Flags::NONE, token)
+    }
+
+    fn ask(&mut self, op: Op, extent: Extent, flags: Flags, token: u64) -> Result<(), String> {
+        self.past.last += 1;
+        let id = self.past.last;
+        let data = if matches!(op, Op::Read | Op::Write) { extent.bytes().0 } else { 0 };
+        let mut buffer = vec![0; data as usize];
         if op == Op::Write {
             for (lba, sector) in (extent.start.0..).zip(buffer.chunks_mut(SECTOR_BYTES as usize)) {
-                sector.copy_from_slice(&encode(id, lba));
+                sector.copy_from_slice(&encode(token, lba));
             }
         }
-        let issued = self.model.issue(op, extent, flags, id);
+        let issued = self.past.model.issue(op, extent, flags, token);
         self.clients.insert(id, Client { issued, op, extent, buffer });
         let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
         self.handle(Input::Request { id: RequestId(id), request })
@@ -123,10 +142,6 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn handle(&mut self, input: Input) -> Result<(), String> {
         self.now += 1;
         self.machine.handle(SimTime(self.now), input);
-        self.drain()
-    }
-
-    fn drain(&mut self) -> Result<(), String> {
         while let Some(output) = self.machine.poll() {
             match output {
                 Output::Submit(io) => self.send(io)?,
@@ -134,17 +149,19 @@ impl<'a, M: Machine> World<'a, M> {
                     let data = self.memory(m.from, m.len)?.to_vec();
                     self.memory(m.to, m.len)?.copy_from_slice(&data);
                 }
+                Output::Put { page, to } => {
+                    let bytes = self.machine.page(page).to_vec();
+                    self.memory(to, Sectors(PAGE_SECTORS))?.copy_from_slice(&bytes);
+                }
+                Output::Sum(sum) => {
+                    let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
+                    let sums: Vec<u32> = bytes.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+                    self.machine.summed(&sums);
+                }
                 Output::Complete { id, result } => self.complete(id.0, result)?,
             }
         }
         Ok(())
-    }
-
-    /// Something is asked of the engine itself.
-    pub(crate) fn wish(&mut self, wish: Wish) -> Result<(), String> {
-        self.now += 1;
-        self.machine.wish(SimTime(self.now), wish);
-        self.drain()
     }
 
     /// The engine.
@@ -234,7 +251,7 @@ impl<'a, M: Machine> World<'a, M> {
         };
         let Client { issued, op, extent, buffer } = client;
         match result {
-            Ok(()) => self.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
+            Ok(()) => self.past.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
             Err(_) if self.damaged => {
                 self.failed = true;
                 Ok(())
@@ -243,18 +260,20 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Executes one I/O, or where none is in flight lets the time pass that the engine waits for. False where it waits
-    /// for nothing. `order` chooses.
-    pub(crate) fn advance(&mut self, order: u64) -> Result<bool, String> {
-        // Any order that differs from one I/O to the next will do.
-        let which = order.wrapping_mul(self.now | 1).rotate_right(7) as usize;
-        if self.execute(which)? {
-            return Ok(true);
-        }
+    /// The time passes that the engine waits for. False where it waits for nothing.
+    pub(crate) fn pass(&mut self) -> Result<bool, String> {
         let Some(at) = self.machine.wakeup() else { return Ok(false) };
         self.now = self.now.max(at.0);
         self.handle(Input::Tick)?;
         Ok(true)
+    }
+
+    /// Executes one I/O, or where none is in flight lets time pass. False where there is nothing to wait for. `order`
+    /// chooses.
+    pub(crate) fn advance(&mut self, order: u64) -> Result<bool, String> {
+        // Any order that differs from one I/O to the next will do.
+        let which = order.wrapping_mul(self.now | 1).rotate_right(7) as usize;
+        Ok(self.execute(which)? || self.pass()?)
     }
 
     /// Lets all that is in flight take effect, and what comes of it, until nothing is left.
@@ -271,7 +290,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Reads every sector, in pieces of `len`.
     pub(crate) fn read_all(&mut self, len: u64, order: u64) -> Result<(), String> {
-        let end = self.model.len();
+        let end = self.past.model.len();
         for start in (0..end).step_by(len as usize) {
             self.issue(Op::Read, Extent::span(start, end.min(start + len)), Flags::NONE)?;
             while self.clients.len() > 2 && self.advance(order)? {}
@@ -281,34 +300,34 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// All came to rest and the engine was stopped in order.
     pub(crate) fn stopped(&mut self) {
-        self.model.stopped();
+        self.past.model.stopped();
     }
 
     /// Somebody else writes home, and sees to it that it stays.
     pub(crate) fn by_another(&mut self, extent: Extent) -> Result<(), String> {
-        self.next += 1;
-        let issued = self.model.issue(Op::Write, extent, Flags::FUA, self.next);
+        self.past.last += 1;
+        let token = self.past.last;
+        let issued = self.past.model.issue(Op::Write, extent, Flags::FUA, token);
         let bytes: Vec<u8> =
-            (extent.start.0..extent.end().0).flat_map(|lba| encode(self.next, lba)).collect();
+            (extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect();
         let mut medium = self.medium.borrow_mut();
         let ticket = medium.start_write(Target::Home, extent, Some(&bytes));
         medium.finish_write(ticket, Flags::FUA);
-        self.model.end(issued, &[])
+        self.past.model.end(issued, &[])
     }
 
-    /// The power fails: what is left on the devices and what clients may find, chosen by `rng`; the name of the next
-    /// write.
-    pub(crate) fn cut(&mut self, rng: &mut Pcg64Mcg) -> (Image, Model, u64) {
-        let mut model = self.model.clone();
-        model.crash();
-        (self.medium.borrow().crash(rng), model, self.next)
+    /// The power fails: what is left on the devices, chosen by `rng`, and what clients may find.
+    pub(crate) fn cut(&self, rng: &mut Pcg64Mcg) -> (Image, Past) {
+        let mut past = self.past.clone();
+        past.model.crash();
+        (self.medium.borrow().crash(rng), past)
     }
 
     /// Whether home alone, without the engine, is what clients know. Nothing is in flight.
     pub(crate) fn bare_home(&self) -> Result<(), String> {
         let medium = self.medium.borrow();
         for (lba, sector) in medium.current().sectors(Target::Home).iter().enumerate() {
-            self.model.current(lba as u64, &sector[..]).map_err(|e| format!("bare home: {e}"))?;
+            self.past.model.current(lba as u64, &sector[..]).map_err(|e| format!("bare home: {e}"))?;
         }
         Ok(())
     }

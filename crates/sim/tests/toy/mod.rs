@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
 use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Target};
-use seekless_sim::crash::{Disk, Machine, Refused, Setup, Wish};
+use seekless_sim::crash::{Disk, Machine, Refused, Setup, Stamp};
 
 /// What it does wrong.
 #[repr(u8)]
@@ -42,6 +42,7 @@ const COPY: Extent = Extent::new(24, 8);
 pub(crate) struct Toy<const WRONG: u8> {
     home: u64,
     copied: bool,
+    detached: bool,
     requests: BTreeMap<u32, Option<RequestId>>,
     flushes: u32,
     next: u32,
@@ -63,12 +64,14 @@ fn sum(page: &[u8]) -> [u8; 8] {
 }
 
 impl<const WRONG: u8> Machine for Toy<WRONG> {
+    const GUARDS: bool = false;
+
     fn format(_: &Setup, area: &mut Disk) -> Result<(), String> {
         area.write_zeroes(Extent::new(0, 32)).and_then(|()| area.flush()).map_err(|e| e.to_string())
     }
 
     /// The copy is made anew, whatever stood there.
-    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk) -> Result<Self, Refused> {
+    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk, _: Stamp) -> Result<Self, Refused> {
         let mut page = vec![0; COPIED.bytes().0 as usize];
         let mut work = || {
             area.read(COPY, &mut page)?;
@@ -97,6 +100,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         Ok(Self {
             home: setup.home,
             copied: true,
+            detached: false,
             requests: BTreeMap::new(),
             flushes: 0,
             next: 0,
@@ -106,6 +110,20 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn room(&self) -> u64 {
         64
+    }
+
+    fn is_dirty(&self) -> bool {
+        false
+    }
+
+    fn is_detached(&self) -> bool {
+        self.detached && self.requests.is_empty()
+    }
+
+    fn summed(&mut self, _: &[u32]) {}
+
+    fn page(&self, _: u32) -> &[u8] {
+        &[]
     }
 
     fn check(_: &mut Disk, _: &mut Disk) -> Vec<String> {
@@ -171,25 +189,23 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
                     self.out.push_back(Output::Complete { id, result: Ok(()) });
                 }
             }
-            Input::Install(_) | Input::Tick => {}
-        }
-    }
-
-    fn wish(&mut self, _: SimTime, wish: Wish) {
-        if wish == Wish::Detach {
-            let io = Io {
-                id: IoId(self.next),
-                target: Target::Home,
-                op: Op::Flush,
-                extent: Extent::default(),
-                flags: Flags::NONE,
-                class: Class::Foreground,
-                stream: StreamId(0),
-                memory: None,
-            };
-            self.next += 1;
-            self.requests.insert(io.id.0, None);
-            self.out.push_back(Output::Submit(io));
+            Input::Detach { .. } => {
+                self.detached = true;
+                let io = Io {
+                    id: IoId(self.next),
+                    target: Target::Home,
+                    op: Op::Flush,
+                    extent: Extent::default(),
+                    flags: Flags::NONE,
+                    class: Class::Foreground,
+                    stream: StreamId(0),
+                    memory: None,
+                };
+                self.next += 1;
+                self.requests.insert(io.id.0, None);
+                self.out.push_back(Output::Submit(io));
+            }
+            _ => {}
         }
     }
 
