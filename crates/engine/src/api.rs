@@ -1,7 +1,7 @@
 //! The engine's words: what goes in, what comes out. No byte of data passes through the engine; it says
 //! which bytes move where, and its driver, live or simulated, moves them.
 
-use seekless_block::{Bytes, Extent, Flags, Op, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_layout::Plan;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
@@ -35,8 +35,8 @@ pub enum Input {
     SetMode(Mode),
     /// Write everything home that is not there, and absorb nothing more until [`Input::SetMode`].
     Drain,
-    /// Come to rest: drain, put the map down and mark the area cleanly detached, with what the driver can prove
-    /// about the home. Ends when [`crate::Engine::is_detached`]; no request may follow.
+    /// Come to rest: put the map down and mark the area cleanly detached, with what the driver can prove about the
+    /// home. Ends when [`crate::Engine::is_detached`]; no request may follow. What is dirty stays so: see `Drain`.
     Detach {
         /// Equal at the next attach exactly where nobody else wrote home meanwhile; all zero proves nothing.
         stamp: [u8; 32],
@@ -149,20 +149,14 @@ pub enum Memory {
 /// Pages of memory to be checksummed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
-    /// To be handed back.
-    pub token: SumToken,
     /// Where the first page starts.
     pub from: Memory,
     /// How many.
     pub pages: u32,
 }
 
-/// What a sum is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SumToken(pub(crate) u32);
-
 /// Where writes go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
     /// Home, always: the backing device is complete at every moment.
     #[default]
@@ -230,6 +224,8 @@ pub struct Config {
     pub stage_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
+    /// Background work pauses until no client has asked for anything for so long.
+    pub background_pause: Duration,
 }
 
 impl Config {
@@ -249,6 +245,7 @@ impl Config {
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),
             background_rate: Bytes(0),
+            background_pause: Duration::ZERO,
         }
     }
 }
