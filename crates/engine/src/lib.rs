@@ -8,6 +8,8 @@
 mod api;
 mod cache;
 mod map;
+#[allow(dead_code, unreachable_pub, reason = "the engine does not stand on it yet")]
+mod pagemap;
 mod reconfigure;
 mod writes;
 
