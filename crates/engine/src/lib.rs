@@ -7,8 +7,9 @@
 
 mod api;
 mod cache;
+pub mod format;
 mod map;
-#[allow(dead_code, unreachable_pub, reason = "the engine does not stand on it yet")]
+#[allow(dead_code, reason = "the engine does not stand on it yet")]
 mod pagemap;
 mod reconfigure;
 mod writes;
