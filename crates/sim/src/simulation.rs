@@ -298,7 +298,8 @@ impl Simulation {
         self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Move(_) => {} // there are no bytes here
+                Output::Move(_) | Output::Put { .. } => {} // there are no bytes here
+                Output::Sum(sum) => self.engine.summed(&vec![0; sum.pages as usize]),
                 Output::Submit(io) => self.submit(&io),
                 Output::Complete { id, result } => self.complete(id, result),
             }
