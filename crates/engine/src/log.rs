@@ -304,10 +304,11 @@ impl Engine {
 
     /// Nothing more is added to the open record.
     fn seal(&mut self) {
-        let number = self.log.base + self.log.records.len() as u64 - 1;
+        let after = self.log.base + self.log.records.len() as u64;
         if let Some(record) = self.log.records.back_mut()
             && !record.sealed
         {
+            let number = after - 1;
             record.sealed = true;
             let offset = Sectors(seekless_block::PAGE_SECTORS);
             let from = Memory::Buffer { index: record.buffer, offset };

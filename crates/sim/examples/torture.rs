@@ -7,7 +7,9 @@
 //! one on each core with seeds far apart. `--one` lives the history of that seed alone.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use seekless_engine::Engine;
 use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
@@ -58,13 +60,20 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic is a finding and told as one.
-    std::panic::set_hook(Box::new(|_| {}));
+    // A panic is a finding and told as one; where it was, only the hook knows. Each place once.
+    let places = Mutex::new(BTreeSet::new());
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        if places.lock().is_ok_and(|mut places| places.insert(place.clone())) {
+            println!("panic at {place}");
+        }
+    }));
     let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
     while tally.states < options.states && failures < options.failures {
         if let Err(failure) = explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally) {
             failures += 1;
-            println!("FAILED seed {seed}: {}\nsmallest found:\n{}", failure.reason, shrink::<Engine>(failure, 1000));
+            println!("FAILED seed {seed}: {}", failure.reason);
+            println!("smallest found: {}", shrink::<Engine>(failure, 1000));
         }
         seed += 1;
         if tally.states / 20_000 > told || options.one {
