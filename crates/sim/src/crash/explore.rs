@@ -296,23 +296,34 @@ fn inspect<M: Machine>(
     let mut rng = Pcg64Mcg::seed_from_u64(choice);
     let (mut image, past) = world.cut(&mut rng);
     bare_home_is_safe::<M>(history, &image, &past.model)?;
-    let damage = rng.random_ratio(1, 4);
-    if damage {
-        tally.damaged += 1;
-        rot(&mut image, &mut rng);
-    }
-    let again: Vec<u64> = if rng.random_ratio(1, 3) {
-        (0..rng.random_range(1..3)).map(|_| rng.random_range(1..16)).collect()
-    } else {
-        vec![]
-    };
-    tally.cut += u64::from(!again.is_empty());
+    let damage = rng.random_ratio(1, 4).then(|| rot(&mut image, &mut rng));
+    let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
+    let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
+    tally.damaged += u64::from(damage.is_some());
+    tally.cut += u64::from(cuts > 0);
+    let told = go_on::<M>(setup, image, past, stamp, damage.is_some(), &again, &mut rng).map_err(|e| {
+        let damage = damage.map_or(String::new(), |s| format!("; sector {s} of the area was damaged"));
+        let again = if cuts > 0 { format!("; the power failed again at {again:?}") } else { String::new() };
+        format!("{e}{damage}{again}")
+    })?;
+    tally.told += u64::from(told);
+    Ok(())
+}
+
+/// Recovers from a state, reads all, goes on for a while and brings all home. True where the engine refused it, or a
+/// request failed.
+fn go_on<M: Machine>(
+    setup: &Setup,
+    image: Image,
+    past: Past,
+    stamp: Stamp,
+    damage: bool,
+    again: &[u64],
+    rng: &mut Pcg64Mcg,
+) -> Result<bool, String> {
     check::<M>(setup, &image, damage)?;
-    let (machine, medium) = match recover::<M>(setup, image, &again, stamp, &mut rng) {
-        Err(Refused::Damaged(_)) if damage => {
-            tally.told += 1;
-            return Ok(());
-        }
+    let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
+        Err(Refused::Damaged(_)) if damage => return Ok(true),
         Err(refused) => return Err(format!("after a crash: {refused:?}")),
         Ok(found) => found,
     };
@@ -334,15 +345,14 @@ fn inspect<M: Machine>(
     world.rest(order)?;
     world.read_all(rng.random_range(1..24), order)?;
     if world.has_failed() {
-        tally.told += 1;
-        return Ok(());
+        return Ok(true);
     }
     world.handle(Input::Drain)?;
     world.rest(order)?;
     if world.machine().is_dirty() {
         return Err("all at rest after a drain, and home is not all there is".to_owned());
     }
-    world.bare_home()
+    world.bare_home().map(|()| false)
 }
 
 /// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
@@ -367,11 +377,13 @@ fn bare_home_is_safe<M: Machine>(history: &History, image: &Image, model: &Model
 }
 
 /// One sector of the area is not what was written there: one bit, or all of them.
-fn rot(image: &mut Image, rng: &mut Pcg64Mcg) {
+/// Says which.
+fn rot(image: &mut Image, rng: &mut Pcg64Mcg) -> usize {
     let sectors = image.sectors_mut(Target::Area);
     // Metadata stands in front.
     let most = if rng.random() { sectors.len() } else { sectors.len() / 8 };
-    let sector = &mut sectors[rng.random_range(0..most)];
+    let at = rng.random_range(0..most);
+    let sector = &mut sectors[at];
     let mut bytes = **sector;
     if rng.random() {
         bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8);
@@ -379,6 +391,7 @@ fn rot(image: &mut Image, rng: &mut Pcg64Mcg) {
         rng.fill(&mut bytes[..]);
     }
     *sector = Rc::new(bytes);
+    at
 }
 
 /// A check finds nothing wrong where nothing is, and writes nothing.

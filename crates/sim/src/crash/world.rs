@@ -101,11 +101,6 @@ impl<'a, M: Machine> World<'a, M> {
         &self.medium
     }
 
-    /// What clients know and did.
-    pub(crate) const fn past(&self) -> &Past {
-        &self.past
-    }
-
     /// A client asks.
     pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags) -> Result<(), String> {
         let token = self.past.last + 1;
