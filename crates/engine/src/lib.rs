@@ -212,6 +212,11 @@ impl Engine {
             Input::Detach { stamp } => self.background.detach = Some(stamp),
             Input::Tick => {}
         }
+        self.go_on(now);
+    }
+
+    /// Does what has become possible.
+    fn go_on(&mut self, now: SimTime) {
         if self.retry_blocked {
             self.retry_blocked();
         }
@@ -233,6 +238,7 @@ impl Engine {
             Some(SumFor::Stage { page }) => self.background.summed(page, sums),
             None => panic!("sums that nobody asked for"),
         }
+        self.go_on(self.background.now);
     }
 
     /// The next thing to do.
