@@ -70,10 +70,12 @@ fn main() -> ExitCode {
     }));
     let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
     while tally.states < options.states && failures < options.failures {
-        if let Err(failure) = explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally) {
+        if let Err(failure) =
+            explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally)
+        {
             failures += 1;
             println!("FAILED seed {seed}: {}", failure.reason);
-            println!("smallest found: {}", shrink::<Engine>(failure, 1000));
+            println!("smallest found: {}", shrink::<Engine>(failure, 300));
         }
         seed += 1;
         if tally.states / 20_000 > told || options.one {

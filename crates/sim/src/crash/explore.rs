@@ -17,6 +17,9 @@ use super::medium::{Disk, Image, Medium};
 use super::model::{INITIAL, Model, decode, encode};
 use super::world::{Past, World};
 
+/// How a failure says that there was damage.
+const DAMAGED: &str = "of the area was damaged";
+
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -52,13 +55,15 @@ pub struct Failure {
     pub step: usize,
     /// The state that showed it; `None` where it showed before the power failed.
     pub choice: Option<u64>,
+    /// A sector of the area was damaged in that state.
+    pub damaged: bool,
     /// What was wrong.
     pub reason: String,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { history, step, choice, reason } = self;
+        let Self { history, step, choice, reason, .. } = self;
         writeln!(f, "seed {}, step {step}, choice {choice:?}: {reason}", history.seed)?;
         writeln!(f, "{:?}", history.setup)?;
         for (i, s) in history.steps.iter().enumerate() {
@@ -99,7 +104,10 @@ pub fn explore<M: Machine>(
     tally: &mut Tally,
 ) -> Result<(), Failure> {
     tally.histories += 1;
-    let failure = |step, choice, reason| Failure { history: history.clone(), step, choice, reason };
+    let failure = |step, choice, reason: String| {
+        let damaged = reason.contains(DAMAGED);
+        Failure { history: history.clone(), step, choice, damaged, reason }
+    };
     let setup = &history.setup;
     let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
     let mut seen = 0;
@@ -141,11 +149,11 @@ pub fn shrink<M: Machine>(failure: Failure, runs: usize) -> Failure {
             let mut history = best.history.clone();
             history.steps.drain(at..(at + size).min(history.steps.len()));
             match explore::<M>(&history, &looks, &mut Tally::default()) {
-                Err(mut found) => {
+                Err(mut found) if found.damaged == best.damaged => {
                     found.history.steps.truncate(found.step + 1);
                     best = found;
                 }
-                Ok(()) => at += size,
+                _ => at += size,
             }
         }
         if size > 1 || best.history.steps.len() == before {
@@ -187,7 +195,8 @@ impl<'a, M: Machine> Live<'a, M> {
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
         M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area))?;
         let stamp = [1; 32];
-        let machine = attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
+        let machine =
+            attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
         let world = World::new(machine, medium, Past::new(setup.home), setup);
         Ok(Self { world, setup, stamp })
     }
@@ -248,8 +257,9 @@ impl<'a, M: Machine> Live<'a, M> {
             Step::Crash { choice, again } => {
                 let mut rng = Pcg64Mcg::seed_from_u64(*choice);
                 let (image, past) = world.cut(&mut rng);
-                let (machine, medium) = recover::<M>(self.setup, image, again, self.stamp, &mut rng)
-                    .map_err(|r| format!("after a crash: {r:?}"))?;
+                let (machine, medium) =
+                    recover::<M>(self.setup, image, again, self.stamp, &mut rng)
+                        .map_err(|r| format!("after a crash: {r:?}"))?;
                 self.world = World::new(machine, medium, past, self.setup);
             }
         }
@@ -301,11 +311,16 @@ fn inspect<M: Machine>(
     let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
     tally.damaged += u64::from(damage.is_some());
     tally.cut += u64::from(cuts > 0);
-    let told = go_on::<M>(setup, image, past, stamp, damage.is_some(), &again, &mut rng).map_err(|e| {
-        let damage = damage.map_or(String::new(), |s| format!("; sector {s} of the area was damaged"));
-        let again = if cuts > 0 { format!("; the power failed again at {again:?}") } else { String::new() };
-        format!("{e}{damage}{again}")
-    })?;
+    let told =
+        go_on::<M>(setup, image, past, stamp, damage.is_some(), &again, &mut rng).map_err(|e| {
+            let damage = damage.map_or(String::new(), |s| format!("; sector {s} {DAMAGED}"));
+            let again = if cuts > 0 {
+                format!("; the power failed again at {again:?}")
+            } else {
+                String::new()
+            };
+            format!("{e}{damage}{again}")
+        })?;
     tally.told += u64::from(told);
     Ok(())
 }
@@ -356,14 +371,19 @@ fn go_on<M: Machine>(
 }
 
 /// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
-fn bare_home_is_safe<M: Machine>(history: &History, image: &Image, model: &Model) -> Result<(), String> {
+fn bare_home_is_safe<M: Machine>(
+    history: &History,
+    image: &Image,
+    model: &Model,
+) -> Result<(), String> {
     let setup = &history.setup;
     let home = image.sectors(Target::Home);
     let pages = (setup.home - setup.grid) / PAGE_SECTORS;
     let first = setup.grid..setup.grid + PAGE_SECTORS;
     let last = setup.grid + (pages - 1) * PAGE_SECTORS..setup.grid + pages * PAGE_SECTORS;
     let lacks = |lba: u64| model.survives(lba, &home[lba as usize][..]);
-    let guarded = first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
+    let guarded =
+        first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
     let absorbs = setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack));
     let lacking = (0..setup.home)
         .filter(|lba| !guarded || !first.contains(lba) && !last.contains(lba))

@@ -1,7 +1,9 @@
 //! What is put to the test: an engine, by the words that it shares with its driver.
 
 use seekless_block::{Bytes, Sectors, SimTime};
-use seekless_engine::{AttachError, Config, Engine, FormatOptions, Input, Mode, Output, format_area};
+use seekless_engine::{
+    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, format_area,
+};
 
 use super::medium::Disk;
 
@@ -58,7 +60,12 @@ pub trait Machine: Sized {
     ///
     /// # Errors
     /// Why it does not.
-    fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk, stamp: Stamp) -> Result<Self, Refused>;
+    fn attach(
+        setup: &Setup,
+        area: &mut Disk,
+        home: &mut Disk,
+        stamp: Stamp,
+    ) -> Result<Self, Refused>;
     /// What a check of the area finds wrong; it writes nothing.
     fn check(area: &mut Disk, home: &mut Disk) -> Vec<String>;
     /// Sectors that a plan may fill.
@@ -99,7 +106,12 @@ impl Machine for Engine {
         format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
     }
 
-    fn attach(setup: &Setup, area: &mut Disk, _home: &mut Disk, stamp: Stamp) -> Result<Self, Refused> {
+    fn attach(
+        setup: &Setup,
+        area: &mut Disk,
+        _home: &mut Disk,
+        stamp: Stamp,
+    ) -> Result<Self, Refused> {
         let config = Config {
             cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
             read_ahead: Bytes(setup.read_ahead),

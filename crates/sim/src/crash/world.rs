@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime};
+use seekless_block::{
+    Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
+};
 use seekless_engine::{Fault, Input, Io, Memory, Output, RequestId, Target};
 
 use super::machine::{Machine, Setup};
@@ -69,7 +71,12 @@ pub(crate) struct World<'a, M> {
 
 impl<'a, M: Machine> World<'a, M> {
     /// `machine` has been attached to `medium`.
-    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: &'a Setup) -> Self {
+    pub(crate) fn new(
+        machine: M,
+        medium: Rc<RefCell<Medium>>,
+        past: Past,
+        setup: &'a Setup,
+    ) -> Self {
         Self {
             machine,
             medium,
@@ -149,8 +156,10 @@ impl<'a, M: Machine> World<'a, M> {
                     self.memory(to, Sectors(PAGE_SECTORS))?.copy_from_slice(&bytes);
                 }
                 Output::Sum(sum) => {
-                    let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
-                    let sums: Vec<u32> = bytes.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+                    let bytes =
+                        self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
+                    let sums: Vec<u32> =
+                        bytes.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
                     self.machine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result)?,
@@ -322,7 +331,10 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn bare_home(&self) -> Result<(), String> {
         let medium = self.medium.borrow();
         for (lba, sector) in medium.current().sectors(Target::Home).iter().enumerate() {
-            self.past.model.current(lba as u64, &sector[..]).map_err(|e| format!("bare home: {e}"))?;
+            self.past
+                .model
+                .current(lba as u64, &sector[..])
+                .map_err(|e| format!("bare home: {e}"))?;
         }
         Ok(())
     }
