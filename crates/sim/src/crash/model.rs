@@ -69,6 +69,8 @@ struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
+    /// Reads that have not ended: they may return what is lost since.
+    reads: u32,
     step: Step,
     names: u64,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let mut model = Self { sectors: Vec::new(), step: 0, names: 0 };
+        let mut model = Self { sectors: Vec::new(), reads: 0, step: 0, names: 0 };
         model.sectors = (0..sectors).map(|_| vec![model.first(INITIAL)]).collect();
         model
     }
@@ -114,6 +116,7 @@ impl Model {
     pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags, token: u64) -> Issued {
         self.step += 1;
         let token = if op == Op::Write { token } else { ZEROES };
+        self.reads += u32::from(op == Op::Read);
         if op.is_write_like() {
             self.names += 1;
             let version = Version {
@@ -138,7 +141,10 @@ impl Model {
     pub(crate) fn end(&mut self, issued: Issued, data: &[u8]) -> Result<(), String> {
         self.step += 1;
         match issued.op {
-            Op::Read => self.read(issued, data),
+            Op::Read => {
+                self.reads -= 1;
+                self.read(issued, data)
+            }
             Op::Flush => {
                 self.promise(|v| v.done.is_some_and(|done| done < issued.step));
                 Ok(())
@@ -147,6 +153,13 @@ impl Model {
                 self.written(issued);
                 Ok(())
             }
+        }
+    }
+
+    /// The request failed: nobody knows what became of it.
+    pub(crate) const fn fail(&mut self, issued: Issued) {
+        if matches!(issued.op, Op::Read) {
+            self.reads -= 1;
         }
     }
 
@@ -197,7 +210,9 @@ impl Model {
                     v.follow(name, now);
                 }
             }
-            forget_lost(versions);
+            if self.reads == 0 {
+                forget_lost(versions);
+            }
         }
     }
 
@@ -207,7 +222,9 @@ impl Model {
                 for v in versions.iter_mut().filter(|v| covered(v)) {
                     v.durable = true;
                 }
-                forget_lost(versions);
+                if self.reads == 0 {
+                    forget_lost(versions);
+                }
             }
         }
     }
@@ -222,6 +239,7 @@ impl Model {
     /// good.
     pub(crate) fn crash(&mut self) {
         self.step += 1;
+        self.reads = 0;
         for at in 0..self.sectors.len() {
             forget_lost(&mut self.sectors[at]);
             let mut tokens: Vec<u64> = self.sectors[at].iter().map(|v| v.token).collect();
@@ -359,6 +377,17 @@ mod tests {
         assert_eq!(t.survivors(), [2, 3], "in flight: either");
         t.0.end(fua, &[]).unwrap();
         assert_eq!(t.survivors(), [3]);
+    }
+
+    #[test]
+    fn a_read_may_return_what_was_there_when_it_was_asked() {
+        let mut t = twin();
+        let read = t.issue(Op::Read, Flags::NONE, 0);
+        let write = t.issue(Op::Write, Flags::FUA, 1);
+        t.0.end(write, &[]).unwrap();
+        assert_eq!(t.survivors(), [1]);
+        t.0.end(read, &encode(INITIAL, 3)).unwrap();
+        assert!(!t.read(INITIAL));
     }
 
     #[test]

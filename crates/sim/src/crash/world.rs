@@ -258,6 +258,7 @@ impl<'a, M: Machine> World<'a, M> {
             Ok(()) => self.past.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
             Err(_) if self.damaged => {
                 self.failed = true;
+                self.past.model.fail(issued);
                 Ok(())
             }
             Err(fault) => Err(format!("{op:?} of {extent} failed: {fault:?}")),
