@@ -74,8 +74,10 @@ pub(crate) struct Background {
     pub(crate) sums: Vec<u32>,
     pub(crate) bad: Vec<bool>,
     pub(crate) sums_awaited: bool,
-    /// The round of making things durable that the job waited for has ended, and how.
-    pub(crate) synced: Option<bool>,
+    /// The last round of making things durable that a window waited for: the window's number, and how it ended.
+    pub(crate) synced: Option<(u64, bool)>,
+    /// Windows so far.
+    pub(crate) windows: u64,
     pub(crate) failed: bool,
     /// Home pages that a client waits for to come to rest.
     urgent: Vec<u64>,
@@ -142,7 +144,6 @@ impl Background {
         self.bad.clear();
         self.bad.resize(pages as usize, false);
         self.failed = false;
-        self.synced = None;
     }
 
     pub(crate) fn wake_at(&mut self, at: SimTime) {
@@ -234,7 +235,8 @@ impl Engine {
         let ring = self.log.ring;
         // Past seven tenths of the log, down to four tenths; and when nobody asks for anything, to a quarter.
         let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
-        if used * 10 > all * 7 || self.log.starved || self.background.draining {
+        let full = self.log.starved && ring.free() == 0;
+        if used * 10 > all * 7 || full || self.background.draining {
             self.background.destaging = true;
         } else if used * 10 <= all * 4 {
             self.background.destaging = false;
@@ -249,6 +251,10 @@ impl Engine {
                     return true;
                 }
                 self.destage_came_to_nothing();
+                if full && !self.tail_may_advance() {
+                    // Something in the tail can be neither read nor written home: nobody shall wait for ever.
+                    self.fail_controls();
+                }
             }
             let at = self.background.destage_not_before;
             self.background.wake_at(at);
@@ -259,8 +265,12 @@ impl Engine {
             return self.end_drain();
         }
         if self.checkpoint_is_due() {
-            self.background.job = Job::Checkpoint(self.begin_checkpoint());
-            return true;
+            let at = self.background.checkpoint_not_before;
+            if now >= at {
+                self.background.job = Job::Checkpoint(self.begin_checkpoint());
+                return true;
+            }
+            self.background.wake_at(at);
         }
         if let Some(plan) = self.background.asked.take() {
             self.adopt(&plan);
@@ -291,7 +301,7 @@ impl Engine {
     fn end_drain(&mut self) -> bool {
         if self.sync.has_voids() || !self.sync.is_idle() {
             if self.sync.is_idle() {
-                self.sync.wait(crate::sync::Waiter::Background);
+                self.sync.wait(crate::sync::Waiter::Tail);
                 self.pump_sync();
             }
             return false;
@@ -355,10 +365,6 @@ impl Engine {
         if let Some((first, mark)) = what.destage {
             self.destage_written(first, what.pages, mark, ok);
         }
-    }
-
-    pub(crate) fn background_synced(&mut self, ok: bool) {
-        self.background.synced = Some(ok);
     }
 
     /// Has pages of the staging memory checksummed.

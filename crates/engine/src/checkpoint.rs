@@ -8,7 +8,6 @@ use crate::background::{BackgroundIo, RETRY, Step};
 use crate::format::{CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry};
 use crate::attach::Moment;
 use crate::pagemap::State;
-use crate::sync::Waiter;
 use crate::{Engine, Memory, Mode, Output, Target};
 
 /// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.
@@ -29,6 +28,7 @@ enum Phase {
 pub(crate) struct Checkpoint {
     /// Segment and page of the log, sequence, checksum of the header before.
     position: (u32, u32, u64, u32),
+    tail: u32,
     generation: u64,
     slot: u8,
     /// First slot of the map that is not down yet, and the page of the checkpoint it goes to.
@@ -49,18 +49,18 @@ impl Engine {
         let due = (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(log.pages() / 4);
         let rest = self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle();
         !log.failed
-            && self.background.now >= self.background.checkpoint_not_before
             && (log.since_checkpoint > due
                 || self.background.superblock_due
-                || log.starved && self.replay_holds_up()
+                || log.starved && self.would_make_room()
                 || self.background.detach.is_some() && rest)
     }
 
-    /// Whether only the position of the last checkpoint keeps the log's next segment from being used.
-    fn replay_holds_up(&self) -> bool {
+    /// Whether a checkpoint gives the log a segment to go on in.
+    fn would_make_room(&self) -> bool {
         let ring = &self.log.ring;
-        ring.distance(ring.replay, ring.head) >= ring.distance(ring.tail_durable, ring.head)
-            && ring.replay != self.log.position().0
+        let to_head = |from| ring.distance(from, ring.head);
+        let by_replay = to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
+        ring.free() == 0 && (by_replay || ring.tail != ring.tail_durable || self.tail_may_advance())
     }
 
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
@@ -68,6 +68,7 @@ impl Engine {
         self.background.failed = false;
         Checkpoint {
             position: self.log.position(),
+            tail: self.log.ring.tail_durable,
             generation: self.identity.checkpoint_generation + 1,
             slot: 1 - self.identity.checkpoint_slot,
             next: 0,
@@ -100,21 +101,21 @@ impl Engine {
                     return Step::Wait;
                 }
                 // What was dropped from the map because home has it newer must be durable at home before the old
-                // map goes; and this makes the pages just written durable as well.
-                self.background.synced = None;
-                self.sync.wait(Waiter::Background);
-                self.pump_sync();
+                // map goes; and so must the pages just written.
+                for target in [Target::Home, Target::Area] {
+                    let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+                    self.submit_background(what, target, Op::Flush, Extent::default(), None);
+                }
                 job.phase = Phase::Sync;
                 Step::Wait
             }
-            Phase::Sync => match self.background.synced {
-                None => Step::Wait,
-                Some(false) => self.checkpoint_failed(job),
-                Some(true) => {
-                    job.phase = Phase::Superblock(0);
-                    Step::Again
-                }
-            },
+            Phase::Sync if self.background.in_flight > 0 => Step::Wait,
+            Phase::Sync => {
+                self.advance_tail();
+                job.tail = self.log.ring.tail;
+                job.phase = Phase::Superblock(0);
+                Step::Again
+            }
             Phase::Superblock(_) if self.background.in_flight > 0 => Step::Wait,
             Phase::Superblock(step @ 0..4) => {
                 job.phase = Phase::Superblock(step + 1);
@@ -133,6 +134,7 @@ impl Engine {
                 self.identity.checkpoint_slot = job.slot;
                 self.identity.checkpoint_generation = job.generation;
                 self.log.ring.replay = job.position.0;
+                self.log.ring.tail_is_durable(job.tail);
                 self.log.since_checkpoint = 0;
                 self.log.starved = false;
                 self.mode = job.mode.min(self.config.mode);
@@ -147,8 +149,6 @@ impl Engine {
         let b = &mut self.background;
         b.superblock_due |= job.last.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
-        let at = b.checkpoint_not_before;
-        b.wake_at(at);
         self.give_back(job, Step::Over)
     }
 
@@ -217,7 +217,7 @@ impl Engine {
             checkpoint_slot: job.slot,
             checkpoint_generation: job.generation,
             position: job.position,
-            tail: self.log.ring.tail_durable,
+            tail: job.tail,
         }
     }
 

@@ -2,7 +2,7 @@
 //! the log, checked, sorted by home, written. A client's write to a page that is just being written waits for that
 //! page only.
 
-use seekless_block::{Op, PAGE_BYTES, Sectors};
+use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
 use crate::pagemap::State;
@@ -121,15 +121,19 @@ impl Engine {
                 Step::Again
             }
             Phase::Write => self.write_destaged(job),
-            Phase::Sync => match self.background.synced {
-                None => Step::Wait,
-                Some(ok) => {
-                    if !ok || job.written == 0 {
-                        self.destage_came_to_nothing();
-                    }
-                    Step::Over
+            Phase::Sync => {
+                if self.background.in_flight > 0 {
+                    return Step::Wait;
                 }
-            },
+                if self.background.failed || job.written == 0 {
+                    self.destage_came_to_nothing();
+                } else {
+                    self.advance_tail();
+                    self.sync.wait(Waiter::Tail);
+                    self.pump_sync();
+                }
+                Step::Over
+            }
         }
     }
 
@@ -196,9 +200,8 @@ impl Engine {
         if job.urgent {
             return Step::Over;
         }
-        self.background.synced = None;
-        self.sync.wait(Waiter::Background);
-        self.pump_sync();
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
         job.phase = Phase::Sync;
         Step::Wait
     }

@@ -235,7 +235,10 @@ impl Engine {
         match self.sums.pop_front() {
             Some(SumFor::Read(io)) => self.read_summed(io, sums),
             Some(SumFor::Record(number)) => self.record_summed(number, sums),
-            Some(SumFor::Stage { page }) => self.background.summed(page, sums),
+            Some(SumFor::Stage { page }) => {
+                self.background.summed(page, sums);
+                self.run_background(self.background.now);
+            }
             None => panic!("sums that nobody asked for"),
         }
         self.go_on(self.background.now);
@@ -293,6 +296,12 @@ impl Engine {
     #[must_use]
     pub const fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// The settings as they are at work: memory is at least what the area's division needs.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
     }
 
     /// How much a plan may place.

@@ -75,6 +75,13 @@ impl Ring {
         self.distance(self.tail_durable, segment) <= self.distance(self.tail_durable, self.head)
     }
 
+    /// The tail was seen at `tail` by what is on stable storage now. It may have been seen further on before.
+    pub(crate) const fn tail_is_durable(&mut self, tail: u32) {
+        if self.distance(self.tail_durable, tail) <= self.distance(self.tail_durable, self.tail) {
+            self.tail_durable = tail;
+        }
+    }
+
     /// Segments that may be written next.
     pub(crate) fn free(&self) -> u32 {
         let used = self.distance(self.tail_durable, self.head).max(self.distance(self.replay, self.head));
@@ -227,13 +234,22 @@ impl Engine {
 
     /// Moves the tail past the segments that hold nothing dirty; what was destaged is on stable storage.
     pub(crate) fn advance_tail(&mut self) {
-        let stop = self.log.position().0;
-        while self.log.ring.tail != stop {
-            let slots = self.log.slots_of(self.log.ring.tail);
-            if slots.into_iter().any(|slot| self.map.state(slot) == State::Dirty) {
-                break;
-            }
+        while self.tail_may_advance() {
             self.log.ring.tail = (self.log.ring.tail + 1) % self.log.ring.segments;
+        }
+    }
+
+    pub(crate) fn tail_may_advance(&self) -> bool {
+        let (tail, stop) = (self.log.ring.tail, self.log.position().0);
+        tail != stop && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+    }
+
+    /// The records without data that wait for room will not have any.
+    pub(crate) fn fail_controls(&mut self) {
+        while let Some((_, waiter)) = self.log.controls.pop_front() {
+            if waiter {
+                self.control_done(false);
+            }
         }
     }
 
@@ -304,7 +320,11 @@ impl Engine {
 
     /// Nothing more is added to the open record.
     fn seal(&mut self) {
+<<<<<<< HEAD
         let after = self.log.base + self.log.records.len() as u64;
+=======
+        let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
+>>>>>>> main
         if let Some(record) = self.log.records.back_mut()
             && !record.sealed
         {

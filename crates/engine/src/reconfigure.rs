@@ -72,6 +72,9 @@ enum Phase {
 /// A window on its way.
 #[derive(Debug)]
 pub(crate) struct Move {
+    number: u64,
+    /// Its first segment, and the first of what is wanted in it.
+    begins: (u32, usize),
     base: u32,
     items: Vec<Item>,
     /// `(home page, index)` in order of home.
@@ -161,7 +164,8 @@ impl Engine {
                 self.background.todo.done += job.sectors;
             } else {
                 self.background.clear_stage(end - base);
-                return Some(job);
+                self.background.windows += 1;
+                return Some(Move { number: self.background.windows, begins: (segments.start, first), ..job });
             }
         }
         None
@@ -229,7 +233,8 @@ impl Engine {
         segments.dedup();
         let (next_read, next_write, phase) = (0, 0, Phase::Read);
         let (writes, pages) = (Vec::new(), Vec::new());
-        Move { base, items, by_home, reads, next_read, segments, writes, next_write, phase, pages, sectors }
+        let (number, begins) = (0, (0, 0));
+        Move { number, begins, base, items, by_home, reads, next_read, segments, writes, next_write, phase, pages, sectors }
     }
 
     pub(crate) fn step_move(&mut self, job: &mut Move) -> Step {
@@ -279,14 +284,19 @@ impl Engine {
                 for some in job.segments.chunks(most) {
                     self.log.control(Content::Invalid(some.to_vec()), false);
                 }
-                self.sync.wait(Waiter::Background);
-                self.background.synced = None;
+                self.sync.wait(Waiter::Move(job.number));
                 self.pump_log();
                 self.pump_sync();
                 job.phase = Phase::Void;
                 Step::Wait
             }
-            Phase::Void => match self.background.synced {
+            Phase::Void => match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+                None if self.log.starved => {
+                    // Only another job can make room in the log. Nothing was overwritten: the window comes again.
+                    let todo = &mut self.background.todo;
+                    (todo.segment, todo.next) = job.begins;
+                    Step::Over
+                }
                 None => Step::Wait,
                 Some(false) => Step::Over, // nothing was overwritten
                 Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => Step::Wait,

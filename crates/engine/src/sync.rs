@@ -15,8 +15,10 @@ pub(crate) enum Waiter {
     Flush(RequestId),
     /// A client's write with FUA.
     Write(RequestId, Extent),
-    /// The job in the background. It may have freed a part of the log.
-    Background,
+    /// A window on its way to its place, by its number.
+    Move(u64),
+    /// Nobody: the log's tail has moved, and that is to be known after a crash.
+    Tail,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,6 @@ enum Phase {
 struct Round {
     waiters: Vec<Waiter>,
     voids: FxHashSet<u64>,
-    mark: bool,
     phase: Phase,
     /// Flushes in flight.
     flushes: u32,
@@ -97,11 +98,11 @@ impl Engine {
         }
         let waiters = std::mem::take(&mut self.sync.waiting);
         let voids = std::mem::take(&mut self.sync.voids);
-        let mark = waiters.iter().any(|w| matches!(w, Waiter::Background));
+        let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
         let home = self.sync.home_dirty || !voids.is_empty() || mark;
         let records = !voids.is_empty() || mark;
         let mut round =
-            Round { waiters, voids, mark, phase: Phase::Home, flushes: 0, ok: true, covers: self.log.ended };
+            Round { waiters, voids, phase: Phase::Home, flushes: 0, ok: true, covers: self.log.ended };
         self.sync.home_dirty &= !home;
         let area = !records && self.sync.log_dirty;
         if !records {
@@ -143,7 +144,6 @@ impl Engine {
             self.end_round();
             return;
         }
-        let mark = round.mark;
         let most = Content::Tombstones(Vec::new()).items_max();
         let mut records: Vec<Content> =
             runs(&round.voids).chunks(most).map(|some| Content::Tombstones(some.to_vec())).collect();
@@ -151,10 +151,6 @@ impl Engine {
             records.push(Content::Data(Vec::new())); // a mark
         }
         round.phase = Phase::Records { left: records.len() as u32 };
-        if mark {
-            // All that was destaged is on stable storage now.
-            self.advance_tail();
-        }
         for content in records {
             self.log.control(content, true);
         }
@@ -183,7 +179,7 @@ impl Engine {
         round.ok &= ok;
         if ok {
             self.log.durable = self.log.durable.max(round.covers.0);
-            self.log.ring.tail_durable = round.covers.1;
+            self.log.ring.tail_is_durable(round.covers.1);
         }
         if round.flushes == 0 {
             self.end_round();
@@ -199,7 +195,8 @@ impl Engine {
             match waiter {
                 Waiter::Flush(id) => self.complete(id, Extent::default(), round.ok),
                 Waiter::Write(id, extent) => self.complete(id, extent, round.ok),
-                Waiter::Background => self.background_synced(round.ok),
+                Waiter::Move(number) => self.background.synced = Some((number, round.ok)),
+                Waiter::Tail => {}
             }
         }
         self.pump_sync();

@@ -138,7 +138,7 @@ pub fn explore<M: Machine>(
 #[must_use]
 pub fn shrink<M: Machine>(failure: Failure, runs: usize) -> Failure {
     let mut best = failure;
-    let looks = Looks::These(best.choice.into_iter().chain(0..12).collect());
+    let looks = Looks::These(best.choice.into_iter().chain(0..3).collect());
     let mut left = runs;
     best.history.steps.truncate(best.step + 1);
     let mut size = best.history.steps.len().div_ceil(2);
