@@ -320,15 +320,10 @@ impl Engine {
 
     /// Nothing more is added to the open record.
     fn seal(&mut self) {
-<<<<<<< HEAD
-        let after = self.log.base + self.log.records.len() as u64;
-=======
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
->>>>>>> main
         if let Some(record) = self.log.records.back_mut()
             && !record.sealed
         {
-            let number = after - 1;
             record.sealed = true;
             let offset = Sectors(seekless_block::PAGE_SECTORS);
             let from = Memory::Buffer { index: record.buffer, offset };
