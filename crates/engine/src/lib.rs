@@ -212,11 +212,6 @@ impl Engine {
             Input::Detach { stamp } => self.background.detach = Some(stamp),
             Input::Tick => {}
         }
-        self.go_on(now);
-    }
-
-    /// Does what has become possible.
-    fn go_on(&mut self, now: SimTime) {
         if self.retry_blocked {
             self.retry_blocked();
         }
@@ -233,7 +228,14 @@ impl Engine {
     /// If none was asked for: a bug of the driver.
     pub fn summed(&mut self, sums: &[u32]) {
         match self.sums.pop_front() {
-            Some(SumFor::Read(io)) => self.read_summed(io, sums),
+            Some(SumFor::Read(io)) => {
+                self.read_summed(io, sums);
+                // It no longer reads a segment that someone may want to write.
+                if self.log.starved || self.background.awaits_readers {
+                    self.pump_log();
+                    self.run_background(self.background.now);
+                }
+            }
             Some(SumFor::Record(number)) => self.record_summed(number, sums),
             Some(SumFor::Stage { page }) => {
                 self.background.summed(page, sums);
@@ -241,7 +243,6 @@ impl Engine {
             }
             None => panic!("sums that nobody asked for"),
         }
-        self.go_on(self.background.now);
     }
 
     /// The next thing to do.
