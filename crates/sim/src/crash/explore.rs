@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -306,7 +307,11 @@ fn inspect<M: Machine>(
     let mut rng = Pcg64Mcg::seed_from_u64(choice);
     let (mut image, past) = world.cut(&mut rng);
     bare_home_is_safe::<M>(history, &image, &past.model)?;
-    let damage = rng.random_ratio(1, 4).then(|| rot(&mut image, &mut rng));
+    let damage = if rng.random_ratio(1, 4) {
+        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
+    } else {
+        None
+    };
     let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
     let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
     tally.damaged += u64::from(damage.is_some());
@@ -396,13 +401,16 @@ fn bare_home_is_safe<M: Machine>(
     }
 }
 
-/// One sector of the area is not what was written there: one bit, or all of them.
-/// Says which.
-fn rot(image: &mut Image, rng: &mut Pcg64Mcg) -> usize {
+/// One sector of the area is not what was written there: one bit, or all of them. Says which; in the log only where what
+/// was lost can be known.
+fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let sectors = image.sectors_mut(Target::Area);
     // Metadata stands in front.
-    let most = if rng.random() { sectors.len() } else { sectors.len() / 8 };
+    let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
     let at = rng.random_range(0..most);
+    if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
+        return None;
+    }
     let sector = &mut sectors[at];
     let mut bytes = **sector;
     if rng.random() {
@@ -411,7 +419,7 @@ fn rot(image: &mut Image, rng: &mut Pcg64Mcg) -> usize {
         rng.fill(&mut bytes[..]);
     }
     *sector = Rc::new(bytes);
-    at
+    Some(at)
 }
 
 /// A check finds nothing wrong where nothing is, and writes nothing.

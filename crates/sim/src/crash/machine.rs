@@ -1,6 +1,9 @@
 //! What is put to the test: an engine, by the words that it shares with its driver.
 
-use seekless_block::{Bytes, Sectors, SimTime};
+use std::ops::Range;
+
+use seekless_block::{Bytes, PAGE_SECTORS, Sectors, SimTime};
+use seekless_engine::format::Geometry;
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, Input, Mode, Output, format_area,
 };
@@ -66,6 +69,8 @@ pub trait Machine: Sized {
         home: &mut Disk,
         stamp: Stamp,
     ) -> Result<Self, Refused>;
+    /// Where the log stands, in sectors of the area.
+    fn log(setup: &Setup) -> Range<u64>;
     /// What a check of the area finds wrong; it writes nothing.
     fn check(area: &mut Disk, home: &mut Disk) -> Vec<String>;
     /// Sectors that a plan may fill.
@@ -127,6 +132,14 @@ impl Machine for Engine {
             }
             damaged => Refused::Damaged(format!("{damaged:?}")),
         })
+    }
+
+    fn log(setup: &Setup) -> Range<u64> {
+        let (pages, percent) = (setup.segment_pages, setup.write_buffer_percent);
+        let Ok(geometry) = Geometry::fit(Sectors(setup.area), pages, percent) else { return 0..0 };
+        let first = geometry.data_at() + u64::from(geometry.read_segments()) * u64::from(pages);
+        let log = u64::from(geometry.log_segments()) * u64::from(pages);
+        first * PAGE_SECTORS..(first + log) * PAGE_SECTORS
     }
 
     fn check(_area: &mut Disk, _home: &mut Disk) -> Vec<String> {

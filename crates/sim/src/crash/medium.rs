@@ -5,6 +5,7 @@
 //! It knows no engine and no meaning of a byte.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use rand::Rng;
@@ -70,6 +71,9 @@ pub(crate) struct Medium {
     flushed: Image,
     /// What a read returns.
     current: Image,
+    /// Of each sector that is on the medium for certain: when it was sent, and when a flush ended after which the
+    /// engine may say that it is there; later than anything where none has.
+    history: Vec<(u64, u64)>,
     /// Finished ones in the order in which they were finished, then those in flight.
     unflushed: Vec<Unflushed>,
     /// One cache serves both devices: the area is a part of home's disk.
@@ -85,7 +89,8 @@ impl Medium {
     #[must_use]
     pub(crate) fn new(image: Image, shared: bool) -> Self {
         let current = image.clone();
-        Self { flushed: image, current, unflushed: Vec::new(), shared, clock: 0, power: None }
+        let history = vec![(0, 0); image.sectors.len()];
+        Self { flushed: image, current, history, unflushed: Vec::new(), shared, clock: 0, power: None }
     }
 
     /// What a read of both devices returns now.
@@ -111,7 +116,7 @@ impl Medium {
         matches!(self.power, Some(0))
     }
 
-    fn at(&self, target: Target, extent: Extent) -> std::ops::Range<usize> {
+    fn at(&self, target: Target, extent: Extent) -> Range<usize> {
         let from =
             extent.start.0 as usize + if target == Target::Area { self.flushed.home } else { 0 };
         from..from + extent.len.0 as usize
@@ -192,19 +197,36 @@ impl Medium {
         self.clock
     }
 
-    /// The flush has ended: what was finished when it started is on the medium; what was finished since may be.
-    pub(crate) fn finish_flush(&mut self, target: Target, ticket: u64) {
+    /// The flush has ended: what was finished when it started is on the medium; what was finished since may be. `told`
+    /// where the engine takes it for a promise about the area.
+    pub(crate) fn finish_flush(&mut self, target: Target, ticket: u64, told: bool) {
         self.clock += 1;
         let home = self.flushed.home;
-        let (flushed, shared) = (&mut self.flushed, self.shared);
+        let (flushed, history, shared) = (&mut self.flushed, &mut self.history, self.shared);
         self.unflushed.retain(|write| {
             let here = shared || (write.start < home) == (target == Target::Home);
             let covered = here && write.done.is_some_and(|done| done < ticket);
             if covered {
                 apply(&mut flushed.sectors, write, |_| true);
+                history[write.start..write.start + write.sectors.len()].fill((write.ticket, u64::MAX));
             }
             !covered
         });
+        if told && target == Target::Area {
+            for (sent, known) in &mut history[home..] {
+                if *known == u64::MAX && *sent < ticket {
+                    *known = self.clock;
+                }
+            }
+        }
+    }
+
+    /// Whether something in `log`, sectors of the area, was sent after the engine knew that sector `at` of the area is
+    /// on the medium, and is there as well. What nobody vouches for cannot be told from a write that was torn.
+    pub(crate) fn is_vouched(&self, log: &Range<u64>, at: usize) -> bool {
+        let area = &self.history[self.flushed.home..];
+        // What stood there when the engine was attached, its checkpoint knows.
+        area[at].0 == 0 || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
 
     /// What the power's loss may leave, chosen by `rng`. Two caches lose what they hold independently.
@@ -369,7 +391,7 @@ impl Device for Disk {
         }
         let ticket = medium.start_flush();
         spend(&mut medium, "flush", Extent::default())?;
-        medium.finish_flush(self.target, ticket);
+        medium.finish_flush(self.target, ticket, true);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
-use seekless_engine::{Fault, Input, Io, Memory, Output, RequestId, Target};
+use seekless_engine::{Class, Fault, Input, Io, Memory, Output, RequestId, Target};
 
 use super::machine::{Machine, Setup};
 use super::medium::{Image, Medium};
@@ -242,7 +242,10 @@ impl<'a, M: Machine> World<'a, M> {
             (Op::Discard | Op::WriteZeroes, _) => {
                 self.medium.borrow_mut().finish_write(ticket, io.flags)
             }
-            (Op::Flush, _) => self.medium.borrow_mut().finish_flush(io.target, ticket),
+            (Op::Flush, _) => {
+                let told = io.class == Class::Foreground;
+                self.medium.borrow_mut().finish_flush(io.target, ticket, told);
+            },
             _ => return Err(format!("an I/O that makes no sense: {io:?}")),
         }
         self.handle(Input::Done { io: io.id, result })?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
@@ -124,6 +125,10 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn page(&self, _: u32) -> &[u8] {
         &[]
+    }
+
+    fn log(_: &Setup) -> Range<u64> {
+        0..0
     }
 
     fn check(_: &mut Disk, _: &mut Disk) -> Vec<String> {
