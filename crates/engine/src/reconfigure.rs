@@ -288,7 +288,7 @@ impl Engine {
                 self.pump_log();
                 self.pump_sync();
                 job.phase = Phase::Void;
-                Step::Wait
+                Step::Again
             }
             Phase::Void => match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                 None if self.log.starved => {
@@ -299,8 +299,12 @@ impl Engine {
                 }
                 None => Step::Wait,
                 Some(false) => Step::Over, // nothing was overwritten
-                Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => Step::Wait,
+                Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
+                    self.background.awaits_readers = true;
+                    Step::Wait
+                }
                 Some(true) => {
+                    self.background.awaits_readers = false;
                     self.prepare_writes(job);
                     job.phase = Phase::Write;
                     Step::Again
