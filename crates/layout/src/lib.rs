@@ -2,10 +2,12 @@
 //! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
-mod borg;
 mod graph;
+mod pages;
 mod plan;
+mod strategy;
 
-pub use borg::{BorgConfig, plan_borg};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
+pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
+pub use strategy::{PlanConfig, Strategy, plan};
