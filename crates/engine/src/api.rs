@@ -161,6 +161,8 @@ pub struct Config {
     pub capacity: Sectors,
     /// Size of the optimized area; zero where there is none.
     pub area: Sectors,
+    /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
+    pub grid: Sectors,
     /// RAM for cached pages.
     pub cache_bytes: Bytes,
     /// A read that misses RAM and goes home reads on to at least this length.
@@ -183,6 +185,7 @@ impl Config {
         Self {
             capacity,
             area: Sectors(0),
+            grid: Sectors(0),
             cache_bytes: Bytes(0),
             read_ahead: Bytes(0),
             cluster: Bytes(0),

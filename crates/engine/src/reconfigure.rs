@@ -127,7 +127,7 @@ impl Engine {
         r.next = 0;
         r.done = Sectors(0);
         r.total = Sectors(0);
-        if plan.check(self.config.capacity, self.config.area).is_err() {
+        if plan.fits(self.config.capacity, self.config.area).is_err() {
             self.stats.plans_refused += 1;
             return;
         }

@@ -5,9 +5,13 @@
 mod graph;
 mod pages;
 mod plan;
+mod revise;
 mod strategy;
+mod training;
 
-pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
+pub use graph::{ACCESS, AccessGraph, Edge, Repeats, Vertex};
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
+pub use revise::{Cost, revise};
 pub use strategy::{PlanConfig, Strategy, plan};
+pub use training::Training;

@@ -13,9 +13,9 @@ use std::str::FromStr;
 use seekless_block::{Lba, Sectors};
 
 use crate::graph::ACCESS;
-use crate::{AccessGraph, Copy, Edge, Plan, Vertex};
+use crate::{AccessGraph, Copy, Plan, Vertex};
 use grow::Board;
-use links::Links;
+pub(crate) use links::Links;
 
 /// In which order vertices are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use seekless_block::Extent;
 
 use super::{Strategy, *};
+use crate::Edge;
 
 fn vertex(i: u64, len: u64) -> Vertex {
     Vertex { extent: Extent::new(i * 100, len), reads: 1, writes: 0 }
