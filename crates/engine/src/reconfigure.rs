@@ -105,9 +105,7 @@ impl Engine {
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
         let grid = self.config.grid;
-        if plan.check(self.config.capacity, self.geo.room()).is_err()
-            || plan.copies.iter().any(|c| !of_pages(c, grid))
-        {
+        if plan.check(self.config.capacity, self.geo.room(), grid).is_err() {
             self.stats.plans_refused += 1;
             return;
         }
@@ -423,10 +421,4 @@ impl Engine {
         self.pages_free.append(&mut job.pages);
         self.background.todo.done += job.sectors;
     }
-}
-
-/// Whether a copy is of whole pages.
-fn of_pages(copy: &seekless_layout::Copy, grid: Sectors) -> bool {
-    let home = copy.home.start.0.wrapping_sub(grid.0);
-    copy.home.start.0 >= grid.0 && (home | copy.home.len.0 | copy.place.0).is_multiple_of(PAGE_SECTORS)
 }
