@@ -11,7 +11,7 @@ use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{ReadArgs, SystemArgs, share, size};
+use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -50,6 +50,8 @@ pub(crate) struct Args {
     /// counts half; 0 = ever, and not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
     device: Option<String>,
@@ -96,6 +98,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Place::End => AreaAt::End,
         },
         min_weight: args.min_weight,
+        strategy: args.learning.strategy,
+        training: args.learning.training,
     };
     let bar = output::bar();
     let mut outcome =

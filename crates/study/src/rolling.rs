@@ -11,7 +11,7 @@ use std::num::NonZero;
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_layout::{AccessGraph, Plan, PlanConfig, Strategy, Training};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
@@ -35,6 +35,8 @@ pub struct Learning {
     pub area_at: AreaAt,
     /// Folds from one plan to the next, at least 1.
     pub every: u32,
+    /// In which order copies stand.
+    pub strategy: Strategy,
     /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
     pub foresight: bool,
 }
@@ -71,6 +73,10 @@ pub struct RollingOptions {
     pub replay: Replay,
     /// Most folds; at least 2.
     pub folds: u32,
+    /// RAM of the systems that learn: what it answers is not learned from.
+    pub ram: Bytes,
+    /// How much of the past counts.
+    pub training: Training,
 }
 
 /// A stretch of the trace.
@@ -224,7 +230,7 @@ pub fn rolling(
     for system in &systems {
         runs.push(Running::new(system, &scan, replay, median, &path)?);
     }
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
     let mut fold = 0;
     let mut today = 0;
@@ -235,7 +241,7 @@ pub fn rolling(
             begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
             fold = at;
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.training, &mut today, day, request);
         batch.push(*request);
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
@@ -255,6 +261,7 @@ struct Running {
     simulation: Simulation,
     name: String,
     area: Sectors,
+    plan: Plan,
     laps: Vec<Lap>,
 }
 
@@ -289,6 +296,7 @@ impl Running {
                 cache_bytes: system.cache,
                 read_ahead: system.read_ahead,
                 cluster: system.cluster,
+                grid: scan.grid,
                 ..Config::new(scan.capacity)
             },
             scheduler: system.scheduler,
@@ -296,7 +304,13 @@ impl Running {
             replay,
         };
         let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
-        Ok(Self { simulation, name: system.name.clone(), area, laps: Vec::new() })
+        Ok(Self {
+            simulation,
+            name: system.name.clone(),
+            area,
+            plan: Plan::default(),
+            laps: Vec::new(),
+        })
     }
 }
 
@@ -346,19 +360,20 @@ fn begin_fold(
     foreseen: &BTreeMap<(usize, u64), Plan>,
     fold: usize,
 ) -> Result<(), StudyError> {
-    let mut plans: BTreeMap<u64, Plan> = BTreeMap::new();
     for (run, system) in runs.iter_mut().zip(systems) {
         let Some(learning) = system.learning else { continue };
         let plan = if learning.foresight {
             foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
         } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
-            plans
-                .entry(run.area.0)
-                .or_insert_with(|| plan_borg(graph, &BorgConfig { area: run.area, min_weight: 0 }))
-                .clone()
+            crate::simulate::experiment(
+                &run.plan,
+                graph,
+                &PlanConfig { area: run.area, min_weight: 0, strategy: learning.strategy },
+            )
         } else {
             continue;
         };
+        run.plan.clone_from(&plan);
         run.simulation.install(plan).map_err(|e| failed(&system.name, e))?;
     }
     Ok(())
@@ -382,7 +397,7 @@ fn foresee(
         .map(|l| l.optimized.sectors_ceil())
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut fold = 0;
     let mut today = 0;
     let mut count = 0u64;
@@ -391,7 +406,11 @@ fn foresee(
             median = graph.median_read();
         } else {
             for &area in &areas {
-                plans.insert((fold, area.0), plan_borg(graph, &BorgConfig { area, min_weight: 0 }));
+                let config = PlanConfig { area, min_weight: 0, strategy: Strategy::default() };
+                plans.insert(
+                    (fold, area.0),
+                    crate::simulate::experiment(&Plan::default(), graph, &config),
+                );
             }
         }
     };
@@ -400,7 +419,7 @@ fn foresee(
             close(&graph, fold);
             fold = at;
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.training, &mut today, day, request);
         count += 1;
         if count.is_multiple_of(65_536) {
             progress(RollingStage::Foresee, reader.progress());
@@ -412,10 +431,16 @@ fn foresee(
 }
 
 /// One more request, and a day older where it is of another one.
-fn learn(graph: &mut AccessGraph, today: &mut u64, day: u64, request: &Request) {
+fn learn(
+    graph: &mut AccessGraph,
+    training: Training,
+    today: &mut u64,
+    day: u64,
+    request: &Request,
+) {
     // Days without requests age too, but nothing is left after a few.
     for _ in *today..day.min(*today + 8) {
-        graph.age();
+        training.day_ended(graph);
     }
     *today = (*today).max(day);
     graph.observe(request);
