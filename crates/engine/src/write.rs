@@ -158,8 +158,8 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if ok && fua && voids {
-            // What it made void must not come back either.
+        if ok && fua && (voids || self.sync.is_void(self.pages_of(extent))) {
+            // What it, or a write before it, made void must not come back either.
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, ok);
