@@ -369,6 +369,9 @@ fn go_on<M: Machine>(
     }
     world.handle(Input::Drain)?;
     world.rest(order)?;
+    if world.has_failed() || damage && world.machine().is_dirty() {
+        return Ok(true);
+    }
     if world.machine().is_dirty() {
         return Err("all at rest after a drain, and home is not all there is".to_owned());
     }
