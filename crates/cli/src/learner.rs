@@ -37,7 +37,7 @@ impl Learner for BorgLearner {
     fn begin(&mut self, config: &Config) {
         let pages = Pages::new(config.grid, config.capacity);
         self.graph = AccessGraph::new(pages, config.cache_bytes, EDGES);
-        self.config.area = config.area;
+        self.config.area = config.room();
     }
 
     fn observe(&mut self, request: &Request) {

@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Size of the optimized area
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
+    /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
+    #[arg(long, value_name = "SHARE", value_parser = crate::trace_args::share, default_value = "0")]
+    write_buffer: f64,
     /// Where the optimized area lies: amid the trace's addresses, at the median of what is learned from,
     /// or behind them all
     #[arg(long, value_enum, default_value = "median")]
@@ -93,6 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         replay: args.system.replay(),
         train: args.train,
         optimized: args.optimized,
+        write_buffer: (args.write_buffer * 100.0).ceil() as u8,
         area_at: match args.optimized_at {
             Place::Median => AreaAt::Median,
             Place::End => AreaAt::End,

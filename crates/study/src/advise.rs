@@ -173,6 +173,7 @@ fn systems(
         };
         let learning = Learning {
             optimized,
+            write_buffer: 0,
             area_at: AreaAt::Median,
             every,
             strategy: options.strategy,

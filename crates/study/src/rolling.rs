@@ -10,7 +10,7 @@ use std::num::NonZero;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::Config;
+use seekless_engine::{Config, Mode};
 use seekless_layout::{AccessGraph, Plan, PlanConfig, Strategy, Training};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
@@ -31,6 +31,8 @@ const REQUESTS_MIN: u64 = 100;
 pub struct Learning {
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
     /// Folds from one plan to the next, at least 1.
@@ -260,7 +262,8 @@ pub fn rolling(
 struct Running {
     simulation: Simulation,
     name: String,
-    area: Sectors,
+    /// What a plan may place.
+    room: Sectors,
     plan: Plan,
     laps: Vec<Lap>,
 }
@@ -275,6 +278,7 @@ impl Running {
     ) -> Result<Self, StudyError> {
         let disk = Device::new(&system.disk)?;
         let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
+        let write_buffer = system.learning.map_or(0, |l| l.write_buffer);
         let need = scan.capacity + area;
         if need > disk.capacity() {
             return Err(StudyError::DiskTooSmall {
@@ -293,6 +297,8 @@ impl Running {
             area_at,
             engine: Config {
                 area,
+                write_buffer_percent: write_buffer,
+                mode: if write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
                 cache_bytes: system.cache,
                 read_ahead: system.read_ahead,
                 cluster: system.cluster,
@@ -307,7 +313,7 @@ impl Running {
         Ok(Self {
             simulation,
             name: system.name.clone(),
-            area,
+            room: config.engine.room(),
             plan: Plan::default(),
             laps: Vec::new(),
         })
@@ -363,12 +369,12 @@ fn begin_fold(
     for (run, system) in runs.iter_mut().zip(systems) {
         let Some(learning) = system.learning else { continue };
         let plan = if learning.foresight {
-            foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
+            foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
         } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
             crate::simulate::experiment(
                 &run.plan,
                 graph,
-                &PlanConfig { area: run.area, min_weight: 0, strategy: learning.strategy },
+                &PlanConfig { area: run.room, min_weight: 0, strategy: learning.strategy },
             )
         } else {
             continue;
@@ -394,7 +400,10 @@ fn foresee(
         .iter()
         .filter_map(|s| s.learning)
         .filter(|l| l.foresight)
-        .map(|l| l.optimized.sectors_ceil())
+        .map(|l| {
+            let (area, write_buffer_percent) = (l.optimized.sectors_ceil(), l.write_buffer);
+            Config { area, write_buffer_percent, ..Config::new(scan.capacity) }.room()
+        })
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
     let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
-use seekless_engine::Config;
+use seekless_engine::{Config, Mode};
 use seekless_layout::{AccessGraph, Cost, Plan, PlanConfig, Strategy, Training, plan, revise};
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
@@ -89,6 +89,8 @@ pub struct Options {
     pub train: f64,
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
     /// Weight below which an edge is no reason to place two extents together.
@@ -220,7 +222,17 @@ pub fn simulate(
     if split.measured_requests == 0 {
         return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
     }
-    let plans = learn(source, options, &scan, boundary, area, progress)?;
+    let engine = Config {
+        area,
+        write_buffer_percent: options.write_buffer,
+        mode: if options.write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
+        cache_bytes: options.cache,
+        read_ahead: options.read_ahead,
+        cluster: options.cluster,
+        grid: scan.grid,
+        ..Config::new(scan.capacity)
+    };
+    let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
     let replay = possible(options.replay, &scan, &mut notes);
@@ -242,14 +254,7 @@ pub fn simulate(
         };
         let config = SimConfig {
             area_at,
-            engine: Config {
-                area: if vanilla { Sectors(0) } else { area },
-                cache_bytes: options.cache,
-                read_ahead: options.read_ahead,
-                cluster: options.cluster,
-                grid: scan.grid,
-                ..Config::new(scan.capacity)
-            },
+            engine: Config { area: if vanilla { Sectors(0) } else { area }, ..engine },
             scheduler: options.scheduler,
             spin_down: options.spin_down,
             replay,
