@@ -8,7 +8,7 @@ use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Engine, Move, Output, Target};
+use crate::{Engine, Fault, Move, Output, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -141,14 +141,18 @@ impl Engine {
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(u64, u32, u32)> = Vec::new();
         for (&(page, slot), at) in job.items.iter().zip(0u32..) {
-            if self.background.bad[at as usize] {
-                continue;
-            }
-            if self.background.sums[at as usize] == self.map.sum(slot) {
+            let fault = if self.background.bad[at as usize] {
+                Fault::Device
+            } else if self.background.sums[at as usize] == self.map.sum(slot) {
                 good.push((page, slot, at));
+                continue;
             } else {
                 // The only copy: it stays, and whoever asks is told.
                 self.damaged(slot);
+                Fault::Damaged
+            };
+            if job.urgent {
+                self.fail_blocked(page, fault);
             }
         }
         good.sort_unstable();

@@ -8,7 +8,7 @@ use crate::cache::pieces;
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Asked, Engine, Memory, Mode, Move, Output, Pending, RequestId, Target};
+use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
 
 /// A write on its way home.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +97,21 @@ impl Engine {
         for _ in 0..self.blocked.len() {
             if let Some(Blocked { id, request }) = self.blocked.pop_front() {
                 self.write(id, &request);
+            }
+        }
+    }
+
+    /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
+    pub(crate) fn fail_blocked(&mut self, page: u64, fault: fn(Extent) -> Fault) {
+        let blocked = std::mem::take(&mut self.blocked);
+        for waits in blocked {
+            let extent = waits.request.extent;
+            let in_part =
+                self.pages_of(extent).contains(&page) && !self.whole_pages_of(extent).contains(&page);
+            if in_part {
+                self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
+            } else {
+                self.blocked.push_back(waits);
             }
         }
     }
