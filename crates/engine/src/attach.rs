@@ -427,7 +427,7 @@ impl Recovered {
             }
         }
         let durable = records.iter().map(|r| r.header.durable).max().unwrap_or(0);
-        let known = self.evidence(area, sequence)?;
+        let known = self.evidence(area, sequence, segment)?;
         // A torn record is the end, unless someone knows that it was whole once: then its pages are damaged, and
         // whoever reads them is told.
         let end = records
@@ -497,6 +497,7 @@ impl Recovered {
         &self,
         area: &mut dyn Device,
         sequence: u64,
+        expected_in: u32,
     ) -> Result<Option<(u64, u64)>, AttachError> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
@@ -518,7 +519,8 @@ impl Recovered {
             let newer = Header::decode(&first).is_ok_and(|h| {
                 h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
             });
-            if newer || i == 0 {
+            // Where the record should be that was not found, the first page may be what is damaged.
+            if newer || i == 0 || segment == expected_in {
                 self.read_segment(area, segment, &mut buffer)?;
                 buffer.chunks_exact(PAGE_BYTES as usize).for_each(&mut look);
             }
