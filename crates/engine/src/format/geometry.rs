@@ -230,3 +230,85 @@ impl Geometry {
 pub const fn page_extent(page: u64, pages: u64) -> Extent {
     Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_area_is_divided_without_waste(pages in 1u64..100_000, power in 3u32..9, percent in 0u8..=100) {
+            let segment = 1 << power;
+            let area = Sectors(pages * 8 + pages % 8);
+            match Geometry::fit(area, segment, percent) {
+                Err(GeometryError::TooSmall { needed, .. }) => {
+                    prop_assert!(needed.0 > area.0);
+                    prop_assert!(Geometry::fit(needed, segment, percent).is_ok());
+                    prop_assert!(Geometry::fit(Sectors(needed.0 - 1), segment, percent).is_err());
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+                Ok(g) => {
+                    prop_assert!(g.pages() <= pages);
+                    let (read, log) = (g.read_segments(), g.log_segments());
+                    let all = read + log;
+                    let share = (u64::from(all) * u64::from(percent)).div_ceil(100);
+                    prop_assert_eq!(u64::from(log), share.clamp(2, u64::from(all) - 1));
+                    // One more segment of either kind would not do with this share.
+                    let share = (u64::from(all + 1) * u64::from(percent)).div_ceil(100);
+                    let log = share.clamp(2, u64::from(all)) as u32;
+                    prop_assert!(Geometry::new(segment, all + 1 - log, log).unwrap().pages() > pages);
+                    // Regions follow each other, each large enough.
+                    prop_assert_eq!(g.checkpoint_at(0), 2);
+                    prop_assert!((g.checkpoint_pages() - 1) * 337 >= g.slots().into());
+                    prop_assert_eq!(g.checkpoint_at(1), 2 + g.checkpoint_pages());
+                    prop_assert_eq!(g.plan_at(), 2 + 2 * g.checkpoint_pages());
+                    prop_assert!((g.plan_pages() - 1) * 675 >= g.read_slots().into());
+                    prop_assert_eq!(g.extent(g.slots() - 1, 1).end().0, g.pages() * 8);
+                    prop_assert_eq!(g.extent(0, 1).start.0, g.data_at() * 8);
+                }
+            }
+        }
+
+        #[test]
+        fn places_are_the_read_slots_without_maps(read in 1u32..20, power in 3u32..9) {
+            let g = Geometry::new(1 << power, read, 2).unwrap();
+            let slots: Vec<u32> = (0..g.places()).map(|p| g.slot_of_place(p)).collect();
+            let twin: Vec<u32> = (0..g.read_slots()).filter(|s| s % (1 << power) != 0).collect();
+            prop_assert_eq!(&slots, &twin);
+            for slot in 0..g.slots() {
+                let place = slots.iter().position(|&s| s == slot).map(|p| p as u32);
+                prop_assert_eq!(g.place_of_slot(slot), place);
+            }
+        }
+    }
+
+    #[test]
+    fn an_area_that_cannot_be_divided_is_refused_in_words() {
+        let said = |pages: u64, segment: u32, percent: u8| {
+            Geometry::fit(Sectors(pages * 8), segment, percent).unwrap_err().to_string()
+        };
+        assert_eq!(
+            said(100, 256, 10),
+            "an area of 400 KiB; with segments of 256 pages it needs at least 3194880 bytes (3.0 MiB): use a larger area or smaller segments"
+        );
+        assert_eq!(
+            said(100, 12, 10),
+            "segments of 12 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 512, 10),
+            "segments of 512 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 8, 101),
+            "101 percent of the area for the write buffer; expected 0 to 100"
+        );
+        assert!(said(1 << 33, 256, 10).contains("less than 2^32 (16 TiB)"));
+        assert_eq!(
+            Geometry::new(8, 0, 1).unwrap_err().to_string(),
+            "0 segments for reading and 1 of log; expected at least 1 and 2"
+        );
+        assert!(Geometry::fit(Sectors(u64::MAX), 8, 0).is_err());
+    }
+}
