@@ -129,11 +129,6 @@ impl PageMap {
         self.sums[slot as usize] = sum;
     }
 
-    /// Changes the checksum of a slot.
-    pub(crate) fn set_sum(&mut self, slot: u32, sum: u32) {
-        self.sums[slot as usize] = sum;
-    }
-
     /// Changes what is known of a slot that holds a copy.
     ///
     /// # Panics
@@ -168,6 +163,7 @@ impl PageMap {
     }
 
     /// Bytes of RAM that the map holds, from the first copy to the last.
+    #[cfg(test)]
     pub(crate) const fn bytes(&self) -> u64 {
         let arrays =
             size_of_val(&*self.homes) + size_of_val(&*self.sums) + size_of_val(&*self.table);
@@ -272,7 +268,6 @@ mod tests {
     enum Step {
         Set(u32, u64, State, u32),
         State(u32, State),
-        Sum(u32, u32),
         Clear(u32),
     }
 
@@ -290,7 +285,6 @@ mod tests {
             4 => (0..slots, home(), held(), any::<u32>()).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
             4 => (0..slots, held(), any::<u32>()).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
             1 => (0..slots, held()).prop_map(|(s, t)| Step::State(s, t)),
-            1 => (0..slots, any::<u32>()).prop_map(|(s, c)| Step::Sum(s, c)),
             2 => (0..slots).prop_map(Step::Clear),
         ]
     }
@@ -328,10 +322,6 @@ mod tests {
                     Step::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
                         map.set_state(slot, state);
                         held.1 = state;
-                    },
-                    Step::Sum(slot, sum) => if let Some(held) = twin.get_mut(&slot) {
-                        map.set_sum(slot, sum);
-                        held.2 = sum;
                     },
                     Step::Clear(slot) => {
                         map.clear(slot);

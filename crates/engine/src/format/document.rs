@@ -47,7 +47,7 @@ somebody needs is not attached: the error says what and where, and nothing is ch
 | one superblock rots | nothing: the other one is used, and the first written anew |
 | both superblocks rot, or a page of the checkpoint in use | nothing where nothing was dirty: a new area learns anew; else the area is not attached, and what is dirty stands in the log, found by its headers |
 | the plan rots | the plan |
-| the area is lost | in writethrough nothing; in writeback what was not written home yet |
+| the area is lost | in write-through nothing; in write-back what was not written home yet |
 
 ## The order of writes
 

@@ -196,33 +196,6 @@ impl Geometry {
     pub const fn pages(&self) -> u64 {
         self.data_at() + self.slots() as u64
     }
-
-    /// Where a run of slots lies, in sectors from the area's start.
-    #[must_use]
-    pub const fn extent(&self, slot: u32, pages: u32) -> Extent {
-        page_extent(self.data_at() + slot as u64, pages as u64)
-    }
-
-    /// Pages that a plan may fill: those of the read segments without their maps.
-    #[must_use]
-    pub const fn places(&self) -> u32 {
-        self.read_segments * (self.segment_pages - 1)
-    }
-
-    /// The slot of a place, which is counted without the maps.
-    #[must_use]
-    pub const fn slot_of_place(&self, place: u32) -> u32 {
-        place + place / (self.segment_pages - 1) + 1
-    }
-
-    /// The place of a slot; `None` for a map, and for the log.
-    #[must_use]
-    pub const fn place_of_slot(&self, slot: u32) -> Option<u32> {
-        if slot >= self.read_slots() || slot.is_multiple_of(self.segment_pages) {
-            return None;
-        }
-        Some(slot - slot / self.segment_pages - 1)
-    }
 }
 
 /// Pages of an area, in sectors from its start.
@@ -264,21 +237,10 @@ mod tests {
                     prop_assert_eq!(g.checkpoint_at(1), 2 + g.checkpoint_pages());
                     prop_assert_eq!(g.plan_at(), 2 + 2 * g.checkpoint_pages());
                     prop_assert!((g.plan_pages() - 1) * 675 >= g.read_slots().into());
-                    prop_assert_eq!(g.extent(g.slots() - 1, 1).end().0, g.pages() * 8);
-                    prop_assert_eq!(g.extent(0, 1).start.0, g.data_at() * 8);
+                    prop_assert_eq!(g.data_at(), g.plan_at() + g.plan_pages());
+                    prop_assert_eq!(g.pages(), g.data_at() + u64::from(g.slots()));
+                    prop_assert_eq!(page_extent(g.data_at(), 2), Extent::new(g.data_at() * 8, 16));
                 }
-            }
-        }
-
-        #[test]
-        fn places_are_the_read_slots_without_maps(read in 1u32..20, power in 3u32..9) {
-            let g = Geometry::new(1 << power, read, 2).unwrap();
-            let slots: Vec<u32> = (0..g.places()).map(|p| g.slot_of_place(p)).collect();
-            let twin: Vec<u32> = (0..g.read_slots()).filter(|s| s % (1 << power) != 0).collect();
-            prop_assert_eq!(&slots, &twin);
-            for slot in 0..g.slots() {
-                let place = slots.iter().position(|&s| s == slot).map(|p| p as u32);
-                prop_assert_eq!(g.place_of_slot(slot), place);
             }
         }
     }

@@ -3,8 +3,9 @@
 use seekless_block::{Lba, PAGE_SECTORS, Sectors};
 
 use super::field::page;
-use super::value::{AreaFlags, AreaId, Entry, Label, Mode, Position};
+use super::value::{AreaFlags, AreaId, Entry, Label, Position};
 use super::{FormatError, Geometry};
+use crate::api::Mode;
 use crate::pagemap::HOME_PAGES_MAX;
 
 /// Slots that one page of a checkpoint tells of.

@@ -5,6 +5,7 @@ use seekless_block::{Lba, Sectors};
 
 use super::pages::COUNT_MAX;
 use super::*;
+use crate::api::Mode;
 
 /// An area of 4 segments for reading and 3 of log, of 8 pages each.
 pub(super) fn superblock() -> Superblock {
@@ -27,7 +28,7 @@ pub(super) fn superblock() -> Superblock {
         previous: 0xDEAD_BEEF,
         tail: 4,
         grid: 7,
-        mode: Mode::Writeback,
+        mode: Mode::WriteBack,
         flags: AreaFlags::DIRTY.union(AreaFlags::GUARDED),
         inside: true,
         checkpoint_slot: 1,
@@ -76,7 +77,7 @@ prop_compose! {
             previous,
             tail,
             grid,
-            mode: if has[3] { Mode::Writeback } else { Mode::Writethrough },
+            mode: if has[3] { Mode::WriteBack } else { Mode::WriteThrough },
             flags: all.into_iter().filter(|f| flags & f.bits() != 0)
                 .fold(AreaFlags::NONE, AreaFlags::union),
             inside: has[0],
@@ -256,6 +257,12 @@ fn what_is_wrong_is_said() {
     for (at, bytes, expected) in [
         (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
         (40, &[0; 8], "home_capacity = 0; expected 1 to 2199023255552"),
+        // 511 sectors are one page too few.
+        (
+            48,
+            &[255, 1],
+            "segment_pages = 4 segments for reading and 3 of log, of 8 pages each; expected what fits into the area's 511 sectors",
+        ),
         (72, &[55], "checkpoint_entries = 55; expected 56 with a checkpoint, 0 without"),
         (96, &[0], "plan_slots = 0; expected 32 with a plan, 0 without"),
         (104, &[3], "position = page 3 of segment 3; expected a page of segments 4..7"),
@@ -277,7 +284,7 @@ fn what_is_wrong_is_said() {
         ),
         (128, &[7], "tail = 7; expected one of 4..7"),
         (132, &[8], "grid = 8; expected 0 to 7"),
-        (133, &[2], "mode = [02]; expected 0 (writethrough) or 1 (writeback)"),
+        (133, &[2], "mode = [02]; expected 0 (write-through) or 1 (write-back)"),
         (134, &[8], "flags = [08]; expected known flags alone"),
         (135, &[0], "area_at = sector 123456; expected sector 0 where the area is not inside"),
         (136, &[2], "checkpoint_slot = 2; expected 0 to 1"),
