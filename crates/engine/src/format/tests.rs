@@ -37,13 +37,14 @@ pub(super) fn superblock() -> Superblock {
     }
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
-    let held = [State::Suspect, State::Clean, State::Dirty];
-    prop_oneof![
-        1 => Just(Entry::FREE),
-        3 => (0..HOME_PAGES_MAX, prop::sample::select(held.to_vec()), any::<u32>())
-            .prop_map(|(home, state, sum)| Entry { home, state, sum }),
-    ]
+/// An entry in one of some states.
+fn entry(states: &[State]) -> impl Strategy<Value = Entry> + use<> {
+    (0..HOME_PAGES_MAX, prop::sample::select(states.to_vec()), any::<u32>()).prop_map(
+        |(home, state, sum)| match state {
+            State::Free => Entry::FREE,
+            _ => Entry { home, state, sum },
+        },
+    )
 }
 
 fn position() -> impl Strategy<Value = Position> {
@@ -93,8 +94,8 @@ fn content() -> impl Strategy<Value = Content> {
         let room = HOME_PAGES_MAX - first;
         Tombstone { first, pages: pages.min(u32::try_from(room).unwrap_or(u32::MAX)) }
     });
-    let clean = entry().prop_filter("clean", |e| e.state != State::Dirty);
-    let held = entry().prop_filter("held", |e| e.state != State::Free);
+    let clean = entry(&[State::Free, State::Suspect, State::Clean]);
+    let held = entry(&[State::Suspect, State::Clean, State::Dirty]);
     prop_oneof![
         prop::collection::vec(clean, 0..=335).prop_map(Content::ReadMap),
         prop::collection::vec(held, 0..=335).prop_map(Content::Data),
@@ -114,7 +115,7 @@ prop_compose! {
 
 prop_compose! {
     fn checkpoint_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
-                          entries in prop::collection::vec(entry(), 337)) -> CheckpointPage {
+                          entries in prop::collection::vec(entry(&State::ALL), 337)) -> CheckpointPage {
         CheckpointPage { uuid: AreaId(uuid), generation, first, entries: entries.try_into().unwrap() }
     }
 }
