@@ -4,6 +4,8 @@
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_layout::Plan;
 
+use crate::shape::Shape;
+
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -229,6 +231,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
+    #[must_use]
+    pub fn room(&self) -> Sectors {
+        Shape::of(self).room()
+    }
+
     /// A pass-through to a device of `capacity`.
     #[must_use]
     pub const fn new(capacity: Sectors) -> Self {

@@ -76,6 +76,8 @@ pub(crate) struct Background {
     pub(crate) sums_awaited: bool,
     /// The last round of making things durable that a window waited for: the window's number, and how it ended.
     pub(crate) synced: Option<(u64, bool)>,
+    /// A window can go on once nobody reads what it overwrites.
+    pub(crate) awaits_readers: bool,
     /// Windows so far.
     pub(crate) windows: u64,
     pub(crate) failed: bool,
@@ -275,7 +277,8 @@ impl Engine {
         if let Some(plan) = self.background.asked.take() {
             self.adopt(&plan);
         }
-        if !self.background.todo.is_over() {
+        // A window needs the log; where that is full, something above makes room.
+        if !self.background.todo.is_over() && !self.log.starved {
             match self.begin_move() {
                 Some(job) => {
                     self.background.job = Job::Move(job);

@@ -139,6 +139,7 @@ impl Engine {
                 self.log.starved = false;
                 self.mode = job.mode.min(self.config.mode);
                 self.background.detached = job.last.is_some();
+                self.pump_log();
                 self.give_back(job, Step::Over)
             }
         }

@@ -228,7 +228,14 @@ impl Engine {
     /// If none was asked for: a bug of the driver.
     pub fn summed(&mut self, sums: &[u32]) {
         match self.sums.pop_front() {
-            Some(SumFor::Read(io)) => self.read_summed(io, sums),
+            Some(SumFor::Read(io)) => {
+                self.read_summed(io, sums);
+                // It no longer reads a segment that someone may want to write.
+                if self.log.starved || self.background.awaits_readers {
+                    self.pump_log();
+                    self.run_background(self.background.now);
+                }
+            }
             Some(SumFor::Record(number)) => self.record_summed(number, sums),
             Some(SumFor::Stage { page }) => {
                 self.background.summed(page, sums);

@@ -5,7 +5,6 @@
 //! four for the checksum. All memory is taken at construction: a server that has started cannot run out of
 //! it for lack of a map.
 
-use std::ops::Range;
 
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
 pub const HOME_PAGES_MAX: u64 = 1 << 38;
@@ -168,11 +167,6 @@ impl PageMap {
         let arrays =
             size_of_val(&*self.homes) + size_of_val(&*self.sums) + size_of_val(&*self.table);
         (arrays + size_of::<Self>()) as u64
-    }
-
-    /// Slot, home page and state of every copy in a range of slots, in order.
-    pub(crate) fn iter_slots(&self, slots: Range<u32>) -> impl Iterator<Item = (u32, u64, State)> {
-        slots.filter_map(|slot| Some((slot, self.home(slot)?, self.state(slot))))
     }
 
     fn word(&self, slot: u32) -> u64 {
@@ -345,11 +339,6 @@ mod tests {
                     let counted = (0..slots).filter(|&s| map.state(s) == state).count() as u64;
                     prop_assert_eq!(map.count(state), counted);
                 }
-                let (from, to) = (slots / 3, slots - slots / 4);
-                let listed: Vec<_> = map.iter_slots(from..to).collect();
-                let expected: Vec<_> =
-                    twin.range(from..to).map(|(&s, &(home, state, _))| (s, home, state)).collect();
-                prop_assert_eq!(listed, expected);
             }
         }
     }

@@ -105,9 +105,7 @@ impl Engine {
     pub(crate) fn adopt(&mut self, plan: &Plan) {
         let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
         let grid = self.config.grid;
-        if plan.check(self.config.capacity, self.geo.room()).is_err()
-            || plan.copies.iter().any(|c| !of_pages(c, grid))
-        {
+        if plan.check(self.config.capacity, self.geo.room(), grid).is_err() {
             self.stats.plans_refused += 1;
             return;
         }
@@ -288,7 +286,7 @@ impl Engine {
                 self.pump_log();
                 self.pump_sync();
                 job.phase = Phase::Void;
-                Step::Wait
+                Step::Again
             }
             Phase::Void => match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                 None if self.log.starved => {
@@ -299,8 +297,12 @@ impl Engine {
                 }
                 None => Step::Wait,
                 Some(false) => Step::Over, // nothing was overwritten
-                Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => Step::Wait,
+                Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
+                    self.background.awaits_readers = true;
+                    Step::Wait
+                }
                 Some(true) => {
+                    self.background.awaits_readers = false;
                     self.prepare_writes(job);
                     job.phase = Phase::Write;
                     Step::Again
@@ -419,10 +421,4 @@ impl Engine {
         self.pages_free.append(&mut job.pages);
         self.background.todo.done += job.sectors;
     }
-}
-
-/// Whether a copy is of whole pages.
-fn of_pages(copy: &seekless_layout::Copy, grid: Sectors) -> bool {
-    let home = copy.home.start.0.wrapping_sub(grid.0);
-    copy.home.start.0 >= grid.0 && (home | copy.home.len.0 | copy.place.0).is_multiple_of(PAGE_SECTORS)
 }
