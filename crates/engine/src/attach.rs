@@ -615,11 +615,8 @@ impl Engine {
         engine.sync.home_dirty = true;
         engine.sync.log_dirty = true;
         // In order of home, which is read to prove them.
-        let mut suspects: Vec<u32> = engine
-            .map
-            .iter_slots(0..engine.geo.slots())
-            .filter(|&(.., state)| state == State::Suspect)
-            .map(|(slot, ..)| slot)
+        let mut suspects: Vec<u32> = (0..engine.geo.slots())
+            .filter(|&slot| engine.map.state(slot) == State::Suspect)
             .collect();
         suspects.sort_unstable_by_key(|&slot| engine.map.home(slot));
         engine.background.suspects = suspects;
