@@ -1,12 +1,12 @@
 //! From bytes to an engine: formatting an area, and recovering what one holds, from its checkpoint and the log behind
 //! it. Nothing here guesses: what does not fit together is an error that says what to do, and nothing was changed.
 
-use seekless_block::{Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
+use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry,
-    FormatError, Geometry, GeometryError, Header, Label, Mode as FormatMode, Page, Position,
-    Superblock, SuperblockError, Which, read_superblock,
+    FormatError, Geometry, GeometryError, Header, Label, Page, Position, Superblock,
+    SuperblockError, Which, page_extent, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -173,10 +173,7 @@ impl Identity {
             previous,
             tail: geo.read_segments + at.tail,
             grid: config.grid.0 as u8,
-            mode: match at.mode {
-                Mode::WriteThrough => FormatMode::Writethrough,
-                Mode::WriteBack => FormatMode::Writeback,
-            },
+            mode: at.mode,
             flags,
             inside: self.inside.is_some(),
             checkpoint_slot: at.checkpoint_slot,
@@ -199,10 +196,6 @@ impl Identity {
     }
 }
 
-fn page_at(page: u64, pages: u64) -> Extent {
-    Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
-}
-
 fn write_page(
     area: &mut dyn Device,
     at: u64,
@@ -210,7 +203,7 @@ fn write_page(
 ) -> Result<(), DeviceError> {
     let mut page = [0; PAGE_BYTES as usize];
     encode(&mut page);
-    area.write(page_at(at, 1), &page)
+    area.write(page_extent(at, 1), &page)
 }
 
 /// Makes `area`, all of it, an area without copies. What it held is lost; home is not touched.
@@ -244,7 +237,7 @@ pub fn format_area(
         tail: 0,
     };
     // No half-made area can be taken for a whole one, nor for the one that was here.
-    area.write_zeroes(page_at(0, 2))?;
+    area.write_zeroes(page_extent(0, 2))?;
     area.flush()?;
     for copy in [1, 0] {
         let superblock = identity.superblock(&config, &geo, &moment);
@@ -327,7 +320,7 @@ impl Recovered {
         let start = self.geo.checkpoint_at(self.superblock.checkpoint_slot);
         let mut page: Page = [0; PAGE_BYTES as usize];
         let damaged = |what, page| move |error| AttachError::Damaged { what, page, error };
-        area.read(page_at(start, 1), &mut page)?;
+        area.read(page_extent(start, 1), &mut page)?;
         let what = "the checkpoint's header";
         let header = CheckpointHeader::decode(&page).map_err(damaged(what, start))?;
         let s = &self.superblock;
@@ -347,7 +340,7 @@ impl Recovered {
         while at < pages {
             let count = (pages - at).min(256);
             let bytes = (count * PAGE_BYTES) as usize;
-            area.read(page_at(start + 1 + at, count), &mut buffer[..bytes])?;
+            area.read(page_extent(start + 1 + at, count), &mut buffer[..bytes])?;
             for (i, bytes) in buffer[..bytes].chunks_exact(PAGE_BYTES as usize).enumerate() {
                 let number = start + 1 + at + i as u64;
                 let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
@@ -396,7 +389,7 @@ impl Recovered {
         buffer: &mut [u8],
     ) -> Result<(), AttachError> {
         let at = self.geo.data_at + u64::from(self.log_slot(segment));
-        Ok(area.read(page_at(at, self.geo.segment_pages.into()), buffer)?)
+        Ok(area.read(page_extent(at, self.geo.segment_pages.into()), buffer)?)
     }
 
     fn roll_forward(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
@@ -514,7 +507,7 @@ impl Recovered {
             let segment = (self.ring.head + i) % self.ring.segments;
             let at = self.geo.data_at + u64::from(self.log_slot(segment));
             let mut first = [0; PAGE_BYTES as usize];
-            area.read(page_at(at, 1), &mut first)?;
+            area.read(page_extent(at, 1), &mut first)?;
             // Where records of this turn stand, all of its pages may hold one.
             let newer = Header::decode(&first).is_ok_and(|h| {
                 h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
@@ -597,7 +590,7 @@ impl Recovered {
     ) -> Result<(), AttachError> {
         let first = segment * self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
-        area.read(page_at(self.geo.data_at + u64::from(first), 1), &mut page)?;
+        area.read(page_extent(self.geo.data_at + u64::from(first), 1), &mut page)?;
         let Ok(header) = Header::decode(&page) else { return Ok(()) };
         let ours =
             header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
@@ -643,10 +636,7 @@ impl Engine {
         config.area = s.area_size;
         config.grid = Sectors(s.grid.into());
         config.segment_pages = s.segment_pages;
-        config.mode = match s.mode {
-            FormatMode::Writethrough => Mode::WriteThrough,
-            FormatMode::Writeback => Mode::WriteBack,
-        };
+        config.mode = s.mode;
         let identity = Identity {
             uuid: s.uuid,
             inside: s.inside.then_some(s.area_at),
@@ -674,12 +664,12 @@ impl Engine {
         engine.log.resume(ring, r.page, r.sequence, r.previous);
         engine.sync.home_dirty = true;
         engine.sync.log_dirty = true;
-        let mut suspects: Vec<(u64, u32)> = (0..engine.geo.slots())
+        // In order of home, which is read to prove them.
+        let mut suspects: Vec<u32> = (0..engine.geo.slots())
             .filter(|&slot| engine.map.state(slot) == State::Suspect)
-            .filter_map(|slot| engine.map.home(slot).map(|home| (home, slot)))
             .collect();
-        suspects.sort_unstable();
-        engine.background.suspects = suspects.into_iter().map(|(_, slot)| slot).collect();
+        suspects.sort_unstable_by_key(|&slot| engine.map.home(slot));
+        engine.background.suspects = suspects;
         engine.put_down(area, r.which)?;
         let report = AttachReport {
             clean,
@@ -727,7 +717,7 @@ impl Engine {
             first = first.saturating_add(ENTRIES_PER_PAGE);
             if buffer.len() == buffer.capacity() || first >= slots {
                 let pages = (buffer.len() / PAGE_BYTES as usize) as u64;
-                area.write(page_at(at, pages), &buffer)?;
+                area.write(page_extent(at, pages), &buffer)?;
                 at += pages;
                 buffer.clear();
             }

@@ -12,7 +12,7 @@ use seekless_block::{Extent, Op, Sectors};
 use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
 use crate::shape::Shape;
-use crate::{Asked, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 
 /// Records on their way at a time; what comes meanwhile gathers in the next one.
 const DEPTH: u32 = 2;
@@ -421,12 +421,15 @@ impl Engine {
         let record = self.log.record(number);
         let data =
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
+        // A client waits for its data, and for what may not come back.
+        let client = data > 0 || matches!(record.content, Content::Tombstones(_));
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
-        self.submit(io, Target::Area, Op::Write, extent, Asked::default(), memory);
+        let class = if client { Class::Foreground } else { Class::Background };
+        self.submit_as(class, io, Target::Area, Op::Write, extent, Asked::default(), memory);
     }
 
     pub(crate) fn record_done(&mut self, number: u64, ok: bool) {

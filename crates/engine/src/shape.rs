@@ -55,3 +55,20 @@ impl Shape {
         self.geometry.map_or(0, |g| g.checkpoint_at(slot))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn places_are_the_slots_for_reading_without_maps(read in 1u32..20, power in 3u32..9) {
+            let shape = Shape::new(Geometry::new(1 << power, read, 2).unwrap());
+            let places = shape.room().0 / PAGE_SECTORS;
+            let slots: Vec<u32> = (0..places).map(|place| shape.slot_of_place(place)).collect();
+            let twin: Vec<u32> = (0..read << power).filter(|slot| slot % (1 << power) != 0).collect();
+            prop_assert_eq!(slots, twin);
+        }
+    }
+}
