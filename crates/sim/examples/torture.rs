@@ -74,7 +74,7 @@ fn main() -> ExitCode {
             explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally)
         {
             failures += 1;
-            println!("FAILED seed {seed}: {}", failure.reason);
+            println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);
             println!("smallest found: {}", shrink::<Engine>(failure, 300));
         }
         seed += 1;

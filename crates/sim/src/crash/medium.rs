@@ -224,7 +224,10 @@ impl Medium {
     /// Whether something in `log`, sectors of the area, was sent after the engine knew that sector `at` of the area is
     /// on the medium, and is there as well. What nobody vouches for cannot be told from a write that was torn.
     pub(crate) fn is_vouched(&self, log: &Range<u64>, at: usize) -> bool {
-        let area = &self.history[self.flushed.home..];
+        let (area, here) = (&self.history[self.flushed.home..], self.flushed.home + at);
+        if self.unflushed.iter().any(|w| (w.start..w.start + w.sectors.len()).contains(&here)) {
+            return false;
+        }
         // What stood there when the engine was attached, its checkpoint knows.
         area[at].0 == 0 || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
