@@ -69,6 +69,8 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             let log = r.read_log(area)?;
             if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
                 salvage.lost_records = Some((sequence, later));
+                // What stands behind the cut must never be taken for what comes after it.
+                r.sequence = later + 1;
             }
             log
         }
