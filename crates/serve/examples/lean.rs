@@ -1,7 +1,8 @@
-//! A lean NBD client for measurements: `lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]`.
-//! Keeps DEPTH random 4 KiB requests in flight on one connection, sends all that a round allows in one call,
-//! takes all replies that wait in one call, copies no data; prints requests per second. Waiting for
-//! replies it sleeps, as most clients do, or polls, so that its own waking up is not measured.
+//! A lean NBD client for measurements: `lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll]
+//! [EXPORT]`. Keeps DEPTH requests in flight on one connection, of 4 KiB at random places or of 1 MiB one after
+//! another (`seq`), sends all that a round allows in one call, takes all replies that wait in one call,
+//! copies no data; prints requests per second. Waiting for replies it sleeps, as most clients do, or
+//! polls, so that its own waking up is not measured.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -37,24 +38,30 @@ fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
-        return Err("usage: lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]".into());
+        return Err(
+            "usage: lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll] [EXPORT]".into()
+        );
     };
-    let command = match op.as_str() {
-        "read" => Command::Read,
-        "write" => Command::Write,
-        _ => return Err("the second argument is read or write".into()),
+    let (command, sequential) = match op.as_str() {
+        "read" => (Command::Read, false),
+        "write" => (Command::Write, false),
+        "seqread" => (Command::Read, true),
+        "seqwrite" => (Command::Write, true),
+        _ => return Err("the second argument is read, write, seqread or seqwrite".into()),
     };
+    let bytes: u32 = if sequential { 1 << 20 } else { 4096 };
     let depth: usize = depth.parse()?;
     let time = Duration::from_secs_f64(seconds.parse()?);
     let poll = rest.first().is_some_and(|w| w == "poll");
-    let bytes = 4096;
-    let mut random = Random(0x5EED);
+    // Several clients at a time do not all ask for the same.
+    let mut random = Random(0x5EED ^ u64::from(std::process::id()) << 16);
+    let mut asked = random.below(1 << 16);
 
     let mut stream = UnixStream::connect(socket)?;
     let export = rest.get(1).cloned().unwrap_or_default();
     let options = Options { export, structured: false, allocation: false };
     let mut session = ClientSession::new(options);
-    let mut out = Vec::with_capacity(depth * (bytes as usize + 28));
+    let mut out = Vec::with_capacity(depth * (4096 + 28));
     let mut buf = vec![0u8; 1 << 20];
     let (mut start, mut end) = (0, 0);
     let payload = vec![0x5Au8; if command == Command::Write { bytes as usize } else { 0 }];
@@ -87,9 +94,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 let blocks = session.size() / u64::from(bytes).max(1);
                 for _ in 0..wanted {
-                    let offset = random.below(blocks.max(1)) * u64::from(bytes);
+                    asked += 1;
+                    let block = if sequential { asked } else { random.below(blocks.max(1)) };
+                    let offset = block % blocks.max(1) * u64::from(bytes);
                     session.request(command, offset, bytes, CommandFlags::NONE, &mut out);
-                    out.extend_from_slice(&payload);
+                    if sequential {
+                        send(&mut stream, &out)?;
+                        out.clear();
+                        send(&mut stream, &payload)?;
+                    } else {
+                        out.extend_from_slice(&payload);
+                    }
                 }
                 wanted = 0;
                 if !out.is_empty() {

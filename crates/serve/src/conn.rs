@@ -27,6 +27,10 @@ const REQUESTS_MAX: usize = 256;
 const BYTES_MAX: usize = 8 << 20;
 /// Bytes of payload asked for in one turn; then other clients have theirs.
 const TURN_BYTES: usize = 1 << 20;
+/// What a request without payload, or with little, counts for in a turn.
+const REQUEST_COST_BYTES: usize = 4096;
+/// So many requests taken in one call come from a client that does not wait for each reply.
+const SEVERAL: usize = 2;
 /// Data up to this length is copied behind its header rather than sent from its own buffer.
 const COPY_BYTES: usize = 16 << 10;
 
@@ -127,10 +131,11 @@ impl Conn {
             || (self.blocked && self.out.pending() >= FLUSH_BYTES)
     }
 
-    /// Input waits: takes what there is, once, and acts on it.
-    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
-        if self.leaving {
-            return Ok(());
+    /// Takes what waits in the socket, once; [`Self::act`] is due where there was something, the client's
+    /// hanging up included.
+    pub(crate) fn take(&mut self) -> Result<bool, Over> {
+        if self.leaving || self.waiting {
+            return Ok(false);
         }
         let got = match &mut self.write {
             Some((r, buf, have)) if self.start == self.end => {
@@ -152,19 +157,21 @@ impl Conn {
             }
         };
         match got {
-            Ok(0) => self.leaving = true,
-            Ok(_) => {}
-            Err(HostErrno::AGAIN | HostErrno::INTR) => return Ok(()),
-            Err(_) => return Err(Over),
+            Ok(n) => {
+                self.leaving = n == 0;
+                self.waiting = true;
+                Ok(true)
+            }
+            Err(HostErrno::AGAIN | HostErrno::INTR) => Ok(false),
+            Err(_) => Err(Over),
         }
-        self.act(volume)
     }
 
     /// Acts on what has been received, as far as there is room for more under way and the turn lasts.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
-        let mut turn = 0;
+        let (mut turn, mut requests) = (0, 0);
         loop {
             if self.out.pending() >= FLUSH_BYTES && !self.blocked {
                 self.flush(volume)?;
@@ -186,11 +193,19 @@ impl Conn {
             match event {
                 ServerEvent::More(need) => {
                     self.make_room(need);
-                    break;
+                    // Who asks for several things at once may have asked for more meanwhile; one call then
+                    // sends the replies to all. Who waits for each reply has not.
+                    if requests < SEVERAL || !self.take()? {
+                        break;
+                    }
+                    self.waiting = false;
+                    self.finish_write(volume);
+                    requests = 0;
                 }
                 ServerEvent::Request(request) => {
                     self.start += taken;
-                    turn += payload_of(&request);
+                    turn += payload_of(&request).max(REQUEST_COST_BYTES);
+                    requests += 1;
                     self.request(request, volume);
                     continue;
                 }
