@@ -17,6 +17,11 @@ use crate::volume::{Finished, Volume};
 
 /// Bytes taken from the socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
+/// After a write of this length another is expected, whose payload is taken to where it stays rather than
+/// to where headers are.
+const BULK_BYTES: usize = 128 << 10;
+/// Bytes taken from the socket where no more than headers should be.
+const HEADERS_BYTES: usize = 4096;
 /// Reads up to this length are answered in place where the page cache has them.
 const INLINE_BYTES: usize = 128 << 10;
 /// Replies are sent when so much waits, so that the client can begin with them.
@@ -69,6 +74,8 @@ pub(crate) struct Conn {
     blocked: bool,
     /// Unread input waits for room.
     waiting: bool,
+    /// The latest write was long: what comes next is best not taken further than its header.
+    bulk: bool,
     /// What the loop watches the socket for.
     pub(crate) watched: EventFlags,
     /// The loop has it on its list.
@@ -94,6 +101,7 @@ impl Conn {
             leaving: false,
             blocked: false,
             waiting: false,
+            bulk: false,
             watched: EventFlags::empty(),
             marked: false,
         };
@@ -148,7 +156,9 @@ impl Conn {
                 got
             }
             _ => {
-                let room = self.received.get_mut(self.end..).unwrap_or_default();
+                let most = if self.bulk { self.end + HEADERS_BYTES } else { RECEIVE_BYTES };
+                let room = self.end..most.min(RECEIVE_BYTES);
+                let room = self.received.get_mut(room).unwrap_or_default();
                 let got = rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT).map(|n| n.1);
                 if let Ok(n) = got {
                     self.end += n;
@@ -316,6 +326,7 @@ impl Conn {
     #[inline]
     fn write(&mut self, r: Request, volume: &mut Volume<Owner>) {
         let len = r.len as usize;
+        self.bulk = len >= BULK_BYTES;
         let Some(payload) = self.received.get(self.start..self.end).and_then(|p| p.get(..len))
         else {
             self.write = Some((r, volume.memories.buffers.take(len), 0));
