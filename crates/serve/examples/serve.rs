@@ -1,6 +1,7 @@
 //! Serves a file over a unix socket until its standard input ends, for measurements: `serve FILE SOCKET
 //! [learn]`. With `learn` every request is observed, and every other 64 KiB of the device has a copy, as
-//! many as such a map can hold, before it says ready. Says at the end what the learner missed.
+//! many as such a map can hold, before it says ready. Says at the end how many reads copies answered, and
+//! what the learner missed.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use std::time::Duration;
@@ -62,6 +63,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Nothing comes in; the end of it is the signal.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     let stats = server.stop()?;
-    println!("{} requests, {} unobserved", stats.engine.requests, stats.unobserved);
+    let engine = stats.engine;
+    println!(
+        "{} requests, {} reads of copies, {} unobserved",
+        engine.requests, engine.copy_reads, stats.unobserved
+    );
     Ok(())
 }

@@ -24,8 +24,9 @@ const BULK_BYTES: usize = 128 << 10;
 const HEADERS_BYTES: usize = 4096;
 /// Reads up to this length are answered in place where the page cache has them.
 const INLINE_BYTES: usize = 128 << 10;
-/// Replies are sent when so much waits, so that the client can begin with them.
-const FLUSH_BYTES: usize = 32 << 10;
+/// Replies are sent when so much waits, so that the client can begin with them; not before, as every call
+/// may have to wake it up.
+const FLUSH_BYTES: usize = 64 << 10;
 /// A client with so many requests in flight is not read from.
 const REQUESTS_MAX: usize = 256;
 /// Nor one with so many bytes in flight or not taken. One request more may come on top.
@@ -139,10 +140,14 @@ impl Conn {
             || (self.blocked && self.out.pending() >= FLUSH_BYTES)
     }
 
-    /// Takes what waits in the socket, once; [`Self::act`] is due where there was something, the client's
-    /// hanging up included.
-    pub(crate) fn take(&mut self) -> Result<bool, Over> {
-        if self.leaving || self.waiting {
+    /// Input waits: takes what there is, once, and acts on it.
+    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+        if self.take()? { self.act(volume) } else { Ok(()) }
+    }
+
+    /// Takes what waits in the socket. Whether there was anything, the client's hanging up included.
+    fn take(&mut self) -> Result<bool, Over> {
+        if self.leaving {
             return Ok(false);
         }
         let got = match &mut self.write {
@@ -169,7 +174,6 @@ impl Conn {
         match got {
             Ok(n) => {
                 self.leaving = n == 0;
-                self.waiting = true;
                 Ok(true)
             }
             Err(HostErrno::AGAIN | HostErrno::INTR) => Ok(false),
@@ -208,7 +212,6 @@ impl Conn {
                     if requests < SEVERAL || !self.take()? {
                         break;
                     }
-                    self.waiting = false;
                     self.finish_write(volume);
                     requests = 0;
                 }

@@ -19,7 +19,7 @@ use seekless_nbd::{Errno, Export};
 use slab::Slab;
 
 use crate::backend::emulated::{DiskStats, HeadSample};
-use crate::conn::{Conn, Over, Owner};
+use crate::conn::{Conn, Owner};
 use crate::error::{ServeError, host};
 use crate::learner::LearnerLink;
 use crate::listen::Listener;
@@ -33,8 +33,6 @@ const EVENTS: usize = 64;
 /// How long to look for the next request before going to sleep, where one is likely: about what it
 /// costs to be woken.
 const SPIN: Duration = Duration::from_micros(50);
-/// Looks at the client that spoke last for every look at all there is to wait for.
-const LOOKS: u32 = 4;
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
@@ -102,10 +100,6 @@ pub(crate) struct Server {
     dirty: Vec<usize>,
     /// Clients with input for another turn.
     again: Vec<usize>,
-    /// The client that alone spoke in the last round: likely to be the next to speak.
-    only: Option<usize>,
-    /// Looks at it since all were looked at.
-    looks: u32,
     listeners: Vec<Listener>,
     /// The listeners are not watched, for want of file descriptors.
     deaf: bool,
@@ -141,8 +135,6 @@ impl Server {
             served: 0,
             dirty: Vec::with_capacity(CLIENTS_MAX),
             again: Vec::with_capacity(CLIENTS_MAX),
-            only: None,
-            looks: 0,
             listeners,
             deaf: true,
             control,
@@ -167,11 +159,6 @@ impl Server {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             self.wait(&mut events)?;
-            self.only = match events.as_slice() {
-                [] => self.only,
-                [event] if event.data.u64() < LISTENER => Some(key_of(event.data.u64())),
-                _ => None,
-            };
             self.volume.refresh();
             for event in &events {
                 self.event(*event);
@@ -200,11 +187,20 @@ impl Server {
         let next =
             if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
         if next.is_none() && self.eagerness.wants_spin() {
-            let found = self.look(began, events);
-            self.eagerness.spun(found);
-            if found {
-                return Ok(());
+            while began.elapsed() < SPIN {
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                let spare = rustix::buffer::spare_capacity(events);
+                match epoll::wait(&self.epoll, spare, Some(&now)) {
+                    Ok(0) => {}
+                    Ok(_) => {
+                        self.eagerness.spun(true);
+                        return Ok(());
+                    }
+                    Err(_) => break,
+                }
+                std::hint::spin_loop();
             }
+            self.eagerness.spun(false);
         }
         // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
         // is expected to be punctual.
@@ -232,38 +228,6 @@ impl Server {
         }
     }
 
-    /// Looks for the next event without sleeping. Whether there is one: among `events`, or input that
-    /// was taken from a socket already.
-    fn look(&mut self, began: Instant, events: &mut Vec<epoll::Event>) -> bool {
-        loop {
-            // A client that is asked directly is found sooner; the others have their chance in between.
-            if self.looks < LOOKS
-                && let Some(key) = self.only
-                && let Some(conn) = self.conns.get_mut(key)
-            {
-                self.looks += 1;
-                match conn.take() {
-                    Ok(false) => {}
-                    Ok(true) => {
-                        self.again.push(key);
-                        return true;
-                    }
-                    Err(Over) => {
-                        self.drop_conn(key);
-                        return true;
-                    }
-                }
-                continue;
-            }
-            self.looks = 0;
-            let spare = rustix::buffer::spare_capacity(events);
-            match epoll::wait(&self.epoll, spare, Some(&Timespec::default())) {
-                Ok(0) if began.elapsed() < SPIN => std::hint::spin_loop(),
-                found => return found.is_ok_and(|n| n > 0),
-            }
-        }
-    }
-
     fn event(&mut self, event: epoll::Event) {
         let token = event.data.u64();
         if token == TIMER {
@@ -286,7 +250,7 @@ impl Server {
                 over |= conn.flush(&mut self.volume).is_err();
             }
             if flags.intersects(EventFlags::IN) {
-                over |= conn.take().and_then(|_| conn.act(&mut self.volume)).is_err();
+                over |= conn.receive(&mut self.volume).is_err();
             } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
                 over = true;
             }
