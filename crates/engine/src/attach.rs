@@ -4,9 +4,9 @@
 use seekless_block::{Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::format::{
-    AreaFlags, AreaId, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FormatError, Geometry,
-    GeometryError, Header, Label, Mode as FormatMode, Page, Position, Superblock, SuperblockError, Which,
-    read_superblock,
+    AreaFlags, AreaId, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry,
+    FormatError, Geometry, GeometryError, Header, Label, Mode as FormatMode, Page, Position,
+    Superblock, SuperblockError, Which, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -47,7 +47,9 @@ pub enum AttachError {
     #[error("no usable superblock")]
     Superblock(#[from] SuperblockError),
     /// A page is damaged, or none of ours.
-    #[error("{what} (page {page} of the area) is damaged: nothing was changed; run `seekless check`, then `seekless repair`")]
+    #[error(
+        "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
     Damaged {
         /// Which kind of page.
         what: &'static str,
@@ -58,7 +60,9 @@ pub enum AttachError {
         error: FormatError,
     },
     /// Two pages do not belong together.
-    #[error("{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless check`, then `seekless repair`")]
+    #[error(
+        "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
     Stranger {
         /// Which kind of page.
         what: &'static str,
@@ -199,7 +203,11 @@ fn page_at(page: u64, pages: u64) -> Extent {
     Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
 }
 
-fn write_page(area: &mut dyn Device, at: u64, encode: impl FnOnce(&mut Page)) -> Result<(), DeviceError> {
+fn write_page(
+    area: &mut dyn Device,
+    at: u64,
+    encode: impl FnOnce(&mut Page),
+) -> Result<(), DeviceError> {
     let mut page = [0; PAGE_BYTES as usize];
     encode(&mut page);
     area.write(page_at(at, 1), &page)
@@ -209,8 +217,12 @@ fn write_page(area: &mut dyn Device, at: u64, encode: impl FnOnce(&mut Page)) ->
 ///
 /// # Errors
 /// Where it is too small, or fails.
-pub fn format_area(area: &mut dyn Device, options: &FormatOptions) -> Result<Geometry, AttachError> {
-    let geometry = Geometry::fit(area.capacity(), options.segment_pages, options.write_buffer_percent)?;
+pub fn format_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+) -> Result<Geometry, AttachError> {
+    let geometry =
+        Geometry::fit(area.capacity(), options.segment_pages, options.write_buffer_percent)?;
     let geo = Shape::new(geometry);
     let identity = Identity {
         uuid: AreaId(options.uuid),
@@ -274,7 +286,10 @@ pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     let found = read_superblock(area, Lba(0))?;
     let superblock = found.superblock;
     if superblock.area_size > area.capacity() {
-        return Err(AttachError::Shrunken { expected: superblock.area_size, found: area.capacity() });
+        return Err(AttachError::Shrunken {
+            expected: superblock.area_size,
+            found: area.capacity(),
+        });
     }
     let geometry = superblock.geometry().map_err(|error| AttachError::Damaged {
         what: "the superblock",
@@ -337,7 +352,10 @@ impl Recovered {
                 let number = start + 1 + at + i as u64;
                 let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
                 let first = (at as u32 + i as u32) * ENTRIES_PER_PAGE;
-                if page.uuid != header.uuid || page.generation != header.generation || page.first != first {
+                if page.uuid != header.uuid
+                    || page.generation != header.generation
+                    || page.first != first
+                {
                     return Err(AttachError::Stranger { what, page: number });
                 }
                 for (slot, entry) in (first..slots).zip(&page.entries) {
@@ -371,7 +389,12 @@ impl Recovered {
         (first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
     }
 
-    fn read_segment(&self, area: &mut dyn Device, segment: u32, buffer: &mut [u8]) -> Result<(), AttachError> {
+    fn read_segment(
+        &self,
+        area: &mut dyn Device,
+        segment: u32,
+        buffer: &mut [u8],
+    ) -> Result<(), AttachError> {
         let at = self.geo.data_at + u64::from(self.log_slot(segment));
         Ok(area.read(page_at(at, self.geo.segment_pages.into()), buffer)?)
     }
@@ -430,7 +453,14 @@ impl Recovered {
     }
 
     /// The record that belongs at a page of a segment.
-    fn record_in(&self, segment_bytes: &[u8], segment: u32, page: u32, sequence: u64, previous: u32) -> Option<Found> {
+    fn record_in(
+        &self,
+        segment_bytes: &[u8],
+        segment: u32,
+        page: u32,
+        sequence: u64,
+        previous: u32,
+    ) -> Option<Found> {
         let per = self.geo.segment_pages;
         let bytes = |page: u32| {
             let at = page as usize * PAGE_BYTES as usize;
@@ -463,13 +493,18 @@ impl Recovered {
 
     /// Whether anywhere in the log stands a record of this area that comes after `sequence` and knows of it: the
     /// highest sequence that it says was on stable storage, and its own.
-    fn evidence(&self, area: &mut dyn Device, sequence: u64) -> Result<Option<(u64, u64)>, AttachError> {
+    fn evidence(
+        &self,
+        area: &mut dyn Device,
+        sequence: u64,
+    ) -> Result<Option<(u64, u64)>, AttachError> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut best: Option<(u64, u64)> = None;
         let mut look = |bytes: &[u8]| {
             let Ok(header) = Header::decode(bytes) else { return };
-            let ours = header.uuid == self.superblock.uuid && !matches!(header.content, Content::ReadMap(_));
+            let ours = header.uuid == self.superblock.uuid
+                && !matches!(header.content, Content::ReadMap(_));
             if ours && header.sequence >= sequence {
                 best = best.max(Some((header.durable, header.sequence)));
             }
@@ -480,8 +515,9 @@ impl Recovered {
             let mut first = [0; PAGE_BYTES as usize];
             area.read(page_at(at, 1), &mut first)?;
             // Where records of this turn stand, all of its pages may hold one.
-            let newer = Header::decode(&first)
-                .is_ok_and(|h| h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence);
+            let newer = Header::decode(&first).is_ok_and(|h| {
+                h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
+            });
             if newer || i == 0 {
                 self.read_segment(area, segment, &mut buffer)?;
                 buffer.chunks_exact(PAGE_BYTES as usize).for_each(&mut look);
@@ -507,7 +543,10 @@ impl Recovered {
                     for (slot, entry) in (record.slot + 1..).zip(entries) {
                         if !self.take(slot, Entry { state: State::Dirty, ..entry }) {
                             let page = self.geo.data_at + u64::from(record.slot);
-                            return Err(AttachError::Stranger { what: "a record of the log", page });
+                            return Err(AttachError::Stranger {
+                                what: "a record of the log",
+                                page,
+                            });
                         }
                     }
                 }
@@ -539,7 +578,8 @@ impl Recovered {
         }
         // What the tail has passed is at home; what it has not is newer than home, as far as anyone knows.
         for segment in 0..self.ring.segments {
-            let live = self.ring.distance(self.ring.tail, segment) <= self.ring.distance(self.ring.tail, self.ring.head);
+            let live = self.ring.distance(self.ring.tail, segment)
+                <= self.ring.distance(self.ring.tail, self.ring.head);
             if !live {
                 self.clear_segment(self.geo.read_segments + segment);
             }
@@ -548,12 +588,17 @@ impl Recovered {
     }
 
     /// The map of a read segment that was written after the checkpoint. A damaged one costs its copies, no more.
-    fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) -> Result<(), AttachError> {
+    fn load_read_segment(
+        &mut self,
+        area: &mut dyn Device,
+        segment: u32,
+    ) -> Result<(), AttachError> {
         let first = segment * self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
         area.read(page_at(self.geo.data_at + u64::from(first), 1), &mut page)?;
         let Ok(header) = Header::decode(&page) else { return Ok(()) };
-        let ours = header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
+        let ours =
+            header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
         if let (Content::ReadMap(entries), true) = (header.content, ours) {
             for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
                 let free = entry.state != State::Free && self.map.find(entry.home).is_none();
@@ -588,7 +633,10 @@ impl Engine {
         let r = recover(area)?;
         let s = &r.superblock;
         if s.home_capacity != config.capacity {
-            return Err(AttachError::Capacity { expected: s.home_capacity, found: config.capacity });
+            return Err(AttachError::Capacity {
+                expected: s.home_capacity,
+                found: config.capacity,
+            });
         }
         config.area = s.area_size;
         config.grid = Sectors(s.grid.into());
@@ -669,7 +717,8 @@ impl Engine {
                 if slot < slots { self.entry(slot) } else { Entry::FREE }
             };
             let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
-            let put = CheckpointPage { uuid, generation, first, entries: std::array::from_fn(entry) };
+            let put =
+                CheckpointPage { uuid, generation, first, entries: std::array::from_fn(entry) };
             let mut page: Page = [0; PAGE_BYTES as usize];
             put.encode(&mut page);
             buffer.extend_from_slice(&page);

@@ -1,7 +1,9 @@
 //! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
 //! is decided here; each job is a small machine of its own.
 
-use seekless_block::{Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId};
+use seekless_block::{
+    Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
+};
 use seekless_layout::Plan;
 
 use crate::checkpoint::Checkpoint;
@@ -108,7 +110,8 @@ impl Background {
     }
 
     pub(crate) fn progress(&self) -> Option<Progress> {
-        let moving = matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
+        let moving =
+            matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
         moving.then(|| self.todo.progress())
     }
 
@@ -353,7 +356,16 @@ impl Engine {
             b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
         }
         let (class, flags, stream) = (Class::Background, Flags::NONE, StreamId(0));
-        self.out.push_back(Output::Submit(Io { id, target, op, extent, flags, class, stream, memory }));
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
     }
 
     pub(crate) fn background_done(&mut self, what: BackgroundIo, ok: bool) {

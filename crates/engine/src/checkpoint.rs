@@ -4,9 +4,9 @@
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
+use crate::attach::Moment;
 use crate::background::{BackgroundIo, RETRY, Step};
 use crate::format::{CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry};
-use crate::attach::Moment;
 use crate::pagemap::State;
 use crate::{Engine, Memory, Mode, Output, Target};
 
@@ -47,7 +47,10 @@ impl Engine {
         let log = &self.log;
         // A log smaller than that makes room for itself before it is full.
         let due = (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(log.pages() / 4);
-        let rest = self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle();
+        let rest = self.writes_open == 0
+            && self.blocked.is_empty()
+            && log.is_idle()
+            && self.sync.is_idle();
         !log.failed
             && (log.since_checkpoint > due
                 || self.background.superblock_due
@@ -59,7 +62,8 @@ impl Engine {
     fn would_make_room(&self) -> bool {
         let ring = &self.log.ring;
         let to_head = |from| ring.distance(from, ring.head);
-        let by_replay = to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
+        let by_replay =
+            to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
         ring.free() == 0 && (by_replay || ring.tail != ring.tail_durable || self.tail_may_advance())
     }
 

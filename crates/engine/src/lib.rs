@@ -25,11 +25,12 @@ mod writes;
 use std::collections::VecDeque;
 
 pub use api::{
-    Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats, Sum, Target,
+    Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
+    Sum, Target,
 };
 pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
-use background::{Background, BackgroundIo};
 pub use background::Progress;
+use background::{Background, BackgroundIo};
 use cache::RamCache;
 use log::Log;
 use pagemap::PageMap;
@@ -89,7 +90,9 @@ enum Pending {
     /// It is read; its checksums are being computed.
     Summing(Read),
     HomeWrite(HomeWrite),
-    Flush { id: RequestId },
+    Flush {
+        id: RequestId,
+    },
     /// A record of the log, by its number.
     Record(u64),
     SyncHome,
@@ -160,8 +163,10 @@ impl Engine {
         if geo.log_segments == 0 {
             config.mode = Mode::WriteThrough;
         }
-        config.buffer_bytes.0 = config.buffer_bytes.0.max(u64::from(geo.segment_pages) * PAGE_BYTES);
-        config.stage_bytes.0 = config.stage_bytes.0.max(2 * u64::from(geo.segment_pages) * PAGE_BYTES);
+        config.buffer_bytes.0 =
+            config.buffer_bytes.0.max(u64::from(geo.segment_pages) * PAGE_BYTES);
+        config.stage_bytes.0 =
+            config.stage_bytes.0.max(2 * u64::from(geo.segment_pages) * PAGE_BYTES);
         Self {
             cache: RamCache::new(pages),
             map: PageMap::new(geo.slots()),
@@ -342,7 +347,9 @@ impl Engine {
             Some(Pending::SyncHome) => self.sync_home_done(ok),
             Some(Pending::SyncArea) => self.sync_area_done(ok),
             Some(Pending::Background(what)) => self.background_done(what, ok),
-            Some(Pending::Summing(_)) | None => panic!("I/O {} was answered, but is not in flight", io.0),
+            Some(Pending::Summing(_)) | None => {
+                panic!("I/O {} was answered, but is not in flight", io.0)
+            }
         }
         self.pending_free.push(io.0);
     }
@@ -372,7 +379,16 @@ impl Engine {
         memory: Option<Memory>,
     ) {
         let class = Class::Foreground;
-        self.out.push_back(Output::Submit(Io { id, target, op, extent, flags, class, stream, memory }));
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
     }
 
     fn take_buffer(&mut self) -> u32 {

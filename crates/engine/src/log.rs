@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use seekless_block::{Extent, Op, Sectors};
 
 use crate::format::{Content, Entry, Header, Position};
-use crate::shape::Shape;
 use crate::pagemap::State;
+use crate::shape::Shape;
 use crate::{Asked, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 
 /// Records on their way at a time; what comes meanwhile gathers in the next one.
@@ -84,7 +84,8 @@ impl Ring {
 
     /// Segments that may be written next.
     pub(crate) fn free(&self) -> u32 {
-        let used = self.distance(self.tail_durable, self.head).max(self.distance(self.replay, self.head));
+        let used =
+            self.distance(self.tail_durable, self.head).max(self.distance(self.replay, self.head));
         self.segments - 1 - used
     }
 
@@ -153,8 +154,11 @@ impl Log {
         match self.records.front() {
             Some(r) => {
                 let at = r.slot - self.first_slot;
-                let (sequence, previous) =
-                    if self.base < self.unsent { (r.sequence, r.previous) } else { (self.sequence, self.previous) };
+                let (sequence, previous) = if self.base < self.unsent {
+                    (r.sequence, r.previous)
+                } else {
+                    (self.sequence, self.previous)
+                };
                 (at / self.segment_pages, at % self.segment_pages, sequence, previous)
             }
             None => (self.ring.head, self.head_page, self.sequence, self.previous),
@@ -308,11 +312,20 @@ impl Engine {
         let taken = pages.min(u64::from(log.segment_pages - log.head_page));
         log.head_page += taken as u32;
         let Some(record) = log.records.back_mut() else { unreachable!("one was just begun") };
-        let Content::Data(entries) = &mut record.content else { unreachable!("an open record is of data") };
+        let Content::Data(entries) = &mut record.content else {
+            unreachable!("an open record is of data")
+        };
         let at = 1 + entries.len() as u64;
-        entries.extend((page..page + taken).map(|home| Entry { home, state: State::Dirty, sum: 0 }));
+        entries.extend((page..page + taken).map(|home| Entry {
+            home,
+            state: State::Dirty,
+            sum: 0,
+        }));
         record.writes.push(write);
-        let to = Memory::Buffer { index: record.buffer, offset: Sectors(at * seekless_block::PAGE_SECTORS) };
+        let to = Memory::Buffer {
+            index: record.buffer,
+            offset: Sectors(at * seekless_block::PAGE_SECTORS),
+        };
         let len = Sectors(taken * seekless_block::PAGE_SECTORS);
         self.out.push_back(Output::Move(Move { from, to, len }));
         taken
@@ -406,7 +419,8 @@ impl Engine {
     fn send_record(&mut self, number: u64) {
         let io = self.start(Pending::Record(number));
         let record = self.log.record(number);
-        let data = if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
+        let data =
+            if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;

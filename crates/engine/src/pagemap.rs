@@ -5,7 +5,6 @@
 //! four for the checksum. All memory is taken at construction: a server that has started cannot run out of
 //! it for lack of a map.
 
-
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
 pub const HOME_PAGES_MAX: u64 = 1 << 38;
 

@@ -34,7 +34,9 @@ impl Engine {
             if let Some(page) = page {
                 match &mut run {
                     None => run = Some((page, page + 1)),
-                    Some((first, end)) if (*end..=*end + GAP).contains(&page) && page < *first + most => {
+                    Some((first, end))
+                        if (*end..=*end + GAP).contains(&page) && page < *first + most =>
+                    {
                         *end = page + 1;
                     }
                     Some(_) => break,

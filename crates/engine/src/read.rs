@@ -4,12 +4,16 @@
 //! What a read in flight will bring to RAM is waited for, not read again. What comes from the area is used only
 //! after its checksum was found right.
 
-use seekless_block::{Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, StreamId};
+use seekless_block::{
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, StreamId,
+};
 
 use crate::cache::pieces;
 use crate::pagemap::State;
 use crate::writes::Mark;
-use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Sum, SumFor, Target};
+use crate::{
+    Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Sum, SumFor, Target,
+};
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
 pub(crate) const WAITS: u8 = 4;
@@ -129,7 +133,9 @@ impl Engine {
             return Found::Home;
         }
         let before_grid = wanted.start < Lba(0) + self.config.grid;
-        if !before_grid && let Some(slot) = self.map.run(pages.start, (pages.end - pages.start) as u32) {
+        if !before_grid
+            && let Some(slot) = self.map.run(pages.start, (pages.end - pages.start) as u32)
+        {
             return Found::Copy(slot);
         }
         let dirty = self.map.count(State::Dirty) > 0
@@ -250,7 +256,12 @@ impl Engine {
             }
         };
         for (run, slot) in runs {
-            let piece = Part { wanted: run, offset: part.offset + (run.start - wanted.start), join, ..part };
+            let piece = Part {
+                wanted: run,
+                offset: part.offset + (run.start - wanted.start),
+                join,
+                ..part
+            };
             match slot {
                 Some(slot) => {
                     self.stats.copy_reads += 1;
@@ -519,7 +530,8 @@ impl Engine {
         let logged = self.map.count(State::Dirty) > 0;
         for piece in pieces(home) {
             let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
-            let stale = logged && self.pages_of(part).any(|p| self.state_of(p) == Some(State::Dirty));
+            let stale =
+                logged && self.pages_of(part).any(|p| self.state_of(p) == Some(State::Dirty));
             if !stale {
                 self.fill_piece(part, buffer, from + (part.start - home.start), mark);
             }
@@ -549,7 +561,9 @@ impl Engine {
         }
         self.fills.retain(|&f| f != fill);
         let mut at = 0;
-        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) = self.waiting.get(at) {
+        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) =
+            self.waiting.get(at)
+        {
             if waits_for == fill {
                 self.waiting.remove(at);
                 self.read(id, extent, asked, waits);

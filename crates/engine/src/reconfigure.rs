@@ -119,7 +119,8 @@ impl Engine {
                 let slot = self.geo.slot_of_place(place);
                 match todo.wants.last_mut() {
                     Some((s, p, n))
-                        if u64::from(*s) + u64::from(*n) == u64::from(slot) && *p + u64::from(*n) == page =>
+                        if u64::from(*s) + u64::from(*n) == u64::from(slot)
+                            && *p + u64::from(*n) == page =>
                     {
                         *n += here as u32;
                     }
@@ -163,7 +164,11 @@ impl Engine {
             } else {
                 self.background.clear_stage(end - base);
                 self.background.windows += 1;
-                return Some(Move { number: self.background.windows, begins: (segments.start, first), ..job });
+                return Some(Move {
+                    number: self.background.windows,
+                    begins: (segments.start, first),
+                    ..job
+                });
             }
         }
         None
@@ -190,7 +195,8 @@ impl Engine {
                 let from = self.map.find(page);
                 // What the log holds may not be at home yet; what it held and is, comes from home.
                 let in_log = from.is_some_and(|s| self.is_log(s));
-                let being_written = self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
+                let being_written =
+                    self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
                 if !stands && !in_log && !being_written {
                     let from = from.filter(|&s| self.map.state(s) == State::Clean);
                     items.push(Item { slot, page, from });
@@ -200,7 +206,8 @@ impl Engine {
             }
             slot += 1;
         }
-        let mut by_home: Vec<(u64, u32)> = items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
+        let mut by_home: Vec<(u64, u32)> =
+            items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
         by_home.sort_unstable();
         let mut singles: Vec<Run> = items
             .iter()
@@ -220,19 +227,35 @@ impl Engine {
                         && last.at.1 + u64::from(last.pages) == run.at.1
                         && last.slot + last.pages == run.slot
                         && (run.at.0 == Target::Home
-                            || self.segment_of(run.at.1 as u32) == self.segment_of(last.at.1 as u32)) =>
+                            || self.segment_of(run.at.1 as u32)
+                                == self.segment_of(last.at.1 as u32)) =>
                 {
                     last.pages += 1;
                 }
                 _ => reads.push(run),
             }
         }
-        let mut segments: Vec<u32> = items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
+        let mut segments: Vec<u32> =
+            items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
         segments.dedup();
         let (next_read, next_write, phase) = (0, 0, Phase::Read);
         let (writes, pages) = (Vec::new(), Vec::new());
         let (number, begins) = (0, (0, 0));
-        Move { number, begins, base, items, by_home, reads, next_read, segments, writes, next_write, phase, pages, sectors }
+        Move {
+            number,
+            begins,
+            base,
+            items,
+            by_home,
+            reads,
+            next_read,
+            segments,
+            writes,
+            next_write,
+            phase,
+            pages,
+            sectors,
+        }
     }
 
     pub(crate) fn step_move(&mut self, job: &mut Move) -> Step {
@@ -288,26 +311,28 @@ impl Engine {
                 job.phase = Phase::Void;
                 Step::Again
             }
-            Phase::Void => match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                None if self.log.starved => {
-                    // Only another job can make room in the log. Nothing was overwritten: the window comes again.
-                    let todo = &mut self.background.todo;
-                    (todo.segment, todo.next) = job.begins;
-                    Step::Over
+            Phase::Void => {
+                match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+                    None if self.log.starved => {
+                        // Only another job can make room in the log. Nothing was overwritten: the window comes again.
+                        let todo = &mut self.background.todo;
+                        (todo.segment, todo.next) = job.begins;
+                        Step::Over
+                    }
+                    None => Step::Wait,
+                    Some(false) => Step::Over, // nothing was overwritten
+                    Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
+                        self.background.awaits_readers = true;
+                        Step::Wait
+                    }
+                    Some(true) => {
+                        self.background.awaits_readers = false;
+                        self.prepare_writes(job);
+                        job.phase = Phase::Write;
+                        Step::Again
+                    }
                 }
-                None => Step::Wait,
-                Some(false) => Step::Over, // nothing was overwritten
-                Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
-                    self.background.awaits_readers = true;
-                    Step::Wait
-                }
-                Some(true) => {
-                    self.background.awaits_readers = false;
-                    self.prepare_writes(job);
-                    job.phase = Phase::Write;
-                    Step::Again
-                }
-            },
+            }
             Phase::Write => {
                 if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
                     if !self.may_submit(false) {
@@ -317,7 +342,13 @@ impl Engine {
                     let from = slot - job.base;
                     let what = BackgroundIo { stage: from, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
-                    self.submit_background(what, Target::Area, Op::Write, extent, Some(stage(from)));
+                    self.submit_background(
+                        what,
+                        Target::Area,
+                        Op::Write,
+                        extent,
+                        Some(stage(from)),
+                    );
                     return Step::Again;
                 }
                 if self.background.in_flight > 0 {

@@ -24,7 +24,8 @@ impl Shape {
         Geometry::fit(config.area, pages, percent).map_or(Self::NONE, Self::new)
     }
 
-    const NONE: Self = Self { read_segments: 0, log_segments: 0, segment_pages: 8, data_at: 0, geometry: None };
+    const NONE: Self =
+        Self { read_segments: 0, log_segments: 0, segment_pages: 8, data_at: 0, geometry: None };
 
     pub(crate) const fn new(geometry: Geometry) -> Self {
         Self {

@@ -81,7 +81,10 @@ impl Sync {
 
 impl Engine {
     pub(crate) fn flush(&mut self, id: RequestId, asked: Asked) {
-        let log = self.log_in_use() || self.sync.log_dirty || self.sync.has_voids() || !self.sync.is_idle();
+        let log = self.log_in_use()
+            || self.sync.log_dirty
+            || self.sync.has_voids()
+            || !self.sync.is_idle();
         if log {
             self.sync.wait(Waiter::Flush(id));
         } else {
@@ -101,8 +104,14 @@ impl Engine {
         let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
         let home = self.sync.home_dirty || !voids.is_empty() || mark;
         let records = !voids.is_empty() || mark;
-        let mut round =
-            Round { waiters, voids, phase: Phase::Home, flushes: 0, ok: true, covers: self.log.ended };
+        let mut round = Round {
+            waiters,
+            voids,
+            phase: Phase::Home,
+            flushes: 0,
+            ok: true,
+            covers: self.log.ended,
+        };
         self.sync.home_dirty &= !home;
         let area = !records && self.sync.log_dirty;
         if !records {
@@ -145,8 +154,10 @@ impl Engine {
             return;
         }
         let most = Content::Tombstones(Vec::new()).items_max();
-        let mut records: Vec<Content> =
-            runs(&round.voids).chunks(most).map(|some| Content::Tombstones(some.to_vec())).collect();
+        let mut records: Vec<Content> = runs(&round.voids)
+            .chunks(most)
+            .map(|some| Content::Tombstones(some.to_vec()))
+            .collect();
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }

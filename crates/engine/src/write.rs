@@ -69,7 +69,9 @@ impl Engine {
     /// Whether a write to these sectors has to wait for another write, or for a page to come to rest at home: one
     /// that it covers in part while the write buffer holds all of it, or one that is on its way home.
     fn must_wait(&mut self, extent: Extent) -> bool {
-        if self.writes.open_overlaps(extent, self.writes_open) || self.background.locks(self.pages_of(extent)) {
+        if self.writes.open_overlaps(extent, self.writes_open)
+            || self.background.locks(self.pages_of(extent))
+        {
             return true;
         }
         if self.map.count(State::Dirty) == 0 {
@@ -78,7 +80,10 @@ impl Engine {
         let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
         let mut wait = false;
         for page in [touched.start, touched.end.saturating_sub(1)] {
-            if touched.contains(&page) && !whole.contains(&page) && self.state_of(page) == Some(State::Dirty) {
+            if touched.contains(&page)
+                && !whole.contains(&page)
+                && self.state_of(page) == Some(State::Dirty)
+            {
                 self.background.urgent(page);
                 wait = true;
             }
@@ -104,7 +109,9 @@ impl Engine {
         // A discard may span the whole device: walk whichever is shorter.
         if pages.end - pages.start > u64::from(self.geo.slots()) {
             let all = 0..self.geo.slots();
-            slots.extend(all.filter(|&s| self.map.home(s).is_some_and(|page| pages.contains(&page))));
+            slots.extend(
+                all.filter(|&s| self.map.home(s).is_some_and(|page| pages.contains(&page))),
+            );
         } else {
             slots.extend(pages.filter_map(|page| self.map.find(page)));
         }
@@ -116,7 +123,11 @@ impl Engine {
         // Before anything later can look: no copy and no page in RAM may be used from here on, but for dirty ones:
         // should this write fail, they are what is left.
         let mut voids = false;
-        if self.map.count(State::Clean) + self.map.count(State::Suspect) + self.map.count(State::Dirty) > 0 {
+        if self.map.count(State::Clean)
+            + self.map.count(State::Suspect)
+            + self.map.count(State::Dirty)
+            > 0
+        {
             let slots = self.copies_of(extent);
             for &slot in &slots {
                 if self.map.state(slot) == State::Dirty {
@@ -192,7 +203,8 @@ impl Engine {
         let mut page = pages.start;
         while page < pages.end {
             let offset = Sectors((page - pages.start) * PAGE_SECTORS);
-            let taken = self.log_append(write, page, pages.end - page, Memory::Client { id, offset });
+            let taken =
+                self.log_append(write, page, pages.end - page, Memory::Client { id, offset });
             self.absorbs.get(write).left += 1;
             page += taken;
         }

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use seekless_block::{
-    Bytes, Device, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
+    Bytes, Device, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output, RequestId, Target,
-    format_area,
+    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output,
+    RequestId, Target, format_area,
 };
 use seekless_layout::{Copy, Plan};
 
@@ -137,7 +137,8 @@ impl World {
         }
         if op.is_write_like() && extent.end().0 <= CAPACITY {
             for s in extent.start.0..extent.end().0 {
-                let written = Written { value, by: id, issued: self.step, ended: NEVER, dead: NEVER };
+                let written =
+                    Written { value, by: id, issued: self.step, ended: NEVER, dead: NEVER };
                 self.history[s as usize].push(written);
             }
         }
@@ -218,7 +219,8 @@ impl World {
             }
             (Op::Write, Some(from)) => {
                 let data = self.memory(from, io.extent.len).to_vec();
-                let device = if io.target == Target::Home { &mut self.home } else { &mut self.area };
+                let device =
+                    if io.target == Target::Home { &mut self.home } else { &mut self.area };
                 device.write(io.extent, &data).unwrap();
             }
             (Op::WriteZeroes | Op::Discard, None) => {
@@ -265,7 +267,11 @@ impl World {
                 let value = value_of(sector);
                 let history = &mut self.history[extent.start.0 as usize + i];
                 // Zeroes may be of several writes: the latest that is possible.
-                let seen = history.iter().rev().find(|w| w.value == value && w.dead >= client.issued).copied();
+                let seen = history
+                    .iter()
+                    .rev()
+                    .find(|w| w.value == value && w.dead >= client.issued)
+                    .copied();
                 let Some(seen) = seen else {
                     panic!(
                         "sector {} read as {value:#x} from step {} to {}; {history:x?}",
@@ -393,7 +399,10 @@ enum Step {
     Mode(Mode),
     Drain,
     Tick,
-    Fail { area_reads: bool, background: bool },
+    Fail {
+        area_reads: bool,
+        background: bool,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -467,4 +476,388 @@ proptest! {
         world.home_is_complete();
         world.read_all();
     }
+}
+
+#[test]
+fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(24));
+    assert_eq!(world.engine.stats().moved_bytes, 24 * 512);
+    world.issue(Op::Read, home(25, 2));
+    let io = world.waiting[0];
+    // Behind superblocks, checkpoints and plan, behind the first segment's map.
+    assert_eq!((io.target, io.extent), (Target::Area, Extent::new((8 + 1) * 8, 16)));
+    world.settle();
+    world.issue(Op::Read, Extent::new(GRID + 25 * 8 + 5, 9));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16), "whole pages: checksums are a page's");
+    world.settle();
+    // Partly copied: all of it comes from home (BORG 4.5).
+    world.issue(Op::Read, home(24, 2));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.issue(Op::Write, Extent::new(GRID + 25 * 8 + 3, 1));
+    world.issue(Op::Read, home(25, 1));
+    assert!(world.waiting.iter().all(|io| io.target == Target::Home));
+    world.settle();
+    world.issue(Op::Read, home(26, 1));
+    assert_eq!(world.waiting[0].target, Target::Area, "the rest of the copy is still good");
+    world.settle();
+}
+
+#[test]
+fn the_same_plan_again_moves_nothing() {
+    let mut world = World::new(config(0));
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 1), (12, 4, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    let moved = world.engine.stats().moved_bytes;
+    world.handle(Input::Install(plan.clone()));
+    assert!(world.waiting.is_empty(), "no plan change, no motion");
+    world.restart([1; 32]);
+    world.handle(Input::Install(plan));
+    assert!(world.waiting.is_empty(), "nor after a restart");
+    assert_eq!(world.engine.stats().moved_bytes + moved, 7 * 4096);
+    assert_eq!(world.engine.copied(), Sectors(56));
+}
+
+#[test]
+fn copies_that_only_change_places_are_read_from_the_area() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
+    world.settle();
+    // A cycle: each takes the other's place.
+    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
+    let mut home_reads = 0;
+    while !world.waiting.is_empty() {
+        home_reads += world
+            .waiting
+            .iter()
+            .filter(|io| (io.target, io.op) == (Target::Home, Op::Read))
+            .count();
+        world.execute(0);
+    }
+    assert_eq!(home_reads, 0);
+    assert_eq!(world.engine.copied(), Sectors(64));
+    for page in (0..4).chain(10..14) {
+        world.issue(Op::Read, home(page, 1));
+        world.settle();
+    }
+    assert_eq!(world.engine.stats().copy_reads, 8);
+}
+
+#[test]
+fn plans_in_quick_succession_do_not_stop_each_other() {
+    let mut world = World::new(config(0));
+    let plan = plan_of(&[(0, 2, 0), (12, 2, 0), (25, 2, 0)]);
+    // Each plan comes while a window of the one before is on its way.
+    for round in 0..200 {
+        if world.engine.progress().is_none() && round > 0 {
+            break;
+        }
+        world.handle(Input::Install(plan.clone()));
+        world.execute(0);
+        world.execute(0);
+    }
+    assert_eq!(world.engine.copied(), Sectors(48));
+}
+
+#[test]
+fn read_ahead_and_clusters_fill_the_same_ram() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 8));
+    assert_eq!(world.waiting[0].extent, Extent::new(8, 16), "8 KiB of read-ahead");
+    world.settle();
+    world.issue(Op::Read, Extent::new(16, 8));
+    assert!(world.waiting.is_empty(), "it was read ahead");
+    assert_eq!(world.engine.stats().cache_hits, 1);
+    world.issue(Op::Read, Extent::new(20, 12));
+    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "the front was in RAM");
+    world.settle();
+    // Slots 1 to 3 are of the first segment; clusters are of two pages.
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(12, 1));
+    assert_eq!(world.waiting[0].extent, Extent::new((8 + 2) * 8, 16), "the whole cluster");
+    world.settle();
+    world.issue(Op::Read, home(20, 1));
+    assert!(world.waiting.is_empty(), "its neighbour in the layout came with it");
+    assert_eq!(world.engine.stats().cache_hits, 2);
+}
+
+#[test]
+fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 4));
+    world.issue(Op::Read, Extent::new(12, 8));
+    world.issue(Op::Read, Extent::new(20, 8));
+    let extents: Vec<Extent> = world.waiting.iter().map(|io| io.extent).collect();
+    assert_eq!(extents, vec![Extent::new(8, 16)]);
+    world.execute(0);
+    assert_eq!(world.completed, 2, "20..28 ends past it");
+    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "only what is missing");
+    world.settle();
+    // A write overtakes: what waited reads for itself, and what failed is read by each.
+    world.issue(Op::Read, Extent::new(100, 8));
+    world.issue(Op::Read, Extent::new(108, 4));
+    world.issue(Op::Write, Extent::new(108, 4));
+    let read = world.waiting.remove(0);
+    world.waiting.push(read);
+    world.settle();
+    world.issue(Op::Read, Extent::new(200, 4));
+    world.issue(Op::Read, Extent::new(204, 4));
+    let io = world.waiting.remove(0);
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert_eq!(world.waiting.len(), 2);
+    world.settle();
+}
+
+#[test]
+fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
+    // Neighbours in one cluster of the area.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(1, 1));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16));
+    world.issue(Op::Write, home(22, 1));
+    world.execute(1);
+    world.execute(0);
+    world.issue(Op::Read, home(22, 1));
+    world.settle(); // checks what was read
+    // A new plan puts another extent's name on the place while a cluster read is on its way.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(1, 1));
+    world.handle(Input::Install(plan_of(&[(27, 1, 2), (1, 1, 0)])));
+    // All but the client's read.
+    for _ in 0..50 {
+        let last = world.waiting.len() - 1;
+        if last == 0 {
+            break;
+        }
+        world.execute(last);
+    }
+    assert_eq!(world.waiting.len(), 1, "nothing overwrites what a client reads");
+    world.settle();
+    world.read_all();
+}
+
+#[test]
+fn a_plan_that_does_not_fit_is_refused_and_nothing_changes() {
+    let mut world = World::new(config(0));
+    for bad in [
+        vec![copy(63, 2, 0)],
+        vec![copy(0, 2, 4 * 7 - 1)],
+        vec![Copy { home: home(0, 1), place: Lba(u64::MAX - 7) }],
+        vec![copy(0, 2, 0), copy(0, 2, 4)],
+        vec![copy(0, 2, 0), copy(8, 2, 1)],
+        vec![Copy { home: Extent::new(GRID, 4), place: Lba(0) }],
+        vec![Copy { home: Extent::new(0, 8), place: Lba(0) }],
+    ] {
+        world.handle(Input::Install(Plan { copies: bad }));
+        assert!(world.waiting.is_empty());
+    }
+    assert_eq!(world.engine.stats().plans_refused, 7);
+    assert_eq!(world.engine.progress(), None);
+}
+
+#[test]
+fn background_work_keeps_its_budget_and_pauses_under_load() {
+    let rate = 4096 * 1000; // a page a millisecond
+    let mut world = World::new(Config { background_rate: Bytes(rate), ..config(0) });
+    world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0)])));
+    let mut moved = 0;
+    let mut rounds = 0;
+    while world.engine.progress().is_some() {
+        rounds += 1;
+        assert!(rounds < 100, "it must end");
+        while !world.waiting.is_empty() {
+            if world.waiting[0].class == Class::Background {
+                moved += world.waiting[0].extent.len.0;
+            }
+            world.execute(0);
+        }
+        if let Some(at) = world.engine.wakeup() {
+            assert!(at.0 > world.now, "it is woken only when there is something to do");
+            world.now = at.0;
+            // What was moved by now never passes the rate by more than what is in flight.
+            assert!(moved <= at.0 / 125_000 + 2 * 64, "{moved} sectors by {at:?}");
+            world.handle(Input::Tick);
+        }
+    }
+    assert!(moved >= 256, "16 pages read and written: {moved}");
+    assert_eq!(world.engine.copied(), Sectors(128));
+
+    let pause = Duration(5_000_000);
+    let mut world = World::new(Config { background_pause: pause, ..config(0) });
+    world.now = 1_000_000_000;
+    world.issue(Op::Read, home(0, 1));
+    world.settle();
+    let asked = world.now;
+    world.handle(Input::Install(plan_of(&[(0, 8, 0)])));
+    assert!(world.waiting.is_empty(), "a client was just here");
+    assert!(world.engine.wakeup().is_some_and(|at| at.0 >= asked + 4_000_000));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(64));
+}
+
+#[test]
+fn a_fault_in_read_ahead_is_not_the_clients() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 4));
+    let io = world.waiting.pop().unwrap();
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert_eq!(world.waiting[0].extent, Extent::new(8, 4), "only what was asked");
+    world.settle();
+    world.issue_with(Op::Write, Extent::new(0, 1), Flags::FUA);
+    assert!(world.waiting[0].flags.contains(Flags::FUA), "FUA is passed on");
+}
+
+/// A disk that waits for a reader to come back must know whose each I/O is.
+#[test]
+fn what_is_sent_for_a_request_is_of_its_stream() {
+    let stream = StreamId(7);
+    let request =
+        |op, start| Request { stream, ..Request::new(SimTime(0), op, Extent::new(start, 4)) };
+    for (op, cache) in [(Op::Read, 0), (Op::Read, 64), (Op::Write, 64), (Op::Flush, 64)] {
+        let mut engine = Engine::new(config(cache));
+        let sent = |engine: &mut Engine| {
+            std::iter::from_fn(|| engine.poll())
+                .filter_map(|o| if let Output::Submit(io) = o { Some(io) } else { None })
+                .collect::<Vec<_>>()
+        };
+        engine.handle(SimTime(0), Input::Request { id: RequestId(1), request: request(op, 8) });
+        // The second read waits for what the first brings, where there is RAM.
+        engine.handle(SimTime(0), Input::Request { id: RequestId(2), request: request(op, 9) });
+        let mut all = sent(&mut engine);
+        // And once more where that goes wrong.
+        engine.handle(SimTime(1), Input::Done { io: all[0].id, result: Err(IoFailed) });
+        all.extend(sent(&mut engine));
+        assert!(all.len() >= 2 && all.iter().all(|io| io.stream == stream), "{op:?}: {all:?}");
+    }
+}
+
+fn writeback() -> Config {
+    Config { mode: Mode::WriteBack, ..config(0) }
+}
+
+#[test]
+fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
+    let mut world = World::new(writeback());
+    // What an earlier process wrote may not be on stable storage yet.
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::Write, home(3, 2));
+    let io = world.waiting[0];
+    assert_eq!((io.target, io.op, io.extent.len), (Target::Area, Op::Write, Sectors(3 * 8)));
+    world.issue(Op::Write, home(40, 1));
+    world.issue(Op::Write, home(20, 1));
+    world.execute(0);
+    let sizes: Vec<u64> = world.waiting.iter().map(|io| io.extent.len.0 / 8).collect();
+    assert_eq!(sizes, vec![2, 2], "what came while two were on their way");
+    world.settle();
+    assert_eq!((world.engine.dirty(), world.engine.stats().absorbed), (Sectors(32), 3));
+    world.issue(Op::Flush, Extent::default());
+    assert!(world.waiting.iter().all(|io| io.target == Target::Area), "home has nothing to keep");
+    world.settle();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(32));
+    world.read_all();
+}
+
+#[test]
+fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
+    assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
+    world.issue(Op::Write, home(50, 1));
+    assert!(world.waiting.iter().any(|io| io.class == Class::Foreground), "others do not wait");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
+    world.read_all();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn damage_is_noticed_and_never_served() {
+    let damage = |world: &mut World, slot: u64| {
+        world.area.write(Extent::new((8 + slot) * 8 + 3, 1), &[0x55; SECTOR]).unwrap();
+    };
+    // A clean copy: home is read.
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
+    world.settle();
+    damage(&mut world, 1);
+    world.read_all();
+    assert_eq!((world.engine.stats().damaged, world.engine.copied()), (1, Sectors(8)));
+    // The only copy: an error, and the rest is served.
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    damage(&mut world, 4 * 8 + 1);
+    world.failed_at = NEVER;
+    world.issue(Op::Read, home(4, 1));
+    world.settle();
+    world.clients.clear();
+    let id = RequestId(9999);
+    world.clients.insert(
+        9999,
+        Client {
+            request: Request::new(SimTime(0), Op::Read, home(3, 1)),
+            buffer: vec![0; 4096],
+            issued: 0,
+        },
+    );
+    let request = Request::new(SimTime(0), Op::Read, home(3, 1));
+    world.engine.handle(SimTime(1 << 40), Input::Request { id, request });
+    let mut result = None;
+    while result.is_none() {
+        match world.engine.poll() {
+            Some(Output::Complete { result: r, .. }) => result = Some(r),
+            Some(Output::Sum(sum)) => world.engine.summed(&vec![0; sum.pages as usize]),
+            Some(Output::Submit(io)) => {
+                world.engine.handle(SimTime(1 << 40), Input::Done { io: io.id, result: Ok(()) });
+            }
+            Some(_) => {}
+            None => panic!("it never ended"),
+        }
+    }
+    assert!(matches!(result, Some(Err(Fault::Damaged(_)))), "{result:?}");
+}
+
+#[test]
+fn copies_in_doubt_are_not_served_until_home_proves_them() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    // Not detached; and somebody else wrote page 4 meanwhile.
+    let mut sector = [0; SECTOR];
+    fill(&mut sector, 4711);
+    let at = home(4, 1).start.0;
+    world.home.write(Extent::new(at, 1), &sector).unwrap();
+    world.history[at as usize][0].value = 4711;
+    world.crash([0; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(32)));
+    world.issue(Op::Read, home(3, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    assert_eq!(world.engine.stats().proven, 3);
+    // Detached in order, and nobody wrote home since: trusted at once. Otherwise not.
+    world.restart([1; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    world.handle(Input::Detach { stamp: [1; 32] });
+    world.settle();
+    world.crash([2; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
 }
