@@ -48,14 +48,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut builder = Builder::new(Backing::Path(file.into())).listen(Address::Unix(socket.into()));
     let learn = rest.first().is_some_and(|a| a == "learn");
     if learn {
-        let area = Sectors(size / 1024);
+        // Half the device, and its metadata.
+        let area = Sectors(size / 1024 * 5 / 4);
         let config = PlanConfig { area, min_weight: 1, strategy: Strategy::default() };
         builder = builder.area(area.bytes()).learner(Box::new(Borg(None, config)), None);
     }
     let server = builder.spawn()?;
     if learn {
-        server.install(full_map(server.size()))?;
+        let plan = full_map(server.size());
+        let sectors = plan.sectors().0;
+        server.install(plan)?;
         server.wait_settled(Duration::from_secs(600))?;
+        let copied = server.stats()?.copied_sectors;
+        if copied != sectors {
+            return Err(format!("only {copied} of {sectors} sectors were copied").into());
+        }
         // A read through the server brings its part of the area into the page cache.
         let way_in = server.injector();
         for at in (0..size / 512).step_by(128) {
