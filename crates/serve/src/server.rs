@@ -184,9 +184,9 @@ impl Server {
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
         events.clear();
         let began = Instant::now();
-        let next =
+        let mut next =
             if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
-        if next.is_none() && self.eagerness.wants_spin() {
+        if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
             while began.elapsed() < SPIN {
                 let now = Timespec { tv_sec: 0, tv_nsec: 0 };
                 let spare = rustix::buffer::spare_capacity(events);
@@ -201,6 +201,7 @@ impl Server {
                 std::hint::spin_loop();
             }
             self.eagerness.spun(false);
+            next = next.map(|d| d.saturating_sub(began.elapsed()));
         }
         // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
         // is expected to be punctual.
