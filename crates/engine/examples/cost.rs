@@ -60,7 +60,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         engine.handle(SimTime(0), Input::Install(full_map()));
         drain(&mut engine, SimTime(0));
         if engine.copied() != Sectors(COPIED) {
-            return Err(format!("only {} of {COPIED} sectors were copied", engine.copied().0).into());
+            return Err(
+                format!("only {} of {COPIED} sectors were copied", engine.copied().0).into()
+            );
         }
     }
     let requests: u64 = requests.parse()?;
@@ -68,7 +70,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let began = Instant::now();
     for i in 0..requests {
         x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let request = Request::new(SimTime(i), op, Extent::new((x >> 33) % (SPAN / stride) * stride, RUN));
+        let request =
+            Request::new(SimTime(i), op, Extent::new((x >> 33) % (SPAN / stride) * stride, RUN));
         engine.handle(SimTime(i), Input::Request { id: RequestId(i), request });
         drain(&mut engine, SimTime(i));
     }
