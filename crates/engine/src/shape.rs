@@ -51,6 +51,15 @@ impl Shape {
         (place + place / (self.segment_pages as u64 - 1) + 1) as u32
     }
 
+    /// Slots that a plan may name, the maps of segments among them.
+    pub(crate) const fn read_slots(&self) -> u32 {
+        self.read_segments * self.segment_pages
+    }
+
+    pub(crate) fn plan_at(&self) -> u64 {
+        self.geometry.map_or(0, |g| g.plan_at())
+    }
+
     pub(crate) fn checkpoint_at(&self, slot: u8) -> u64 {
         self.geometry.map_or(0, |g| g.checkpoint_at(slot))
     }
