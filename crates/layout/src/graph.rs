@@ -285,5 +285,6 @@ impl AccessGraph {
     }
 }
 
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;

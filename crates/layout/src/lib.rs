@@ -7,5 +7,6 @@ mod graph;
 mod plan;
 
 pub use borg::{BorgConfig, plan_borg};
+pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use plan::{Copy, Plan, PlanError};

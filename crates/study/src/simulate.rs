@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
@@ -91,6 +91,8 @@ pub struct Options {
     pub optimized: Bytes,
     /// Where it lies.
     pub area_at: AreaAt,
+    /// Learn as if one stream had asked for everything: what a server knows that observes no device.
+    pub one_stream: bool,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
 }
@@ -357,6 +359,8 @@ fn learn(
     }
     let (mut before, mut measured) = (AccessGraph::new(EDGES), AccessGraph::new(EDGES));
     let mut today = 0;
+    let one = options.one_stream;
+    let asked = |r: &Request| Request { stream: if one { StreamId(0) } else { r.stream }, ..*r };
     for_each(
         source,
         options,
@@ -370,9 +374,9 @@ fn learn(
                     before.age();
                 }
                 today = today.max(day);
-                before.observe(request);
+                before.observe(&asked(request));
             } else if !trains && oracle {
-                measured.observe(request);
+                measured.observe(&asked(request));
             }
             Ok(())
         },
