@@ -268,7 +268,7 @@ fn watch(
             }
             Ok(Event::Stop) => {
                 stopping = true;
-                told.manager(notify::STOPPING, "waiting for the mount to be released");
+                told.manager(notify::STOPPING, "stopping");
                 if let Some(m) = &mut mount
                     && !m.unmount()?
                 {

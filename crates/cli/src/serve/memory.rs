@@ -70,18 +70,18 @@ fn read(path: &Path, volume: Sectors, max_edges: usize) -> anyhow::Result<Option
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.with_context(cannot)?,
     };
-    let is_none = format!(
+    let not_ours = format!(
         "{name}: is no memory of seekless, and would be overwritten: name another file, or remove this one"
     );
     if !meta.is_file() || meta.len() > BYTES_MAX {
-        bail!(is_none);
+        bail!(not_ours);
     }
     let why = match AccessGraph::decode(&fs::read(path).with_context(cannot)?, max_edges) {
         Ok(found) if found.volume == volume => return Ok(Some(found)),
         Ok(found) => {
             format!("it is about a disk of {}, and this one has {}", found.volume.bytes(), volume.bytes())
         }
-        Err(StateError::NotOurs) => bail!(is_none),
+        Err(StateError::NotOurs) => bail!(not_ours),
         Err(error) => error.to_string(),
     };
     let mut aside = path.as_os_str().to_owned();
