@@ -226,8 +226,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some((_, place)) = &http {
         tell(args, place)?;
     }
-    let manager = Told { manager, streams: server.streams() };
-    let result = watch(args, &server, mount, &events, manager);
+    let told = Told { manager, streams: Streams::default() };
+    let result = watch(args, &server, mount, &events, told);
     drop(http);
     let stats = server.stop().context("the server failed")?;
     result?;

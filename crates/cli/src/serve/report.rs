@@ -48,9 +48,6 @@ pub(super) fn announcement(
         let _ = writeln!(text, "file  {path}");
         let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
     }
-    if args.observe.is_some() {
-        let _ = writeln!(text, "streams: {}", server.streams());
-    }
     let mode = if args.read_only { ", read-only" } else { "" };
     let _ = write!(text, "serving {} ({}{mode})", args.backing.display(), server.size());
     text
