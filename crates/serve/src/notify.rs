@@ -67,9 +67,10 @@ mod tests {
         let address = SocketAddr::from_abstract_name(&abstract_name).unwrap();
         let by_name = UnixDatagram::bind_addr(&address).unwrap();
         let mut buf = [0; 100];
-        for (socket, name) in
-            [(&by_path, path.clone().into_os_string()), (&by_name, format!("@{abstract_name}").into())]
-        {
+        for (socket, name) in [
+            (&by_path, path.clone().into_os_string()),
+            (&by_name, format!("@{abstract_name}").into()),
+        ] {
             let manager = Manager::new(&name).unwrap();
             manager.tell(READY, "serving\nmore");
             let n = socket.recv(&mut buf).unwrap();

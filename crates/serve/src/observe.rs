@@ -82,8 +82,16 @@ pub(crate) enum NotReady {
 
 enum State {
     /// For the device, or for a pause to be over.
-    Waiting { from: Instant, until: Instant, looked: Option<Instant> },
-    Recording { looked: Instant, seen: bool, unseen: u64 },
+    Waiting {
+        from: Instant,
+        until: Instant,
+        looked: Option<Instant>,
+    },
+    Recording {
+        looked: Instant,
+        seen: bool,
+        unseen: u64,
+    },
     GivenUp,
 }
 

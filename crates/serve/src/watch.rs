@@ -397,7 +397,8 @@ impl Work {
             },
             learning: LearningStatus {
                 learns: self.from.learned.is_some(),
-                streams: if self.streams.observed.is_some() { "observed" } else { "one" }.to_owned(),
+                streams: if self.streams.observed.is_some() { "observed" } else { "one" }
+                    .to_owned(),
                 streams_note: self.streams.to_string(),
                 lost_events: self.streams.lost_events,
                 missed_requests: stats.unobserved,

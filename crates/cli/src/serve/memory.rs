@@ -79,7 +79,11 @@ fn read(path: &Path, volume: Sectors, max_edges: usize) -> anyhow::Result<Option
     let why = match AccessGraph::decode(&fs::read(path).with_context(cannot)?, max_edges) {
         Ok(found) if found.volume == volume => return Ok(Some(found)),
         Ok(found) => {
-            format!("it is about a disk of {}, and this one has {}", found.volume.bytes(), volume.bytes())
+            format!(
+                "it is about a disk of {}, and this one has {}",
+                found.volume.bytes(),
+                volume.bytes()
+            )
         }
         Err(StateError::NotOurs) => bail!(not_ours),
         Err(error) => error.to_string(),

@@ -149,8 +149,10 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>) {
     let state = case.state.clone();
     case.server.stop();
 
-    let owner: BTreeMap<u64, usize> =
-        (0..2).flat_map(|w| places[w].iter().map(move |p| (w, *p))).map(|(w, p)| (homes[w][&p], w)).collect();
+    let owner: BTreeMap<u64, usize> = (0..2)
+        .flat_map(|w| places[w].iter().map(move |p| (w, *p)))
+        .map(|(w, p)| (homes[w][&p], w))
+        .collect();
     assert_eq!(owner.len() as u64, 2 * PLACES);
     let graph = learned(&state);
     let vertices = graph.snapshot().0;
@@ -165,10 +167,12 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>) {
 fn two_threads_in_turns_are_two_sequences_where_they_are_observed() {
     need!(
         "observe",
-        host::fuse()
-            .or_else(recording)
-            .or_else(|| loop_mounts("ext4"))
-            .or_else(|| programs(&["mkfs.ext4", "filefrag", "mount", "umount"]))
+        host::fuse().or_else(recording).or_else(|| loop_mounts("ext4")).or_else(|| programs(&[
+            "mkfs.ext4",
+            "filefrag",
+            "mount",
+            "umount"
+        ]))
     );
     for observes in [false, true] {
         let (vertices, order) = learn(observes);
@@ -189,7 +193,10 @@ fn two_threads_in_turns_are_two_sequences_where_they_are_observed() {
 
 #[test]
 fn a_partition_is_found_at_its_place_on_the_volume() {
-    need!("observe: partitions", host::fuse().or_else(recording).or_else(|| programs(&["addpart"])));
+    need!(
+        "observe: partitions",
+        host::fuse().or_else(recording).or_else(|| programs(&["addpart"]))
+    );
     let case = Case::start(true);
     let disk = case.attach(&["-P"]);
     let added = attempt(["addpart", disk.device(), "2", "40960", "40960"]);

@@ -94,9 +94,17 @@ fn a_damaged_memory_is_said_and_left_behind() {
     server.stop();
     // Not ours: it is not touched.
     fs::write(&state, "precious").unwrap();
-    for (file, word) in [("state", "no memory of seekless"), (".", "no memory"), ("no/such", "cannot be written")] {
+    for (file, word) in
+        [("state", "no memory of seekless"), (".", "no memory"), ("no/such", "cannot be written")]
+    {
         let mut command = seekless();
-        command.current_dir(dir.path()).args(["serve", "disk.img", "--nbd=unix:s", "--state", file]);
+        command.current_dir(dir.path()).args([
+            "serve",
+            "disk.img",
+            "--nbd=unix:s",
+            "--state",
+            file,
+        ]);
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && said.contains(word), "{file}: {said}");

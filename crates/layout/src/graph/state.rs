@@ -150,7 +150,8 @@ impl AccessGraph {
             if len == 0 || start < end {
                 return Err("vertices that overlap or are out of order");
             }
-            end = start.checked_add(len).filter(|&e| e <= volume.0).ok_or("a vertex past the end")?;
+            end =
+                start.checked_add(len).filter(|&e| e <= volume.0).ok_or("a vertex past the end")?;
             for (port, enters) in [(enter, true), (leave, false)] {
                 match ports.get_mut(port as usize) {
                     Some(free @ None) => *free = Some(enters),
@@ -239,7 +240,8 @@ mod tests {
 
     fn example() -> Vec<u8> {
         let mut graph = AccessGraph::new(100);
-        let raw: Vec<Raw> = (0..20).map(|i| (i % 2, i % 7 > 0, u64::from(i) * 37 % 400, 9)).collect();
+        let raw: Vec<Raw> =
+            (0..20).map(|i| (i % 2, i % 7 > 0, u64::from(i) * 37 % 400, 9)).collect();
         observe(&mut graph, &raw);
         graph.encode(VOLUME, Duration(5))
     }
