@@ -120,7 +120,8 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>) {
         symlink(disk.device(), &case.device).unwrap();
         case.server.expect("streams: each thread's its own, observed on ");
     }
-    run(["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", disk.device()]);
+    let lazy = "lazy_itable_init=0,lazy_journal_init=0";
+    run(["mkfs.ext4", "-q", "-b", "4096", "-E", lazy, disk.device()]);
     let point = case.dir.path().join("fs");
     std::fs::create_dir(&point).unwrap();
     let mount = Mount::new(disk.device(), &point, "noatime");
