@@ -45,7 +45,7 @@ fn sectors_of(file: &Path) -> BTreeMap<u64, u64> {
     pages
 }
 
-/// Reads pages of a file past the page cache, one for each word that comes, and says when it has.
+/// Reads a page of a file that was opened to go past the page cache.
 fn read_page(file: &File, page: u64) {
     let mut room = vec![0; 2 * PAGE as usize];
     let from = room.as_ptr().align_offset(PAGE as usize);
@@ -67,9 +67,9 @@ fn read_in_turns(files: [&File; 2], places: [&[u64]; 2]) {
             (go, over)
         });
         for _ in 0..ROUNDS {
-            for i in 0..PLACES as usize {
-                for (who, (go, over)) in readers.iter().enumerate() {
-                    go.send(places[who][i]).unwrap();
+            for (a, b) in places[0].iter().zip(places[1]) {
+                for ((go, over), page) in readers.iter().zip([a, b]) {
+                    go.send(*page).unwrap();
                     over.recv().unwrap();
                 }
             }
