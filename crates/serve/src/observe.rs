@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,7 +78,7 @@ pub(crate) enum NotReady {
     /// It may become so.
     Yet(String),
     /// It never will.
-    Ever(CaptureError),
+    Ever(ServeError),
 }
 
 enum State {
@@ -93,6 +94,12 @@ enum State {
         unseen: u64,
     },
     GivenUp,
+}
+
+/// An error with what it came of.
+fn whole(error: &ServeError) -> String {
+    let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
+    format!("{error}{source}")
 }
 
 /// Decides between the two sources. Its owner hands it the time and runs in one thread.
@@ -176,7 +183,7 @@ impl Observer {
                 let note = format!("waiting for {}: {why}", self.device.display());
                 self.tell(None, note);
             }
-            Err(NotReady::Ever(error)) => self.give_up(&error.to_string()),
+            Err(NotReady::Ever(error)) => self.give_up(&whole(&error)),
         }
     }
 
@@ -213,7 +220,7 @@ impl Observer {
                 Some(Err(NotReady::Yet(why))) => {
                     (format!("waiting for {name} to come back: {why}"), Some(Duration::ZERO))
                 }
-                Some(Err(NotReady::Ever(error))) => (error.to_string(), None),
+                Some(Err(NotReady::Ever(error))) => (whole(&error), None),
             },
         };
         self.trace.stop(each);
@@ -244,6 +251,8 @@ impl Observer {
 pub(crate) struct KernelTrace {
     device: PathBuf,
     volume: Sectors,
+    /// The disks that the backing is or lies on.
+    below: BTreeSet<(u32, u32)>,
     recorder: Option<Recorder>,
     /// Where the device begins on the volume.
     start: u64,
@@ -260,25 +269,34 @@ impl KernelTrace {
         volume: Sectors,
         backing: Option<&Path>,
     ) -> Result<Self, ServeError> {
-        let no = |source| ServeError::Observe { device: device.to_owned(), source };
-        capture::check().map_err(no)?;
-        if device.exists() {
-            let found = BlockDevice::find(device).map_err(no)?;
-            let below: BTreeSet<_> = backing.map(capture::disks_below).unwrap_or_default();
-            if below.contains(&found.disk) {
-                return Err(ServeError::ObserveBacking(device.to_owned()));
-            }
+        let device = device.to_owned();
+        let below = backing.map(capture::disks_below).unwrap_or_default();
+        let mut trace = Self { device, volume, below, recorder: None, start: 0 };
+        capture::check().map_err(|source| trace.refusal(source))?;
+        match trace.ready() {
+            Err(NotReady::Ever(error)) => Err(error),
+            Ok(()) | Err(NotReady::Yet(_)) => Ok(trace),
         }
-        Ok(Self { device: device.to_owned(), volume, recorder: None, start: 0 })
+    }
+
+    fn refusal(&self, source: CaptureError) -> ServeError {
+        ServeError::Observe { device: self.device.clone(), source }
     }
 }
 
 impl Trace for KernelTrace {
     fn ready(&mut self) -> Result<(), NotReady> {
-        if !self.device.exists() {
-            return Err(NotReady::Yet("it is not there".to_owned()));
+        let found = match (BlockDevice::find(&self.device), self.device.metadata()) {
+            (Ok(found), _) => found,
+            (Err(error), Ok(meta)) if !meta.file_type().is_block_device() => {
+                return Err(NotReady::Ever(self.refusal(error)));
+            }
+            (Err(_), Ok(_)) => return Err(NotReady::Yet("its driver is not there".to_owned())),
+            (Err(_), Err(_)) => return Err(NotReady::Yet("it is not there".to_owned())),
+        };
+        if self.below.contains(&found.disk) {
+            return Err(NotReady::Ever(ServeError::ObserveBacking(self.device.clone())));
         }
-        let found = BlockDevice::find(&self.device).map_err(NotReady::Ever)?;
         let (has, wants) = (found.disk_sectors, self.volume.0);
         if has == 0 {
             return Err(NotReady::Yet("nothing is attached to it".to_owned()));

@@ -40,7 +40,10 @@ fn error(what: &str) -> CaptureError {
 impl Trace for Fake {
     fn ready(&mut self) -> Result<(), NotReady> {
         self.with(|s| match &s.not_ready {
-            _ if s.never => Err(NotReady::Ever(error("a folder"))),
+            _ if s.never => {
+                let (device, source) = (PathBuf::from("/dev/x"), error("a folder"));
+                Err(NotReady::Ever(ServeError::Observe { device, source }))
+            }
             Some(why) => Err(NotReady::Yet(why.clone())),
             None => Ok(()),
         })
