@@ -222,7 +222,7 @@ fn a_partition_is_found_at_its_place_on_the_volume() {
 
 #[test]
 fn what_cannot_be_observed_is_refused_or_said() {
-    need!("observe: refusals", recording());
+    need!("observe: refusals", recording().or_else(|| programs(&["setpriv"])));
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk.img");
     File::create(&image).unwrap().set_len(1 << 20).unwrap();
@@ -240,6 +240,23 @@ fn what_cannot_be_observed_is_refused_or_said() {
     assert!(said.contains("a folder") && said.contains("lsblk"), "{said}");
     let said = serve(disk.device(), disk.device());
     assert!(said.contains("the device that clients use"), "{said}");
+    // Nobody in particular may not trace, and is told before anything is served.
+    let program = env!("CARGO_BIN_EXE_seekless");
+    let user = ["setpriv", "--reuid=65534", "--clear-groups", program, "serve"];
+    let open = tempfile::tempdir().unwrap();
+    run(["chmod", "777", open.path().to_str().unwrap()]);
+    let (new, nbd) = (open.path().join("disk.img"), open.path().join("s"));
+    let (new, nbd) = (new.to_str().unwrap(), format!("unix:{}", nbd.display()));
+    let rest = [new, "--size=1MiB", "--nbd", &nbd, "--observe", "/dev/nowhere"];
+    let output = attempt(user.into_iter().chain(rest));
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("failed to execute") {
+        eprintln!("SKIPPED observe: without root: {program} is out of reach for others");
+    } else {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("/dev/nowhere") && said.contains("CAP_SYS_ADMIN"), "{said}");
+        assert_eq!(std::fs::read_dir(open.path()).unwrap().count(), 0, "it left something");
+    }
     // Another device's size: it may yet become the right one.
     let observe = format!("--observe={}", disk.device());
     let server = Server::start(dir.path(), &image, None, &["--nbd=unix:s", &observe]);
