@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Request, Sectors};
-use seekless_layout::{AccessGraph, BorgConfig, Decoded, Plan, plan_borg};
+use seekless_block::{Bytes, Request, Sectors};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, Decoded, Pages, Plan, PlanConfig, Strategy, Training, plan};
 use seekless_serve::Learner;
 
 use crate::serve::memory::Memory;
@@ -16,22 +17,32 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Learns in the learner's thread of a server.
 pub(crate) struct BorgLearner {
     graph: AccessGraph,
-    config: BorgConfig,
-    /// When weights were last halved, or as if: time in which nothing was served does not count.
+    config: PlanConfig,
+    training: Training,
+    /// When a day ended last, or as if: time in which nothing was served does not count.
     aged: Instant,
     /// Before that, served since.
     served: Duration,
     memory: Option<Memory>,
     changed: bool,
+    /// A plan was made of all that is known, and not yet kept.
+    planned: bool,
 }
 
 impl BorgLearner {
-    /// For an optimized area of this size.
-    pub(crate) fn new(area: Sectors) -> Self {
-        let config = BorgConfig { area, min_weight: 0 };
-        let graph = AccessGraph::new(EDGES);
-        let (aged, served) = (Instant::now(), Duration::ZERO);
-        Self { graph, config, aged, served, memory: None, changed: false }
+    /// Knows nothing yet, not even of which volume.
+    pub(crate) fn new(strategy: Strategy, training: Training) -> Self {
+        let nothing = Pages::new(Sectors(0), Sectors(0));
+        Self {
+            graph: AccessGraph::new(nothing, Bytes(0), EDGES),
+            config: PlanConfig { area: Sectors(0), min_weight: 0, strategy },
+            training,
+            aged: Instant::now(),
+            served: Duration::ZERO,
+            memory: None,
+            changed: false,
+            planned: false,
+        }
     }
 
     /// Goes on from what was known, and keeps what it learns in a file.
@@ -50,6 +61,21 @@ impl BorgLearner {
 }
 
 impl Learner for BorgLearner {
+    fn begin(&mut self, config: &Config) {
+        let pages = Pages::new(config.grid, config.capacity);
+        if self.graph.pages() != pages {
+            if let Some(memory) = self.memory.as_ref().filter(|_| self.graph.vertex_count() > 0) {
+                memory.set_aside(&format!(
+                    "it is about a disk of another size, or with other pages, than {}",
+                    config.capacity.bytes()
+                ));
+            }
+            self.graph = AccessGraph::new(pages, config.cache_bytes, EDGES);
+            self.served = Duration::ZERO;
+        }
+        self.config.area = config.room();
+    }
+
     fn observe(&mut self, request: &Request) {
         self.changed = true;
         self.graph.observe(request);
@@ -58,20 +84,24 @@ impl Learner for BorgLearner {
     fn plan(&mut self) -> Plan {
         let mut since = self.since_aged();
         while since >= DAY && self.graph.vertex_count() > 0 {
-            self.graph.age();
+            self.training.day_ended(&mut self.graph);
             self.changed = true;
             since -= DAY;
         }
         (self.aged, self.served) = (Instant::now(), since);
-        plan_borg(&self.graph, &self.config)
+        self.planned = true;
+        plan(&self.graph, &self.config)
     }
 
     fn keep(&mut self) {
-        let since = self.since_aged().as_nanos();
+        let since = u64::try_from(self.since_aged().as_nanos()).unwrap_or(u64::MAX);
         if let Some(memory) = self.memory.as_mut().filter(|_| self.changed) {
-            let since = u64::try_from(since).unwrap_or(u64::MAX);
             memory.write(&self.graph, seekless_block::Duration(since));
             self.changed = false;
+        }
+        // Only now: what the plan was made of is what the next start wants.
+        if std::mem::take(&mut self.planned) {
+            self.training.planned(&mut self.graph);
         }
     }
 }

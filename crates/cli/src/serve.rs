@@ -27,7 +27,7 @@ use signal_hook::iterator::Signals;
 
 use crate::learner::{BorgLearner, EDGES};
 use crate::output;
-use crate::trace_args::size;
+use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
 use memory::Memory;
 use watching::HttpArgs;
@@ -106,6 +106,8 @@ pub(crate) struct Args {
     /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Bytes a second, read and written, that moving data may take; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
@@ -176,6 +178,7 @@ impl Args {
             no_learn: true,
             observe: None,
             state: None,
+            learning: LearnArgs::default(),
             background_rate: Bytes(0),
             cache: Bytes(0),
             read_ahead: Bytes(0),
@@ -361,9 +364,9 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     }
     let mut knows = false;
     if learns {
-        let mut learner = BorgLearner::new(area);
+        let mut learner = BorgLearner::new(args.learning.strategy, args.learning.training);
         if let Some(path) = &args.state {
-            let (memory, known) = Memory::open(path, &args.backing, EDGES)?;
+            let (memory, known) = Memory::open(path, args.cache, EDGES)?;
             knows = known.is_some();
             learner = learner.remember(memory, known);
         }

@@ -245,7 +245,8 @@ impl Builder {
         };
         let learning = self
             .learner
-            .map(|l| {
+            .map(|mut l| {
+                l.begin(&config);
                 let (every, volume) = (self.relearn_every, config.capacity);
                 learner::start(l, every, observer, volume, control.clone(), Arc::clone(&bell))
             })

@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 
 use rustix::fs::OFlags;
 use seekless_block::{Bytes, Sectors};
-use seekless_layout::{ACCESS, AccessGraph, BorgConfig, Vertex, plan_borg};
+use seekless_layout::{ACCESS, AccessGraph, PlanConfig, Strategy, Vertex, plan};
 
 use crate::host::{self, Loop, Mount, Numbers, Server, attempt, loop_mounts, programs, run};
 use crate::need;
@@ -24,7 +24,7 @@ const PAGE: u64 = 4096;
 
 /// The graph that a server left behind.
 fn learned(state: &Path) -> AccessGraph {
-    AccessGraph::decode(&std::fs::read(state).unwrap(), 1 << 20).unwrap().graph
+    AccessGraph::decode(&std::fs::read(state).unwrap(), Bytes(0), 1 << 20).unwrap().graph
 }
 
 /// The first sector on the disk of each page of a file.
@@ -159,7 +159,7 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>) {
     let vertices = graph.snapshot().0;
     let vertices = vertices.into_iter().filter(|v| owner.contains_key(&v.extent.start.0)).collect();
     let area = Bytes(256 << 20).sectors_ceil();
-    let plan = plan_borg(&graph, &BorgConfig { area, min_weight: 0 });
+    let plan = plan(&graph, &PlanConfig { area, min_weight: 0, strategy: Strategy::default() });
     let order = plan.copies.iter().filter_map(|c| owner.get(&c.home.start.0).copied()).collect();
     (vertices, order)
 }

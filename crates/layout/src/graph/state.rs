@@ -8,33 +8,34 @@
 //! | 0 | 8 | `SKLGRAPH` |
 //! | 8 | 4 | version: 1 |
 //! | 12 | 4 | CRC-32C (Castagnoli) of everything from 16 on |
-//! | 16 | 8 | sectors of the volume it was learned on |
-//! | 24 | 8 | nanoseconds served since weights were last halved |
-//! | 32 | 4 | vertices |
-//! | 36 | 4 | edges |
-//! | 40 | 32 each | vertices by address: first sector (8), sectors (8), reads (4), writes (4), the ports where edges come in (4) and leave (4) |
+//! | 16 | 8 | sector of the volume's first page |
+//! | 24 | 8 | first sector behind its last page |
+//! | 32 | 8 | nanoseconds served since weights were last halved |
+//! | 40 | 16 | passages along edges that were there, and along new ones (8 each) |
+//! | 56 | 4 | vertices |
+//! | 60 | 4 | edges |
+//! | 64 | 32 each | vertices by address: first sector (8), sectors (8), reads (4), writes (4), the ports where edges come in (4) and leave (4) |
 //! | | 12 each | edges, ascending: port left (4), port entered (4), weight (4) |
 //!
-//! Which stream asked last is left out: numbers of processes mean nothing after a restart.
+//! Which stream asked last is left out: numbers of processes mean nothing after a restart. So is what RAM held.
 
-use seekless_block::{Duration, Sectors};
+use seekless_block::{Bytes, Duration, Extent, Sectors};
 
-use super::{AccessGraph, Node};
+use super::{AccessGraph, Node, Repeats};
+use crate::Pages;
 
 const MAGIC: [u8; 8] = *b"SKLGRAPH";
 const VERSION: u32 = 1;
-const HEADER: usize = 40;
+const HEADER: usize = 64;
 const CHECKED: usize = 16;
 const VERTEX: usize = 32;
 const EDGE: usize = 12;
 
-/// What [`AccessGraph::decode`] found: what was learned, and of what.
+/// What [`AccessGraph::decode`] found.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     /// What was seen.
     pub graph: AccessGraph,
-    /// Size of the volume it was seen on.
-    pub volume: Sectors,
     /// Time served since [`AccessGraph::age`].
     pub since_aged: Duration,
 }
@@ -68,16 +69,18 @@ pub enum StateError {
 }
 
 impl AccessGraph {
-    /// The graph as bytes: 40, 32 for each vertex and 12 for each edge. `volume` and `since_aged` go with it.
+    /// The graph as bytes: 64, 32 for each vertex and 12 for each edge. `since_aged` goes with it.
     #[must_use]
-    pub fn encode(&self, volume: Sectors, since_aged: Duration) -> Vec<u8> {
+    pub fn encode(&self, since_aged: Duration) -> Vec<u8> {
         let (vertices, edges) = (self.nodes.len(), self.edges.len());
         let mut out = Vec::with_capacity(HEADER + vertices * VERTEX + edges * EDGE);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend([0; 4]);
-        out.extend(volume.0.to_le_bytes());
-        out.extend(since_aged.0.to_le_bytes());
+        let Repeats { known, new } = self.repeats;
+        for n in [self.pages.grid, self.pages.end, since_aged.0, known, new] {
+            out.extend(n.to_le_bytes());
+        }
         // Each vertex has two ports, and ports are counted in 32 bits.
         out.extend((vertices as u32).to_le_bytes());
         out.extend((edges as u32).to_le_bytes());
@@ -99,12 +102,12 @@ impl AccessGraph {
     }
 
     /// The graph that [`Self::encode`] made these bytes of; it goes on as that one would have, with every stream
-    /// new, and keeps about `max_edges` edges.
+    /// new and a RAM of `ram` empty, and keeps about `max_edges` edges.
     ///
     /// # Errors
     /// Where the bytes are none of ours, of another version, damaged, or no graph.
-    pub fn decode(bytes: &[u8], max_edges: usize) -> Result<Decoded, StateError> {
-        let mut from = Bytes(bytes);
+    pub fn decode(bytes: &[u8], ram: Bytes, max_edges: usize) -> Result<Decoded, StateError> {
+        let mut from = Rest(bytes);
         if from.take::<8>() != Some(MAGIC) {
             return Err(StateError::NotOurs);
         }
@@ -115,8 +118,9 @@ impl AccessGraph {
         let short = StateError::Length { expected: HEADER as u64, found: bytes.len() as u64 };
         let checksum = from.u32().ok_or(short)?;
         let checked = from.0;
-        let volume = Sectors(from.u64().ok_or(short)?);
-        let since_aged = Duration(from.u64().ok_or(short)?);
+        let mut next = || from.u64().ok_or(short);
+        let (grid, end, since_aged) = (Sectors(next()?), Sectors(next()?), Duration(next()?));
+        let repeats = Repeats { known: next()?, new: next()? };
         let (vertices, edges) = (from.u32().ok_or(short)?, from.u32().ok_or(short)?);
         let expected =
             HEADER as u64 + u64::from(vertices) * VERTEX as u64 + u64::from(edges) * EDGE as u64;
@@ -126,17 +130,22 @@ impl AccessGraph {
         if crc32c::crc32c(checked) != checksum {
             return Err(StateError::Checksum);
         }
-        let mut graph = Self::new(max_edges);
-        graph.read(from, (vertices, edges), volume).map_err(StateError::Broken)?;
-        Ok(Decoded { graph, volume, since_aged })
+        let pages = Pages::new(grid, end);
+        if (pages.grid, pages.end) != (grid.0, end.0) {
+            return Err(StateError::Broken("pages that are none"));
+        }
+        // As long ago as RAM is large: nothing of it is there any more.
+        let graph = Self::new(pages, ram, max_edges);
+        let mut graph = Self { clock: graph.ram.0, repeats, ..graph };
+        graph.read(from, (vertices, edges)).map_err(StateError::Broken)?;
+        Ok(Decoded { graph, since_aged })
     }
 
     /// Vertices and edges; what is wrong with them.
     fn read(
         &mut self,
-        mut from: Bytes<'_>,
+        mut from: Rest<'_>,
         (vertices, edges): (u32, u32),
-        volume: Sectors,
     ) -> Result<(), &'static str> {
         const SHORT: &str = "fewer numbers than it counts";
         self.ports = vertices.checked_mul(2).ok_or("more vertices than can be")?;
@@ -147,18 +156,21 @@ impl AccessGraph {
             let (start, len) = (from.u64().ok_or(SHORT)?, from.u64().ok_or(SHORT)?);
             let mut next = || from.u32().ok_or(SHORT);
             let (reads, writes, enter, leave) = (next()?, next()?, next()?, next()?);
-            if len == 0 || start < end {
+            let extent = Extent::new(start, len);
+            if !self.pages.is_whole(extent) {
+                return Err("a vertex that is not whole pages of its volume");
+            }
+            if start < end {
                 return Err("vertices that overlap or are out of order");
             }
-            end =
-                start.checked_add(len).filter(|&e| e <= volume.0).ok_or("a vertex past the end")?;
+            end = extent.end().0;
             for (port, enters) in [(enter, true), (leave, false)] {
                 match ports.get_mut(port as usize) {
                     Some(free @ None) => *free = Some(enters),
                     _ => return Err("a port that is taken or does not exist"),
                 }
             }
-            self.nodes.insert(start, Node { len, reads, writes, enter, leave });
+            self.nodes.insert(start, Node { len, reads, writes, enter, leave, seen: 0 });
         }
         let mut last = None;
         for _ in 0..edges {
@@ -180,9 +192,9 @@ impl AccessGraph {
 
 /// What is left to read.
 #[derive(Clone, Copy)]
-struct Bytes<'a>(&'a [u8]);
+struct Rest<'a>(&'a [u8]);
 
-impl Bytes<'_> {
+impl Rest<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -205,8 +217,8 @@ impl Bytes<'_> {
 /// Where that does not hold.
 #[doc(hidden)]
 pub fn check(bytes: &[u8]) {
-    if let Ok(Decoded { mut graph, volume, since_aged }) = AccessGraph::decode(bytes, 64) {
-        assert_eq!(graph.encode(volume, since_aged), bytes);
+    if let Ok(Decoded { mut graph, since_aged }) = AccessGraph::decode(bytes, Bytes(0), 64) {
+        assert_eq!(graph.encode(since_aged), bytes);
         // And it can be worked with.
         let (vertices, edges) = graph.snapshot();
         assert!(edges.iter().all(|e| (e.from.max(e.to) as usize) < vertices.len()));
@@ -218,11 +230,15 @@ pub fn check(bytes: &[u8]) {
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use proptest::prelude::*;
-    use seekless_block::{Extent, Op, Request, SimTime, StreamId};
+    use seekless_block::{Op, Request, SimTime, StreamId};
 
     use super::*;
 
-    const VOLUME: Sectors = Sectors(700);
+    const RAM: Bytes = Bytes(20 * 512);
+
+    fn pages() -> Pages {
+        Pages::new(Sectors(3), Sectors(700))
+    }
 
     type Raw = (u32, bool, u64, u64);
 
@@ -239,11 +255,11 @@ mod tests {
     }
 
     fn example() -> Vec<u8> {
-        let mut graph = AccessGraph::new(100);
+        let mut graph = AccessGraph::new(pages(), RAM, 100);
         let raw: Vec<Raw> =
             (0..20).map(|i| (i % 2, i % 7 > 0, u64::from(i) * 37 % 400, 9)).collect();
         observe(&mut graph, &raw);
-        graph.encode(VOLUME, Duration(5))
+        graph.encode(Duration(5))
     }
 
     /// The same bytes with a checksum that fits.
@@ -261,21 +277,25 @@ mod tests {
         fn a_graph_goes_on_as_if_it_had_never_been_bytes(
             before in raw(200), after in raw(200), max in 16usize..200, ages in any::<bool>(),
         ) {
-            let mut graph = AccessGraph::new(max);
+            let mut graph = AccessGraph::new(pages(), RAM, max);
             observe(&mut graph, &before);
             if ages {
                 graph.age();
             }
-            let bytes = graph.encode(VOLUME, Duration(77));
+            let bytes = graph.encode(Duration(77));
             prop_assert_eq!(
                 bytes.len(), HEADER + graph.vertex_count() * VERTEX + graph.edge_count() * EDGE
             );
-            let decoded = AccessGraph::decode(&bytes, max).unwrap();
-            prop_assert_eq!((decoded.volume, decoded.since_aged), (VOLUME, Duration(77)));
+            let decoded = AccessGraph::decode(&bytes, RAM, max).unwrap();
+            prop_assert_eq!((decoded.graph.pages(), decoded.since_aged), (pages(), Duration(77)));
+            prop_assert_eq!(decoded.graph.repeats(), graph.repeats());
             let mut again = decoded.graph;
             prop_assert_eq!(again.snapshot(), graph.snapshot());
-            prop_assert_eq!(&again.encode(VOLUME, Duration(77)), &bytes);
+            prop_assert_eq!(&again.encode(Duration(77)), &bytes);
+            // As after a restart.
             graph.last.clear();
+            graph.nodes.values_mut().for_each(|n| n.seen = 0);
+            graph.clock = graph.ram.0;
             observe(&mut graph, &after);
             observe(&mut again, &after);
             prop_assert_eq!(again.snapshot(), graph.snapshot());
@@ -300,7 +320,7 @@ mod tests {
     #[test]
     fn what_is_no_graph_is_told_apart() {
         let good = example();
-        let refused = |bytes: &[u8]| AccessGraph::decode(bytes, 100).unwrap_err();
+        let refused = |bytes: &[u8]| AccessGraph::decode(bytes, RAM, 100).unwrap_err();
         for cut in 0..good.len() {
             let expected = match cut {
                 0..12 => StateError::NotOurs,
@@ -315,7 +335,7 @@ mod tests {
             let expected = match at {
                 0..8 => StateError::NotOurs,
                 8..12 => StateError::Version { found: VERSION ^ 1 << (8 * (at - 8)) },
-                32..HEADER => {
+                56..HEADER => {
                     assert!(matches!(refused(&bad), StateError::Length { .. }), "{at}");
                     continue;
                 }
@@ -323,8 +343,8 @@ mod tests {
             };
             assert_eq!(refused(&bad), expected, "{at}");
         }
-        // Whole and sealed, but no graph: a vertex of nothing, one past the end, a port twice, an edge that leaves
-        // where edges come in.
+        // Whole and sealed, but no graph: pages off their grid, a vertex of nothing, one past the end, one twice, a
+        // port twice, an edge that leaves where edges come in.
         let edges = good.len() - EDGE;
         let put = |at: usize, bytes: &[u8]| {
             let mut bad = good.clone();
@@ -332,8 +352,11 @@ mod tests {
             refused(&sealed(bad))
         };
         for (at, bytes, word) in [
-            (HEADER + 8, &[0; 8][..], "overlap"),
-            (HEADER + 8, &[0xFF; 8], "past the end"),
+            (16, &[9; 8][..], "pages that are none"),
+            (24, &[9; 8], "pages that are none"),
+            (HEADER + 8, &[0; 8], "not whole pages"),
+            (HEADER + 8, &[0xFF; 8], "not whole pages"),
+            (HEADER + VERTEX, &good[HEADER..HEADER + 8], "overlap"),
             (HEADER + 24, &good[HEADER + 28..HEADER + 32], "taken"),
             (HEADER + 24, &[0xFF; 4], "does not exist"),
             (edges, &good[HEADER + 24..HEADER + 28], "nowhere"),
