@@ -73,7 +73,7 @@ fn a_damaged_memory_is_said_and_left_behind() {
         bytes
     };
     for (bytes, word) in [
-        (with(60, !good[60]), "damaged"),
+        (with(70, !good[70]), "damaged"),
         (with(8, 2), "version 2"),
         (good[..good.len() - 1].to_vec(), "bytes long"),
         (with(16, !good[16]), "damaged"),
