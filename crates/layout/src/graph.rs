@@ -230,6 +230,12 @@ impl AccessGraph {
         self.repeats
     }
 
+    /// The pages that it counts in.
+    #[must_use]
+    pub const fn pages(&self) -> Pages {
+        self.pages
+    }
+
     /// Number of vertices.
     #[must_use]
     pub fn vertex_count(&self) -> usize {
@@ -354,5 +360,6 @@ impl AccessGraph {
     }
 }
 
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ mod revise;
 mod strategy;
 mod training;
 
+pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Repeats, Vertex};
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
 use seekless_layout::{AccessGraph, Cost, Plan, PlanConfig, Strategy, Training, plan, revise};
@@ -93,6 +93,8 @@ pub struct Options {
     pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
+    /// Learn as if one stream had asked for everything: what a server knows that observes no device.
+    pub one_stream: bool,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
     /// In which order copies stand.
@@ -368,6 +370,8 @@ fn learn(
     let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
     let mut measured = before.clone();
     let mut today = 0;
+    let one = options.one_stream;
+    let asked = |r: &Request| Request { stream: if one { StreamId(0) } else { r.stream }, ..*r };
     for_each(
         source,
         options,
@@ -381,9 +385,9 @@ fn learn(
                     options.training.day_ended(&mut before);
                 }
                 today = today.max(day);
-                before.observe(request);
+                before.observe(&asked(request));
             } else if !trains && oracle {
-                measured.observe(request);
+                measured.observe(&asked(request));
             }
             Ok(())
         },
