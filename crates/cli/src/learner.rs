@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Request, Sectors};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Strategy, Training, plan};
-use seekless_serve::Learner;
+use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Reach, next_plan};
+use seekless_study::Learner;
 
 /// Edges kept: about a hundred megabytes at the most.
 const EDGES: usize = 1 << 21;
@@ -14,30 +14,40 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Learns in the learner's thread of a server.
 pub(crate) struct BorgLearner {
+    how: Learner,
     graph: AccessGraph,
     config: PlanConfig,
-    training: Training,
+    /// The plan made last.
+    plan: Plan,
     aged: Instant,
 }
 
 impl BorgLearner {
     /// Knows nothing yet, not even of which volume.
-    pub(crate) fn new(strategy: Strategy, training: Training) -> Self {
+    pub(crate) fn new(how: Learner) -> Self {
         let nothing = Pages::new(Sectors(0), Sectors(0));
         Self {
+            how,
             graph: AccessGraph::new(nothing, Bytes(0), EDGES),
-            config: PlanConfig { area: Sectors(0), min_weight: 0, strategy },
-            training,
+            config: PlanConfig {
+                area: Sectors(0),
+                min_weight: 0,
+                strategy: how.strategy,
+                planning: how.planning,
+                reach: Reach::new(Bytes(0), Bytes(0)),
+            },
+            plan: Plan::default(),
             aged: Instant::now(),
         }
     }
 }
 
-impl Learner for BorgLearner {
+impl seekless_serve::Learner for BorgLearner {
     fn begin(&mut self, config: &Config) {
         let pages = Pages::new(config.grid, config.capacity);
         self.graph = AccessGraph::new(pages, config.cache_bytes, EDGES);
         self.config.area = config.area;
+        self.config.reach = Reach::new(config.read_ahead, config.cluster);
     }
 
     fn observe(&mut self, request: &Request) {
@@ -46,11 +56,11 @@ impl Learner for BorgLearner {
 
     fn plan(&mut self) -> Plan {
         while self.aged.elapsed() >= DAY {
-            self.training.day_ended(&mut self.graph);
+            self.how.training.day_ended(&mut self.graph);
             self.aged += DAY;
         }
-        let plan = plan(&self.graph, &self.config);
-        self.training.planned(&mut self.graph);
-        plan
+        self.plan = next_plan(&self.plan, &self.graph, &self.config);
+        self.how.training.planned(&mut self.graph);
+        self.plan.clone()
     }
 }

@@ -305,10 +305,8 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
         builder = builder.area_dir(dir.clone());
     }
     if learns {
-        builder = builder.learner(
-            Box::new(BorgLearner::new(args.learning.strategy, args.learning.training)),
-            Some(args.learn_every),
-        );
+        builder = builder
+            .learner(Box::new(BorgLearner::new(args.learning.learner())), Some(args.learn_every));
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
         let spec = crate::disks::named(name)?;

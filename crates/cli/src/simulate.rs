@@ -98,8 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Place::End => AreaAt::End,
         },
         min_weight: args.min_weight,
-        strategy: args.learning.strategy,
-        training: args.learning.training,
+        learner: args.learning.learner(),
     };
     let bar = output::bar();
     let mut outcome =

@@ -3,8 +3,9 @@
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, parse_size};
 use seekless_disk::{Scheduler, SpinDown};
-use seekless_layout::{Strategy, Training};
+use seekless_layout::{Planning, Strategy, Training};
 use seekless_sim::Replay;
+use seekless_study::Learner;
 use seekless_trace::{Event, OpenOptions};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -49,6 +50,17 @@ pub(crate) struct LearnArgs {
     /// the last plan)
     #[arg(long, default_value_t, help_heading = "Learning")]
     pub(crate) training: Training,
+    /// What becomes of the plan in force: revise (it stays, but for what is worth its move) or anew (everything is laid
+    /// anew each time, as BORG does)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) planning: Planning,
+}
+
+impl LearnArgs {
+    pub(crate) const fn learner(self) -> Learner {
+        let Self { strategy, training, planning } = self;
+        Learner { strategy, training, planning }
+    }
 }
 
 /// The system that serves a replayed trace, and how it is replayed.
