@@ -291,6 +291,12 @@ impl AccessGraph {
             self.clock += node.read(now, self.ram, &mut self.path);
             return;
         }
+        // What is new mostly touches nothing that is known.
+        let below = self.nodes.range(..end).next_back();
+        if below.is_none_or(|(&at, node)| at + node.len <= start) {
+            self.add(start, end, now);
+            return;
+        }
         self.split(start);
         self.split(end);
         let mut at = start;
@@ -305,23 +311,25 @@ impl AccessGraph {
                 Some((&found, _)) => found,
                 None => end,
             };
-            let (enter, leave) = (self.ports, self.ports + 1);
-            self.ports += 2;
-            let len = gap_end - at;
-            self.path.push((enter, leave));
-            self.clock += len;
-            self.nodes.insert(at, Node { len, reads: ACCESS, writes: 0, enter, leave, seen: now });
+            self.add(at, gap_end, now);
             at = gap_end;
         }
     }
 
+    /// Adds a vertex where there is none, read once.
+    fn add(&mut self, start: u64, end: u64, now: u64) {
+        let (enter, leave) = (self.ports, self.ports + 1);
+        self.ports += 2;
+        let len = end - start;
+        self.path.push((enter, leave));
+        self.clock += len;
+        self.nodes.insert(start, Node { len, reads: ACCESS, writes: 0, enter, leave, seen: now });
+    }
+
     fn wrote(&mut self, extent: Extent) {
-        let before = self.nodes.range(..extent.start.0).next_back();
-        let first = match before {
-            Some((&start, node)) if start + node.len > extent.start.0 => start,
-            _ => extent.start.0,
-        };
-        for (_, node) in self.nodes.range_mut(first..extent.end().0) {
+        let (start, end) = (extent.start.0, extent.end().0);
+        let touched = self.nodes.range_mut(..end).rev();
+        for (_, node) in touched.take_while(|(at, node)| **at + node.len > start) {
             node.writes = node.writes.saturating_add(ACCESS);
         }
     }

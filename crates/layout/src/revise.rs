@@ -25,6 +25,8 @@
 //! **The end.** This is repeated until the old plan wins. Each step lowers the cost of the layout by more than a move
 //! costs, so it ends; and the plan it ends with, revised again over the same graph, is itself: no motion.
 
+use std::borrow::Cow;
+
 use seekless_block::{Lba, Sectors};
 
 use crate::graph::ACCESS;
@@ -97,21 +99,23 @@ impl Weighing<'_> {
         let nothing = vec![HOME; self.vertices.len()];
         let fresh = [self.extended(&nothing, |_| true), self.extended(&nothing, |v| pays[v])];
         loop {
-            let longer = [self.extended(&now, |_| true), self.extended(&now, |v| pays[v])];
             let cost = self.cost(&now);
-            let gain = |new: &Vec<u64>| {
-                cost.saturating_sub(self.cost(new)).saturating_sub(self.price(&now, new))
-            };
-            // Of equals the first: rather longer than fresh.
             let mut best = (0, None);
-            for new in longer.iter().chain(&fresh) {
-                let gain = gain(new);
+            let mut weigh = |new: Cow<'_, [u64]>| {
+                let saved = cost.saturating_sub(self.cost(&new));
+                let gain = saved.saturating_sub(self.price(&now, &new));
+                // Of equals the first: rather longer than fresh.
                 if gain > best.0 {
-                    best = (gain, Some(new));
+                    best = (gain, Some(new.into_owned()));
                 }
+            };
+            if now != nothing {
+                weigh(self.extended(&now, |_| true).into());
+                weigh(self.extended(&now, |v| pays[v]).into());
             }
+            fresh.iter().for_each(|new| weigh(new.into()));
             match best.1 {
-                Some(new) => now.clone_from(new),
+                Some(new) => now = new,
                 None => return now,
             }
         }
