@@ -46,7 +46,7 @@ pub(crate) struct LearnArgs {
     /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts
     #[arg(long, default_value_t, help_heading = "Learning")]
     pub(crate) strategy: Strategy,
-    /// How much of the past counts: decaying (half as much after a day), cumulative (all of it) or partial (since
+    /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since
     /// the last plan)
     #[arg(long, default_value_t, help_heading = "Learning")]
     pub(crate) training: Training,
