@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// or behind them all
     #[arg(long, value_enum, default_value = "median")]
     optimized_at: Place,
-    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
-    /// counts half; 0 = ever, and not yet forgotten
+    /// An extent is copied only if it was read before or after what is copied this often; 0 = ever, and
+    /// not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
     #[command(flatten)]
