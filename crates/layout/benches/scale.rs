@@ -54,7 +54,7 @@ impl Load {
         }
         let len = [1, 2, 4, 16][(self.draw() % 4) as usize];
         self.at[stream as usize] = (file, page + len);
-        let op = if self.draw() % 10 == 0 { Op::Write } else { Op::Read };
+        let op = if self.draw().is_multiple_of(10) { Op::Write } else { Op::Read };
         let extent = Extent::new((file * 512 + page) * 8, len * 8);
         let stream = StreamId(stream as u32);
         Request { stream, ..Request::new(SimTime(0), op, extent) }
