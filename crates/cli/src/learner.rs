@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Request, Sectors};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Decoded, Pages, Plan, PlanConfig, Strategy, Training, plan};
-use seekless_serve::Learner;
+use seekless_layout::{AccessGraph, Decoded, Pages, Plan, PlanConfig, Reach, next_plan};
+use seekless_study::Learner;
 
 use crate::serve::memory::Memory;
 
@@ -16,9 +16,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Learns in the learner's thread of a server.
 pub(crate) struct BorgLearner {
+    how: Learner,
     graph: AccessGraph,
     config: PlanConfig,
-    training: Training,
+    /// The plan made last.
+    plan: Plan,
     /// When a day ended last, or as if: time in which nothing was served does not count.
     aged: Instant,
     /// Before that, served since.
@@ -31,12 +33,19 @@ pub(crate) struct BorgLearner {
 
 impl BorgLearner {
     /// Knows nothing yet, not even of which volume.
-    pub(crate) fn new(strategy: Strategy, training: Training) -> Self {
+    pub(crate) fn new(how: Learner) -> Self {
         let nothing = Pages::new(Sectors(0), Sectors(0));
         Self {
+            how,
             graph: AccessGraph::new(nothing, Bytes(0), EDGES),
-            config: PlanConfig { area: Sectors(0), min_weight: 0, strategy },
-            training,
+            config: PlanConfig {
+                area: Sectors(0),
+                min_weight: 0,
+                strategy: how.strategy,
+                planning: how.planning,
+                reach: Reach::new(Bytes(0), Bytes(0)),
+            },
+            plan: Plan::default(),
             aged: Instant::now(),
             served: Duration::ZERO,
             memory: None,
@@ -60,7 +69,7 @@ impl BorgLearner {
     }
 }
 
-impl Learner for BorgLearner {
+impl seekless_serve::Learner for BorgLearner {
     fn begin(&mut self, config: &Config) {
         let pages = Pages::new(config.grid, config.capacity);
         if self.graph.pages() != pages {
@@ -74,6 +83,7 @@ impl Learner for BorgLearner {
             self.served = Duration::ZERO;
         }
         self.config.area = config.room();
+        self.config.reach = Reach::new(config.read_ahead, config.cluster);
     }
 
     fn observe(&mut self, request: &Request) {
@@ -84,13 +94,14 @@ impl Learner for BorgLearner {
     fn plan(&mut self) -> Plan {
         let mut since = self.since_aged();
         while since >= DAY && self.graph.vertex_count() > 0 {
-            self.training.day_ended(&mut self.graph);
+            self.how.training.day_ended(&mut self.graph);
             self.changed = true;
             since -= DAY;
         }
         (self.aged, self.served) = (Instant::now(), since);
         self.planned = true;
-        plan(&self.graph, &self.config)
+        self.plan = next_plan(&self.plan, &self.graph, &self.config);
+        self.plan.clone()
     }
 
     fn keep(&mut self) {
@@ -101,7 +112,7 @@ impl Learner for BorgLearner {
         }
         // Only now: what the plan was made of is what the next start wants.
         if std::mem::take(&mut self.planned) {
-            self.training.planned(&mut self.graph);
+            self.how.training.planned(&mut self.graph);
         }
     }
 }

@@ -364,7 +364,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     }
     let mut knows = false;
     if learns {
-        let mut learner = BorgLearner::new(args.learning.strategy, args.learning.training);
+        let mut learner = BorgLearner::new(args.learning.learner());
         if let Some(path) = &args.state {
             let (memory, known) = Memory::open(path, args.cache, EDGES)?;
             knows = known.is_some();

@@ -49,8 +49,8 @@ pub(crate) struct Args {
     /// or behind them all
     #[arg(long, value_enum, default_value = "median")]
     optimized_at: Place,
-    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
-    /// counts half; 0 = ever, and not yet forgotten
+    /// An extent is copied only if it was read before or after what is copied this often; 0 = ever, and
+    /// not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
     /// What is learned from: each process by itself, as the trace names them and as `serve --observe` sees them, or
@@ -113,8 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         },
         one_stream: matches!(args.streams, Streams::One),
         min_weight: args.min_weight,
-        strategy: args.learning.strategy,
-        training: args.learning.training,
+        learner: args.learning.learner(),
     };
     let bar = output::bar();
     let mut outcome =

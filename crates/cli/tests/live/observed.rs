@@ -159,7 +159,14 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>) {
     let vertices = graph.snapshot().0;
     let vertices = vertices.into_iter().filter(|v| owner.contains_key(&v.extent.start.0)).collect();
     let area = Bytes(256 << 20).sectors_ceil();
-    let plan = plan(&graph, &PlanConfig { area, min_weight: 0, strategy: Strategy::default() });
+    let config = PlanConfig {
+        area,
+        min_weight: 0,
+        strategy: Strategy::default(),
+        planning: Planning::Anew,
+        reach: Reach::new(Bytes(0), Bytes(0)),
+    };
+    let plan = plan(&graph, &config);
     let order = plan.copies.iter().filter_map(|c| owner.get(&c.home.start.0).copied()).collect();
     (vertices, order)
 }

@@ -11,22 +11,21 @@
 //! | 16 | 8 | sector of the volume's first page |
 //! | 24 | 8 | first sector behind its last page |
 //! | 32 | 8 | nanoseconds served since weights were last halved |
-//! | 40 | 16 | passages along edges that were there, and along new ones (8 each) |
-//! | 56 | 4 | vertices |
-//! | 60 | 4 | edges |
-//! | 64 | 32 each | vertices by address: first sector (8), sectors (8), reads (4), writes (4), the ports where edges come in (4) and leave (4) |
+//! | 40 | 4 | vertices |
+//! | 44 | 4 | edges |
+//! | 48 | 32 each | vertices by address: first sector (8), sectors (8), reads (4), writes (4), the ports where edges come in (4) and leave (4) |
 //! | | 12 each | edges, ascending: port left (4), port entered (4), weight (4) |
 //!
 //! Which stream asked last is left out: numbers of processes mean nothing after a restart. So is what RAM held.
 
 use seekless_block::{Bytes, Duration, Extent, Sectors};
 
-use super::{AccessGraph, Node, Repeats};
+use super::{AccessGraph, Node};
 use crate::Pages;
 
 const MAGIC: [u8; 8] = *b"SKLGRAPH";
 const VERSION: u32 = 1;
-const HEADER: usize = 64;
+const HEADER: usize = 48;
 const CHECKED: usize = 16;
 const VERTEX: usize = 32;
 const EDGE: usize = 12;
@@ -69,7 +68,7 @@ pub enum StateError {
 }
 
 impl AccessGraph {
-    /// The graph as bytes: 64, 32 for each vertex and 12 for each edge. `since_aged` goes with it.
+    /// The graph as bytes: 48, 32 for each vertex and 12 for each edge. `since_aged` goes with it.
     #[must_use]
     pub fn encode(&self, since_aged: Duration) -> Vec<u8> {
         let (vertices, edges) = (self.nodes.len(), self.edges.len());
@@ -77,8 +76,7 @@ impl AccessGraph {
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend([0; 4]);
-        let Repeats { known, new } = self.repeats;
-        for n in [self.pages.grid, self.pages.end, since_aged.0, known, new] {
+        for n in [self.pages.grid, self.pages.end, since_aged.0] {
             out.extend(n.to_le_bytes());
         }
         // Each vertex has two ports, and ports are counted in 32 bits.
@@ -120,7 +118,6 @@ impl AccessGraph {
         let checked = from.0;
         let mut next = || from.u64().ok_or(short);
         let (grid, end, since_aged) = (Sectors(next()?), Sectors(next()?), Duration(next()?));
-        let repeats = Repeats { known: next()?, new: next()? };
         let (vertices, edges) = (from.u32().ok_or(short)?, from.u32().ok_or(short)?);
         let expected =
             HEADER as u64 + u64::from(vertices) * VERTEX as u64 + u64::from(edges) * EDGE as u64;
@@ -136,7 +133,7 @@ impl AccessGraph {
         }
         // As long ago as RAM is large: nothing of it is there any more.
         let graph = Self::new(pages, ram, max_edges);
-        let mut graph = Self { clock: graph.ram.0, repeats, ..graph };
+        let mut graph = Self { clock: graph.ram.0, ..graph };
         graph.read(from, (vertices, edges)).map_err(StateError::Broken)?;
         Ok(Decoded { graph, since_aged })
     }
@@ -288,7 +285,6 @@ mod tests {
             );
             let decoded = AccessGraph::decode(&bytes, RAM, max).unwrap();
             prop_assert_eq!((decoded.graph.pages(), decoded.since_aged), (pages(), Duration(77)));
-            prop_assert_eq!(decoded.graph.repeats(), graph.repeats());
             let mut again = decoded.graph;
             prop_assert_eq!(again.snapshot(), graph.snapshot());
             prop_assert_eq!(&again.encode(Duration(77)), &bytes);
@@ -335,7 +331,7 @@ mod tests {
             let expected = match at {
                 0..8 => StateError::NotOurs,
                 8..12 => StateError::Version { found: VERSION ^ 1 << (8 * (at - 8)) },
-                56..HEADER => {
+                40..HEADER => {
                     assert!(matches!(refused(&bad), StateError::Length { .. }), "{at}");
                     continue;
                 }
