@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 
 use rustix::fs::OFlags;
 use seekless_block::{Bytes, Sectors};
-use seekless_layout::{ACCESS, AccessGraph, PlanConfig, Strategy, Vertex, plan};
+use seekless_layout::{ACCESS, AccessGraph, PlanConfig, Planning, Reach, Strategy, Vertex, plan};
 
 use crate::host::{self, Loop, Mount, Numbers, Server, attempt, loop_mounts, programs, run};
 use crate::need;
