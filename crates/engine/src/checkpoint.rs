@@ -64,7 +64,8 @@ impl Engine {
         let to_head = |from| ring.distance(from, ring.head);
         let by_replay =
             to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
-        ring.free() == 0 && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
+        ring.free() == 0
+            && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
     }
 
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {

@@ -106,8 +106,8 @@ impl Engine {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
-            let in_part =
-                self.pages_of(extent).contains(&page) && !self.whole_pages_of(extent).contains(&page);
+            let in_part = self.pages_of(extent).contains(&page)
+                && !self.whole_pages_of(extent).contains(&page);
             if in_part {
                 self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
             } else {
