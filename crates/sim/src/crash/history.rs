@@ -72,6 +72,8 @@ impl History {
         // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
         let weights = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
+            // A plan, and time for it to be carried out.
+            12 | 16 => rng.random_range(0..6u32),
             _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Target};
+use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
 use seekless_sim::crash::{Disk, Machine, Refused, Setup, Stamp};
 
 /// What it does wrong.
@@ -131,8 +131,12 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         0..0
     }
 
-    fn check(_: &mut Disk, _: &mut Disk) -> Vec<String> {
+    fn check(_: &mut Disk) -> Vec<String> {
         Vec::new()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
     }
 
     fn handle(&mut self, _: SimTime, input: Input) {
