@@ -1,5 +1,5 @@
 //! The crash enumerator: that it finds what is wrong, and that the engine has nothing of it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod toy;
 
@@ -27,7 +27,7 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
     // It is the engine's whole work that is interrupted.
-    assert!(tally.done.iter().all(|&n| n > 100), "{tally:?}");
+    assert!(tally.done.iter().all(|&n| n > 20), "{tally:?}");
 }
 
 #[test]
@@ -48,16 +48,16 @@ fn found<const WRONG: u8>(most: usize) {
 
 #[test]
 fn what_is_wrong_is_found() {
-    found::<{ Wrong::FlushLies as u8 }>(16);
-    found::<{ Wrong::FuaForgotten as u8 }>(16);
-    found::<{ Wrong::EndsEarly as u8 }>(16);
-    found::<{ Wrong::StaleCopy as u8 }>(16);
-    found::<{ Wrong::RecoveryGoesBack as u8 }>(16);
-    found::<{ Wrong::RecoveryIsTorn as u8 }>(16);
-    found::<{ Wrong::TrustsTheArea as u8 }>(16);
-    found::<{ Wrong::WrongPlace as u8 }>(16);
-    found::<{ Wrong::Panics as u8 }>(16);
-    found::<{ Wrong::NeverEnds as u8 }>(16);
+    found::<{ Wrong::FlushLies as u8 }>(40);
+    found::<{ Wrong::FuaForgotten as u8 }>(40);
+    found::<{ Wrong::EndsEarly as u8 }>(40);
+    found::<{ Wrong::StaleCopy as u8 }>(40);
+    found::<{ Wrong::RecoveryGoesBack as u8 }>(40);
+    found::<{ Wrong::RecoveryIsTorn as u8 }>(40);
+    found::<{ Wrong::TrustsTheArea as u8 }>(40);
+    found::<{ Wrong::Misplaced as u8 }>(40);
+    found::<{ Wrong::Panics as u8 }>(40);
+    found::<{ Wrong::NeverEnds as u8 }>(40);
 }
 
 /// Write-back, no RAM, two caches.

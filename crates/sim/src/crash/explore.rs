@@ -114,11 +114,11 @@ pub fn explore<M: Machine>(
     history: &History,
     looks: &Looks,
     tally: &mut Tally,
-) -> Result<(), Failure> {
+) -> Result<(), Box<Failure>> {
     tally.histories += 1;
     let failure = |step, choice, reason: String| {
         let damaged = reason.contains(DAMAGED);
-        Failure { history: history.clone(), step, choice, damaged, reason }
+        Box::new(Failure { history: history.clone(), step, choice, damaged, reason })
     };
     let setup = &history.setup;
     let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
@@ -150,7 +150,7 @@ pub fn explore<M: Machine>(
 
 /// The same failure, or a like one, from a history with as few steps as can be found in `runs` runs.
 #[must_use]
-pub fn shrink<M: Machine>(failure: Failure, runs: usize) -> Failure {
+pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
     let looks = Looks::These(best.choice.into_iter().chain(0..3).collect());
     let mut left = runs;

@@ -96,7 +96,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         area: pick(&[96, 128, 160]) * PAGE_SECTORS,
         grid,
         segment_pages: 8,
-        write_buffer_percent: pick(&[20, 40, 60]) as u8,
+        write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
         write_back: pick(&[0, 1, 1]) == 1,
         cache_pages: pick(&[0, 0, 3, 32]),
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),

@@ -29,7 +29,7 @@ pub(crate) enum Wrong {
     /// The copy is read without a checksum.
     TrustsTheArea,
     /// Writes of an odd sector go one sector too far.
-    WrongPlace,
+    Misplaced,
     /// A write of the last sector.
     Panics,
     /// The third flush.
@@ -176,8 +176,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
                     io.target = Target::Area;
                     io.extent.start = COPY.start + (io.extent.start - COPIED.start);
                 }
-                if is(WRONG, Wrong::WrongPlace) && io.op == Op::Write && io.extent.start.0 % 2 == 1
-                {
+                if is(WRONG, Wrong::Misplaced) && io.op == Op::Write && io.extent.start.0 % 2 == 1 {
                     io.extent.start.0 = (io.extent.start.0 + 1).min(self.home - io.extent.len.0);
                 }
                 assert!(
