@@ -314,7 +314,10 @@ impl Engine {
             }
         }
         let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
-        engine.log.resume(ring, r.page, r.sequence, r.previous);
+        // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
+        // byte, what once followed it would follow it again.
+        let sequence = r.sequence + engine.log.pages();
+        engine.log.resume(ring, r.page, sequence, r.previous);
         engine.sync.home_dirty = true;
         engine.sync.log_dirty = true;
         // In order of home, which is read to prove them.

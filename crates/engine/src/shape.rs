@@ -18,10 +18,15 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// What fits the configured area; nothing where that is too small.
+    /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
+    /// any.
     pub(crate) fn of(config: &Config) -> Self {
-        let (pages, percent) = (config.segment_pages, config.write_buffer_percent);
-        Geometry::fit(config.area, pages, percent).map_or(Self::NONE, Self::new)
+        let percent = config.write_buffer_percent;
+        let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
+        sizes
+            .take_while(|&pages| pages >= 8)
+            .find_map(|pages| Geometry::fit(config.area, pages, percent).ok())
+            .map_or(Self::NONE, Self::new)
     }
 
     const NONE: Self =

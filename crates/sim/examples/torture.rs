@@ -7,9 +7,9 @@
 //! one on each core with seeds far apart. `--one` lives the history of that seed alone.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless_engine::Engine;
 use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
@@ -60,11 +60,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic is a finding and told as one; where it was, only the hook knows. Each place once.
-    let places = Mutex::new(BTreeSet::new());
+    // A panic is a finding and told as one; where it was, only the hook knows.
+    let shrinking = Arc::new(AtomicBool::new(false));
+    let quiet = Arc::clone(&shrinking);
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        if places.lock().is_ok_and(|mut places| places.insert(place.clone())) {
+        if let Some(place) = panic.location().filter(|_| !quiet.load(Ordering::Relaxed)) {
             println!("panic at {place}");
         }
     }));
@@ -75,7 +75,9 @@ fn main() -> ExitCode {
         {
             failures += 1;
             println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);
+            shrinking.store(true, Ordering::Relaxed);
             println!("smallest found: {}", shrink::<Engine>(failure, 300));
+            shrinking.store(false, Ordering::Relaxed);
         }
         seed += 1;
         if tally.states / 20_000 > told || options.one {

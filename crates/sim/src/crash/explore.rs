@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use seekless_engine::{Input, Mode, Target};
 
 use super::history::{History, Step, plan_of};
@@ -34,9 +34,19 @@ pub struct Tally {
     pub damaged: u64,
     /// Of these, those that the engine refused, or in which a request failed.
     pub told: u64,
+    /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
+    pub done: [u64; 5],
 }
 
 impl Tally {
+    const fn count(&mut self, done: [u64; 5]) {
+        let mut i = 0;
+        while i < done.len() {
+            self.done[i] += done[i];
+            i += 1;
+        }
+    }
+
     /// Adds what another looked at.
     pub const fn add(&mut self, other: Self) {
         self.histories += other.histories;
@@ -44,6 +54,7 @@ impl Tally {
         self.cut += other.cut;
         self.damaged += other.damaged;
         self.told += other.told;
+        self.count(other.done);
     }
 }
 
@@ -103,11 +114,11 @@ pub fn explore<M: Machine>(
     history: &History,
     looks: &Looks,
     tally: &mut Tally,
-) -> Result<(), Failure> {
+) -> Result<(), Box<Failure>> {
     tally.histories += 1;
     let failure = |step, choice, reason: String| {
         let damaged = reason.contains(DAMAGED);
-        Failure { history: history.clone(), step, choice, damaged, reason }
+        Box::new(Failure { history: history.clone(), step, choice, damaged, reason })
     };
     let setup = &history.setup;
     let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
@@ -132,12 +143,14 @@ pub fn explore<M: Machine>(
         })
         .map_err(|e| failure(i, choice, e))?;
     }
+    live.end_life();
+    tally.count(live.done);
     Ok(())
 }
 
 /// The same failure, or a like one, from a history with as few steps as can be found in `runs` runs.
 #[must_use]
-pub fn shrink<M: Machine>(failure: Failure, runs: usize) -> Failure {
+pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
     let looks = Looks::These(best.choice.into_iter().chain(0..3).collect());
     let mut left = runs;
@@ -181,6 +194,8 @@ struct Live<'a, M> {
     world: World<'a, M>,
     setup: &'a Setup,
     stamp: Stamp,
+    /// As [`Tally::done`], of the lives before this one.
+    done: [u64; 5],
 }
 
 impl<'a, M: Machine> Live<'a, M> {
@@ -199,7 +214,19 @@ impl<'a, M: Machine> Live<'a, M> {
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
         let world = World::new(machine, medium, Past::new(setup.home), setup);
-        Ok(Self { world, setup, stamp })
+        Ok(Self { world, setup, stamp, done: [0; 5] })
+    }
+
+    fn end_life(&mut self) {
+        let s = self.world.machine().stats();
+        let pages = [
+            s.moved_bytes / PAGE_BYTES,
+            s.absorbed,
+            s.destaged_bytes / PAGE_BYTES,
+            s.copy_reads,
+            s.proven,
+        ];
+        self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
     }
 
     fn step(
@@ -253,6 +280,7 @@ impl<'a, M: Machine> Live<'a, M> {
                 let (image, past) = world.cut(&mut rng);
                 let (machine, medium) = recover::<M>(self.setup, image, &[], self.stamp, &mut rng)
                     .map_err(|r| format!("after a clean stop: {r:?}"))?;
+                self.end_life();
                 self.world = World::new(machine, medium, past, self.setup);
             }
             Step::Crash { choice, again } => {
@@ -261,6 +289,7 @@ impl<'a, M: Machine> Live<'a, M> {
                 let (machine, medium) =
                     recover::<M>(self.setup, image, again, self.stamp, &mut rng)
                         .map_err(|r| format!("after a crash: {r:?}"))?;
+                self.end_life();
                 self.world = World::new(machine, medium, past, self.setup);
             }
         }
@@ -341,7 +370,10 @@ fn go_on<M: Machine>(
     again: &[u64],
     rng: &mut Pcg64Mcg,
 ) -> Result<bool, String> {
-    check::<M>(setup, &image, damage)?;
+    let found = check::<M>(setup, &image)?;
+    if !damage && !found.is_empty() {
+        return Err(format!("check finds: {}", found.join("; ")));
+    }
     let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
         Err(Refused::Damaged(_)) if damage => return Ok(true),
         Err(refused) => return Err(format!("after a crash: {refused:?}")),
@@ -365,7 +397,11 @@ fn go_on<M: Machine>(
     world.rest(order)?;
     world.read_all(rng.random_range(1..24), order)?;
     if world.has_failed() {
-        return Ok(true);
+        return if found.is_empty() {
+            Err("a request failed, and check found nothing".to_owned())
+        } else {
+            Ok(true)
+        };
     }
     world.handle(Input::Drain)?;
     world.rest(order)?;
@@ -425,18 +461,13 @@ fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg)
     Some(at)
 }
 
-/// A check finds nothing wrong where nothing is, and writes nothing.
-fn check<M: Machine>(setup: &Setup, image: &Image, damage: bool) -> Result<(), String> {
+/// What a check finds lost. It writes nothing.
+fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
     let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
-    let mut area = Disk::new(Rc::clone(&medium), Target::Area);
-    let mut home = Disk::new(Rc::clone(&medium), Target::Home);
-    let found = M::check(&mut area, &mut home);
-    if medium.borrow().clock() != 0 {
-        return Err("a check wrote to the devices".to_owned());
-    }
-    if damage || found.is_empty() {
-        Ok(())
+    let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));
+    if medium.borrow().clock() == 0 {
+        Ok(found)
     } else {
-        Err(format!("check finds: {}", found.join("; ")))
+        Err("a check wrote to the device".to_owned())
     }
 }

@@ -72,6 +72,8 @@ impl History {
         // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
         let weights = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
+            // A plan, and time for it to be carried out.
+            12 | 16 => rng.random_range(0..6u32),
             _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });
@@ -94,7 +96,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         area: pick(&[96, 128, 160]) * PAGE_SECTORS,
         grid,
         segment_pages: 8,
-        write_buffer_percent: pick(&[20, 40, 60]) as u8,
+        write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
         write_back: pick(&[0, 1, 1]) == 1,
         cache_pages: pick(&[0, 0, 3, 32]),
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),

@@ -5,7 +5,7 @@ use std::ops::Range;
 use seekless_block::{Bytes, PAGE_SECTORS, Sectors, SimTime};
 use seekless_engine::format::Geometry;
 use seekless_engine::{
-    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, format_area,
+    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, Stats, examine, format_area,
 };
 
 use super::medium::Disk;
@@ -71,8 +71,10 @@ pub trait Machine: Sized {
     ) -> Result<Self, Refused>;
     /// Where the log stands, in sectors of the area.
     fn log(setup: &Setup) -> Range<u64>;
-    /// What a check of the area finds wrong; it writes nothing.
-    fn check(area: &mut Disk, home: &mut Disk) -> Vec<String>;
+    /// What a check of the area finds lost; it writes nothing.
+    fn check(area: &mut Disk) -> Vec<String>;
+    /// See [`seekless_engine::Engine::stats`].
+    fn stats(&self) -> Stats;
     /// Sectors that a plan may fill.
     fn room(&self) -> u64;
     /// Whether home alone is not all there is.
@@ -142,8 +144,16 @@ impl Machine for Engine {
         first * PAGE_SECTORS..(first + log) * PAGE_SECTORS
     }
 
-    fn check(_area: &mut Disk, _home: &mut Disk) -> Vec<String> {
-        Vec::new()
+    fn check(area: &mut Disk) -> Vec<String> {
+        let found = examine(area).and_then(|e| e.check(area, true, &mut |_| {}));
+        match found {
+            Ok(found) => found.into_iter().filter(|f| f.loss).map(|f| f.what).collect(),
+            Err(error) => vec![format!("{error:?}")],
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats()
     }
 
     fn room(&self) -> u64 {

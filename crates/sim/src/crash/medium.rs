@@ -76,6 +76,8 @@ pub(crate) struct Medium {
     history: Vec<(u64, u64)>,
     /// Finished ones in the order in which they were finished, then those in flight.
     unflushed: Vec<Unflushed>,
+    /// Flushes in flight: the ticket, and that of the first write to the area that had not ended by then.
+    flushes: Vec<(u64, u64)>,
     /// One cache serves both devices: the area is a part of home's disk.
     shared: bool,
     /// Starts and ends so far.
@@ -95,6 +97,7 @@ impl Medium {
             current,
             history,
             unflushed: Vec::new(),
+            flushes: Vec::new(),
             shared,
             clock: 0,
             power: None,
@@ -200,8 +203,13 @@ impl Medium {
     }
 
     /// Returns the ticket of a flush.
-    pub(crate) const fn start_flush(&mut self) -> u64 {
+    pub(crate) fn start_flush(&mut self) -> u64 {
         self.clock += 1;
+        // A log ends in order: what came after a write in flight has not ended, though it may be finished.
+        let open =
+            self.unflushed.iter().filter(|w| w.done.is_none() && w.start >= self.flushed.home);
+        let ended = open.map(|w| w.ticket).min().unwrap_or(self.clock);
+        self.flushes.push((self.clock, ended));
         self.clock
     }
 
@@ -221,9 +229,11 @@ impl Medium {
             }
             !covered
         });
+        let at = self.flushes.iter().position(|&(flush, _)| flush == ticket);
+        let ended = at.map_or(0, |at| self.flushes.swap_remove(at).1);
         if told && target == Target::Area {
             for (sent, known) in &mut history[home..] {
-                if *known == u64::MAX && *sent < ticket {
+                if *known == u64::MAX && *sent < ended {
                     *known = self.clock;
                 }
             }

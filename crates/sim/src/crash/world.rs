@@ -240,7 +240,7 @@ impl<'a, M: Machine> World<'a, M> {
                 self.medium.borrow_mut().finish_write(ticket, io.flags);
             }
             (Op::Discard | Op::WriteZeroes, _) => {
-                self.medium.borrow_mut().finish_write(ticket, io.flags)
+                self.medium.borrow_mut().finish_write(ticket, io.flags);
             }
             (Op::Flush, _) => {
                 let told = io.class == Class::Foreground;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Target};
+use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
 use seekless_sim::crash::{Disk, Machine, Refused, Setup, Stamp};
 
 /// What it does wrong.
@@ -29,7 +29,7 @@ pub(crate) enum Wrong {
     /// The copy is read without a checksum.
     TrustsTheArea,
     /// Writes of an odd sector go one sector too far.
-    WrongPlace,
+    Misplaced,
     /// A write of the last sector.
     Panics,
     /// The third flush.
@@ -131,8 +131,12 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         0..0
     }
 
-    fn check(_: &mut Disk, _: &mut Disk) -> Vec<String> {
+    fn check(_: &mut Disk) -> Vec<String> {
         Vec::new()
+    }
+
+    fn stats(&self) -> Stats {
+        Stats::default()
     }
 
     fn handle(&mut self, _: SimTime, input: Input) {
@@ -172,8 +176,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
                     io.target = Target::Area;
                     io.extent.start = COPY.start + (io.extent.start - COPIED.start);
                 }
-                if is(WRONG, Wrong::WrongPlace) && io.op == Op::Write && io.extent.start.0 % 2 == 1
-                {
+                if is(WRONG, Wrong::Misplaced) && io.op == Op::Write && io.extent.start.0 % 2 == 1 {
                     io.extent.start.0 = (io.extent.start.0 + 1).min(self.home - io.extent.len.0);
                 }
                 assert!(
