@@ -129,6 +129,8 @@ pub(crate) struct Identity {
     pub(crate) generation: u64,
     pub(crate) checkpoint_slot: u8,
     pub(crate) checkpoint_generation: u64,
+    /// The plan that the plan region holds; 0 for none.
+    pub(crate) plan: u64,
 }
 
 /// What a checkpoint says of its moment.
@@ -143,9 +145,16 @@ pub(crate) struct Moment {
     /// Segment of the log and page, sequence, checksum of the header before.
     pub(crate) position: (u32, u32, u64, u32),
     pub(crate) tail: u32,
+    /// The plan at hand; 0 for none.
+    pub(crate) plan: u64,
 }
 
 impl Identity {
+    /// Of an area that nobody will attach again.
+    pub(crate) fn fresh(config: &Config) -> Self {
+        Self { area_size: config.area, generation: 1, ..Self::default() }
+    }
+
     pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
         let (segment, page, next_sequence, previous) = at.position;
         let mut flags = AreaFlags::NONE;
@@ -165,8 +174,8 @@ impl Identity {
             checkpoint_generation: at.checkpoint_generation,
             checkpoint_entries: if none { 0 } else { geo.slots().into() },
             next_sequence,
-            plan_generation: 0,
-            plan_slots: 0,
+            plan_generation: at.plan,
+            plan_slots: if at.plan == 0 { 0 } else { geo.read_slots().into() },
             position: Position { segment: geo.read_segments + segment, page },
             segment_pages: geo.segment_pages,
             read_segments: geo.read_segments,
@@ -236,6 +245,7 @@ pub fn format_area(
         checkpoint_generation: 0,
         position: (0, 0, 1, 0),
         tail: 0,
+        plan: 0,
     };
     // No half-made area can be taken for a whole one, nor for the one that was here.
     area.write_zeroes(page_extent(0, 2))?;
@@ -291,7 +301,9 @@ impl Engine {
             generation: s.generation,
             checkpoint_slot: s.checkpoint_slot,
             checkpoint_generation: s.checkpoint_generation,
+            plan: if r.plan.is_some() { s.plan_generation } else { 0 },
         };
+        let plan_generation = s.plan_generation;
         let clean = s.flags.contains(AreaFlags::CLEAN) && r.records == 0;
         let trusted = clean && stamp != [0; 32] && stamp == s.stamp;
         let mut engine = Self::with(config, r.geo, identity);
@@ -319,6 +331,11 @@ impl Engine {
             .collect();
         suspects.sort_unstable_by_key(|&slot| engine.map.home(slot));
         engine.background.suspects = suspects;
+        if let Some(wants) = r.plan {
+            engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+        }
+        // There may be something to do before anybody asks for anything.
+        engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
         engine.put_down(area, r.which)?;
         let report = AttachReport {
             clean,
@@ -342,6 +359,7 @@ impl Engine {
             checkpoint_generation: self.identity.checkpoint_generation + 1,
             position: self.log.position(),
             tail: self.log.ring.tail_durable,
+            plan: self.identity.plan,
         };
         let start = self.geo.checkpoint_at(moment.checkpoint_slot);
         let header = self.identity.checkpoint(&self.geo, &moment);

@@ -7,8 +7,8 @@ use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::attach::AttachError;
 use crate::format::{
-    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, Header, Page, Position,
-    Problem, Superblock, Which, page_extent, read_superblock,
+    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, Header, PLAN_PER_PAGE,
+    Page, PlanHeader, PlanPage, Position, Problem, Superblock, Which, page_extent, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -30,6 +30,8 @@ pub(crate) struct Recovered {
     pub(crate) sequence: u64,
     pub(crate) previous: u32,
     pub(crate) records: u64,
+    /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
+    pub(crate) plan: Option<Vec<(u32, u64, u32)>>,
 }
 
 /// A record found in the log.
@@ -52,6 +54,9 @@ pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         return Err(broken);
     }
     r.apply(area, log.records)?;
+    if r.superblock.plan_generation > 0 {
+        r.plan = r.load_plan(area);
+    }
     Ok(r)
 }
 
@@ -125,6 +130,7 @@ fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         sequence: superblock.next_sequence,
         previous: superblock.previous,
         records: 0,
+        plan: None,
         which: found.which,
         other: found.other,
         geo,
@@ -185,6 +191,40 @@ impl Recovered {
             at += count;
         }
         Ok(())
+    }
+
+    /// What the plan at hand wants. A damaged plan costs its copies, no more.
+    fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(u32, u64, u32)>> {
+        let (start, slots) = (self.geo.plan_at(), self.geo.read_slots());
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.plan_generation);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        area.read(page_extent(start, 1), &mut page).ok()?;
+        let header = PlanHeader::decode(&page).ok()?;
+        if (header.uuid, header.generation, header.slots) != (uuid, generation, slots.into()) {
+            return None;
+        }
+        let mut wants: Vec<(u32, u64, u32)> = Vec::new();
+        let mut first = 0;
+        while first < slots {
+            area.read(page_extent(start + 1 + u64::from(first / PLAN_PER_PAGE), 1), &mut page)
+                .ok()?;
+            let read = PlanPage::decode(&page).ok()?;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return None;
+            }
+            for (slot, home) in (first..slots).zip(read.wanted) {
+                let Some(home) = home else { continue };
+                if home >= self.home_pages() || slot.is_multiple_of(self.geo.segment_pages) {
+                    return None;
+                }
+                match wants.last_mut() {
+                    Some((s, p, n)) if *s + *n == slot && *p + u64::from(*n) == home => *n += 1,
+                    _ => wants.push((slot, home, 1)),
+                }
+            }
+            first = first.saturating_add(PLAN_PER_PAGE);
+        }
+        Some(wants)
     }
 
     /// Takes an entry into the map. False where no such home page exists.

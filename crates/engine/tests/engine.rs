@@ -787,6 +787,34 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
 }
 
 #[test]
+fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
+    // Until the first window is in place and the plan is noted down.
+    while world.engine.copied() == Sectors(0) || world.engine.progress().is_none() {
+        world.execute(0);
+    }
+    for _ in 0..40 {
+        if world.waiting.is_empty() || world.engine.stats().moved_bytes > 14 * 4096 {
+            break;
+        }
+        world.execute(0);
+    }
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
+    // A forgotten plan is not carried on.
+    world.handle(Input::Install(Plan::default()));
+    world.settle();
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
+}
+
+#[test]
 fn damage_is_noticed_and_never_served() {
     let damage = |world: &mut World, slot: u64| {
         world.area.write(Extent::new((8 + slot) * 8 + 3, 1), &[0x55; SECTOR]).unwrap();
@@ -941,4 +969,17 @@ fn check_finds_what_is_damaged_and_repair_gives_it_up() {
     assert_eq!(report.lost, vec![home(9, 1)]);
     assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
     assert!(examine(&mut world.area).unwrap().newest(4).is_some());
+}
+
+#[test]
+fn an_area_that_nobody_formatted_works_like_one_that_was() {
+    let mut world = World::new(config(0));
+    world.engine = Engine::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(32));
+    // What it has put down is an area like any other.
+    world.crash([0; 32]);
+    world.read_all();
+    assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }

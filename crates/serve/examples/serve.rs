@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Copy, Pages, Plan, PlanConfig, Strategy, plan};
+use seekless_layout::{
+    AccessGraph, Copy, Pages, Plan, PlanConfig, Planning, Reach, Strategy, plan,
+};
 use seekless_serve::{Address, Backing, Builder, Learner};
 
 /// BORG's observer and planner, as the server ships it.
@@ -50,7 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if learn {
         // Half the device, and its metadata.
         let area = Sectors(size / 1024 * 5 / 4);
-        let config = PlanConfig { area, min_weight: 1, strategy: Strategy::default() };
+        let config = PlanConfig {
+            area,
+            min_weight: 1,
+            strategy: Strategy::default(),
+            planning: Planning::Anew,
+            reach: Reach::new(Bytes(0), Bytes(0)),
+        };
         builder = builder.area(area.bytes()).learner(Box::new(Borg(None, config)), None);
     }
     let server = builder.spawn()?;
