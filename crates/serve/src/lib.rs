@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod area;
 mod backend;
 mod buffers;
 pub mod capture;
@@ -42,6 +43,7 @@ pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, MakeShadow, ServerHandle};
 pub use learner::Learner;
 pub use listen::Address;
-pub use server::{Job, Reply, ServerStats};
+pub use server::{AreaStats, Job, Reply, ServerStats};
 pub use tap::IoSample;
+pub use volume::IoFailure;
 pub use watch::{About, Board, Shadow};
