@@ -256,7 +256,7 @@ impl Engine {
                     return true;
                 }
                 self.destage_came_to_nothing();
-                if full && !self.tail_may_advance() {
+                if full && self.next_tail() == self.log.ring.tail {
                     // Something in the tail can be neither read nor written home: nobody shall wait for ever.
                     self.fail_controls();
                 }

@@ -64,7 +64,8 @@ impl Engine {
         let to_head = |from| ring.distance(from, ring.head);
         let by_replay =
             to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
-        ring.free() == 0 && (by_replay || ring.tail != ring.tail_durable || self.tail_may_advance())
+        ring.free() == 0
+            && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
     }
 
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
@@ -105,7 +106,8 @@ impl Engine {
                     return Step::Wait;
                 }
                 // What was dropped from the map because home has it newer must be durable at home before the old
-                // map goes; and so must the pages just written.
+                // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
+                job.tail = self.next_tail();
                 for target in [Target::Home, Target::Area] {
                     let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
                     self.submit_background(what, target, Op::Flush, Extent::default(), None);
@@ -115,8 +117,7 @@ impl Engine {
             }
             Phase::Sync if self.background.in_flight > 0 => Step::Wait,
             Phase::Sync => {
-                self.advance_tail();
-                job.tail = self.log.ring.tail;
+                self.log.ring.tail = job.tail;
                 job.phase = Phase::Superblock(0);
                 Step::Again
             }

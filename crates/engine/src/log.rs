@@ -236,16 +236,16 @@ impl Engine {
             && self.log.head_page < self.log.segment_pages
     }
 
-    /// Moves the tail past the segments that hold nothing dirty; what was destaged is on stable storage.
-    pub(crate) fn advance_tail(&mut self) {
-        while self.tail_may_advance() {
-            self.log.ring.tail = (self.log.ring.tail + 1) % self.log.ring.segments;
+    /// Where the tail may go, past the segments that hold nothing dirty, once all that has ended by now is on stable
+    /// storage: what was written home, and the records that hold something newer.
+    pub(crate) fn next_tail(&self) -> u32 {
+        let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
+        while tail != stop
+            && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+        {
+            tail = (tail + 1) % self.log.ring.segments;
         }
-    }
-
-    pub(crate) fn tail_may_advance(&self) -> bool {
-        let (tail, stop) = (self.log.ring.tail, self.log.position().0);
-        tail != stop && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+        tail
     }
 
     /// The records without data that wait for room will not have any.
