@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use seekless_block::{Bytes, Device as _, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_block::{Bytes, Device, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{
-    AreaId, FormatError, Geometry, Page, SEGMENT_PAGES_DEFAULT, Superblock, page_extent,
+    AreaFlags, AreaId, FormatError, Geometry, Page, SEGMENT_PAGES_DEFAULT, Superblock, page_extent,
     read_superblock,
 };
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, FormatOptions, Mode, format_area,
+    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
 };
 
 use crate::backend::files::{Disk, Opened};
@@ -345,9 +345,106 @@ pub(crate) enum Store {
     Lasting(Box<Lasting>),
 }
 
+/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
+///
+/// # Errors
+/// Where either cannot be opened, is in use, or holds no area.
+pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
+    let opened = Opened::path(backing, !write)?;
+    match Store::open(opened, backing, area, !write)? {
+        Store::Lasting(lasting) => Ok(*lasting),
+        Store::Plain(_) => Err(refused(
+            backing,
+            "no area lies within it: name the one that was made for it with --area, or make one with `seekless format`",
+        )),
+    }
+}
+
+/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
+/// within its device keeps its own size, since moving it would move home.
+///
+/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
+/// before they are written anew leaves no area, and `make` makes another.
+///
+/// # Errors
+/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
+pub fn resize(
+    backing: &Path,
+    area: Option<&Path>,
+    size: Option<Bytes>,
+) -> Result<Made, ServeError> {
+    let lasting = open(backing, area, true)?;
+    let s = &lasting.superblock;
+    if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
+        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
+        return Err(refused(&lasting.place, why));
+    }
+    let mut format = FormatOptions {
+        uuid: s.uuid.0,
+        capacity: lasting.found,
+        inside: s.inside.then_some(s.area_at),
+        grid: Sectors(s.grid.into()),
+        mode: s.mode,
+        segment_pages: s.segment_pages,
+        write_buffer_percent: lasting.percent(),
+        label: identity::label(backing),
+    };
+    let (geometry, area, volume);
+    if s.inside {
+        if size.is_some_and(|b| b != s.area_size.bytes()) {
+            let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+            return Err(refused(backing, why));
+        }
+        let device = device_sectors(backing)?;
+        let head = if s.area_at.0 == 0 { 0 } else { HEAD.0 };
+        volume = Sectors(device - head - s.area_size.0);
+        format.capacity = volume;
+        let mut disk = lasting.area;
+        area = s.area_size;
+        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+    } else {
+        let Lasting { place, area: disk, .. } = lasting;
+        // The lock goes with it, and comes back with the next line.
+        drop(disk);
+        let grown = Opened::path(&place, false)?;
+        let wanted = size.map_or(grown.bytes, |b| b.0) / PAGE_BYTES * PAGE_BYTES;
+        let is_file = grown.dir.is_some();
+        let fail = |source: Errno| ServeError::Path {
+            path: place.clone(),
+            what: "size the area",
+            source: source.into(),
+        };
+        if wanted > grown.bytes {
+            if !is_file {
+                let (expected, found) =
+                    (Bytes(wanted).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
+                return Err(failed(&place)(AttachError::Shrunken { expected, found }));
+            }
+            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+        }
+        let mut disk = part(&grown.fd, &[(0, wanted)])?;
+        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
+        if is_file && wanted < grown.bytes {
+            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+        }
+        area = Bytes(wanted).sectors_ceil();
+        volume = format.capacity;
+    }
+    let (at, grid) = (format.inside, format.grid.0 as u8);
+    Ok(Made { uuid: AreaId(format.uuid), volume, area, at, geometry, grid })
+}
+
+/// Size of a file or device that is open elsewhere.
+fn device_sectors(path: &Path) -> Result<u64, ServeError> {
+    let fail = |source| ServeError::Path { path: path.to_owned(), what: "find its end", source };
+    let mut file = File::open(path).map_err(fail)?;
+    let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
+    Ok(end / SECTOR_BYTES)
+}
+
 /// A volume and its area, locked.
 #[derive(Debug)]
-pub(crate) struct Lasting {
+pub struct Lasting {
     pub(crate) home: Disk,
     pub(crate) area: Disk,
     pub(crate) superblock: Superblock,
@@ -474,6 +571,47 @@ impl Lasting {
         Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found })))
     }
 
+    /// What the area holds; nothing is written.
+    pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        let examined = examine(&mut self.area).map_err(failed(&self.place))?;
+        let (expected, found) = (examined.superblock().home_capacity, self.found);
+        if expected != found {
+            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
+        }
+        Ok(examined)
+    }
+
+    /// The area, as a device.
+    pub fn area(&mut self) -> &mut dyn Device {
+        &mut self.area
+    }
+
+    /// What its superblock said when it was opened.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The file or device that the area stands on.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Sectors of home as it is now.
+    #[must_use]
+    pub const fn home_capacity(&self) -> Sectors {
+        self.found
+    }
+
+    /// The share of the write buffer that it was made with, or one that divides it alike.
+    fn percent(&self) -> u8 {
+        let s = &self.superblock;
+        let geometry = s.geometry().ok();
+        let alike = |p: &u8| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry;
+        (0..=100).find(alike).unwrap_or(0)
+    }
+
     /// Attaches: what the area holds is recovered, and it is marked as in use. `moved`: the home may have another
     /// name than when the area was made.
     pub(crate) fn attach(
@@ -481,7 +619,7 @@ impl Lasting {
         mut config: Config,
         moved: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
-        let s = &self.superblock;
+        let s = self.superblock.clone();
         let (is, was) = (identity::label(&self.backing), s.label.as_str());
         if !s.inside && !moved && !identity::same(&is, was) {
             let why = format!(

@@ -48,12 +48,6 @@ pub enum ServeError {
         #[source]
         source: Box<seekless_engine::AttachError>,
     },
-    /// An area is written even where the volume is only read.
-    #[error(
-        "{}: a volume with an area cannot be served read-only; `seekless rescue` shows it without writing a byte",
-        .0.display()
-    )]
-    ReadOnlyArea(PathBuf),
     /// The area could not be put to rest.
     #[error(
         "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",

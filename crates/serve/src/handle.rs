@@ -232,10 +232,15 @@ impl Builder {
                 let files = Files::new(opened, area.0, dir.as_deref())?;
                 (files, Engine::new(config), None, PathBuf::new())
             }
+            Store::Lasting(mut lasting) if self.read_only => {
+                // Nothing is written, not even that it is in use.
+                let mut config = Config::new(lasting.superblock.home_capacity);
+                (self.tune)(&mut config);
+                let newest = lasting.examine()?;
+                let files = Files::overlaid(lasting.home, lasting.area, newest);
+                (files, Engine::new(config), None, lasting.place)
+            }
             Store::Lasting(mut lasting) => {
-                if self.read_only {
-                    return Err(ServeError::ReadOnlyArea(lasting.place.clone()));
-                }
                 let mut config = Config::new(lasting.superblock.home_capacity);
                 (self.tune)(&mut config);
                 let (engine, report) = lasting.attach(config, self.moved)?;
@@ -310,6 +315,7 @@ impl Builder {
         let mut handle = ServerHandle {
             link: Link { control, bell },
             size: Bytes(bytes),
+            area,
             read_only: self.read_only,
             tcp,
             thread: Some(thread),
@@ -361,6 +367,7 @@ impl Link {
 pub struct ServerHandle {
     link: Link,
     size: Bytes,
+    area: Bytes,
     read_only: bool,
     tcp: Vec<SocketAddr>,
     thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
@@ -380,6 +387,12 @@ impl ServerHandle {
     #[must_use]
     pub const fn size(&self) -> Bytes {
         self.size
+    }
+
+    /// Size of the optimized area.
+    #[must_use]
+    pub const fn area(&self) -> Bytes {
+        self.area
     }
 
     /// Whether writes are refused.
@@ -416,6 +429,22 @@ impl ServerHandle {
     /// Where the server has stopped.
     pub fn reset_disk_stats(&self) -> Result<(), ServeError> {
         self.link.send(Control::ResetDisk)
+    }
+
+    /// Where writes go from now on; nothing where there is no area.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
+        self.injector().set_mode(mode)
+    }
+
+    /// Has everything written home; see [`Injector::drain`].
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn drain(&self) -> Result<(), ServeError> {
+        self.injector().drain()
     }
 
     /// Moves to a layout in the background; [`ServerStats::progress`] tells how far it is.
@@ -518,7 +547,7 @@ pub struct Injector {
 
 impl Injector {
     /// What has been done so far.
-    pub(crate) fn stats(&self) -> Result<ServerStats, ServeError> {
+    pub fn stats(&self) -> Result<ServerStats, ServeError> {
         self.link.ask(Control::Stats)
     }
 

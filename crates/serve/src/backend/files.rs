@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_engine::Target;
+use seekless_engine::{Examined, Target};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::runs::Runs;
@@ -32,6 +32,8 @@ const RUNS_MAX: usize = 512;
 pub(crate) struct Files {
     home: Disk,
     area: Option<Disk>,
+    /// Of an area that is not attached: where it has newer bytes than home.
+    newest: Option<Box<Examined>>,
 }
 
 /// One file or block device, or runs of one.
@@ -115,12 +117,17 @@ impl Files {
             (bytes, None) => Some(memory_file(bytes)?),
         };
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
-        Ok(Self { home: Disk::new(home.fd, Runs::all()), area })
+        Ok(Self { home: Disk::new(home.fd, Runs::all()), area, newest: None })
     }
 
     /// A home and its area, wherever they stand.
     pub(crate) const fn of(home: Disk, area: Option<Disk>) -> Self {
-        Self { home, area }
+        Self { home, area, newest: None }
+    }
+
+    /// A home as it would read with its area attached; neither is written.
+    pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
+        Self { home, area: Some(area), newest: Some(Box::new(newest)) }
     }
 
     /// What can be proven of a home that nobody writes any more.
@@ -138,6 +145,9 @@ impl Files {
 
     /// Reads without waiting: `None` where the disk would have to be waited for.
     pub(crate) fn read_now(&self, target: Target, at: u64, buf: &mut [u8]) -> Option<()> {
+        if self.newest.is_some() {
+            return None;
+        }
         self.disk(target).ok()?.read_now(at, buf)
     }
 
@@ -165,7 +175,35 @@ impl Files {
 
     /// Reads, waiting.
     pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
-        self.disk(target)?.read(at, buf)
+        self.disk(target)?.read(at, buf)?;
+        match (&self.newest, target) {
+            (Some(newest), Target::Home) => self.lay_over(newest, at, buf),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the area's newer bytes over those of home.
+    fn lay_over(&self, newest: &Examined, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        let area = self.disk(Target::Area)?;
+        let grid = newest.home_of(0).start.0 * SECTOR_BYTES;
+        let end = at + buf.len() as u64;
+        let pages = at.saturating_sub(grid) / PAGE..end.saturating_sub(grid).div_ceil(PAGE);
+        let mut bytes = [0; PAGE as usize];
+        for page in pages {
+            let Some((place, sum)) = newest.newest(page) else { continue };
+            area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
+            if crc32c::crc32c(&bytes) != sum {
+                return Err(Errno::IO);
+            }
+            let home = newest.home_of(page).start.0 * SECTOR_BYTES;
+            let (from, to) = (home.max(at), (home + PAGE).min(end));
+            let src = bytes.get((from - home) as usize..(to - home) as usize);
+            let dst = buf.get_mut((from - at) as usize..(to - at) as usize);
+            if let (Some(dst), Some(src)) = (dst, src) {
+                dst.copy_from_slice(src);
+            }
+        }
+        Ok(())
     }
 
     /// Writes, discards, zeroes or flushes, waiting.

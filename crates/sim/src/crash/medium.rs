@@ -90,7 +90,15 @@ impl Medium {
     pub(crate) fn new(image: Image, shared: bool) -> Self {
         let current = image.clone();
         let history = vec![(0, 0); image.sectors.len()];
-        Self { flushed: image, current, history, unflushed: Vec::new(), shared, clock: 0, power: None }
+        Self {
+            flushed: image,
+            current,
+            history,
+            unflushed: Vec::new(),
+            shared,
+            clock: 0,
+            power: None,
+        }
     }
 
     /// What a read of both devices returns now.
@@ -208,7 +216,8 @@ impl Medium {
             let covered = here && write.done.is_some_and(|done| done < ticket);
             if covered {
                 apply(&mut flushed.sectors, write, |_| true);
-                history[write.start..write.start + write.sectors.len()].fill((write.ticket, u64::MAX));
+                history[write.start..write.start + write.sectors.len()]
+                    .fill((write.ticket, u64::MAX));
             }
             !covered
         });
@@ -229,7 +238,8 @@ impl Medium {
             return false;
         }
         // What stood there when the engine was attached, its checkpoint knows.
-        area[at].0 == 0 || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
+        area[at].0 == 0
+            || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
 
     /// What the power's loss may leave, chosen by `rng`. Two caches lose what they hold independently.

@@ -245,7 +245,7 @@ impl<'a, M: Machine> World<'a, M> {
             (Op::Flush, _) => {
                 let told = io.class == Class::Foreground;
                 self.medium.borrow_mut().finish_flush(io.target, ticket, told);
-            },
+            }
             _ => return Err(format!("an I/O that makes no sense: {io:?}")),
         }
         self.handle(Input::Done { io: io.id, result })?;
