@@ -32,6 +32,8 @@ const RUNS_MAX: usize = 512;
 pub(crate) struct Files {
     home: Disk,
     area: Option<Disk>,
+    /// The area may have newer bytes than home: what is a hole there may be data.
+    may_be_newer: bool,
     /// Of an area that is not attached: where it has newer bytes than home.
     newest: Option<Box<Examined>>,
 }
@@ -117,17 +119,17 @@ impl Files {
             (bytes, None) => Some(memory_file(bytes)?),
         };
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
-        Ok(Self { home: Disk::new(home.fd, Runs::all()), area, newest: None })
+        Ok(Self { home: Disk::new(home.fd, Runs::all()), area, may_be_newer: false, newest: None })
     }
 
     /// A home and its area, wherever they stand.
     pub(crate) const fn of(home: Disk, area: Option<Disk>) -> Self {
-        Self { home, area, newest: None }
+        Self { home, area, may_be_newer: true, newest: None }
     }
 
     /// A home as it would read with its area attached; neither is written.
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
-        Self { home, area: Some(area), newest: Some(Box::new(newest)) }
+        Self { home, area: Some(area), may_be_newer: true, newest: Some(Box::new(newest)) }
     }
 
     /// What can be proven of a home that nobody writes any more.
@@ -254,6 +256,9 @@ impl Files {
     /// Which runs of the backing from `at` are holes: (bytes, state), covering `len` bytes or the first
     /// [`RUNS_MAX`] runs of them.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
+        if self.may_be_newer {
+            return vec![(len, 0)];
+        }
         let mut runs = Vec::new();
         for (at, _, len) in self.home.runs.pieces(at, len.into()) {
             self.status_of_piece(at, len, &mut runs);
