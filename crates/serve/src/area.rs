@@ -612,6 +612,16 @@ impl Lasting {
         (0..=100).find(alike).unwrap_or(0)
     }
 
+    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
+    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
+    /// area's own writes change them.
+    pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
+        let uuid = self.superblock.uuid.0;
+        let mut stamp = [0; 32];
+        stamp[..16].copy_from_slice(&uuid);
+        self.superblock.inside.then_some(stamp)
+    }
+
     /// Attaches: what the area holds is recovered, and it is marked as in use. `moved`: the home may have another
     /// name than when the area was made.
     pub(crate) fn attach(
@@ -634,7 +644,9 @@ impl Lasting {
         let percent =
             (0..=100).find(|p| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry);
         config.write_buffer_percent = percent.unwrap_or(0);
-        let stamp = identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
+        let stamp = self
+            .own_stamp()
+            .unwrap_or_else(|| identity::stamp(std::os::fd::AsFd::as_fd(&self.home)));
         Engine::attach(&mut self.area, config, stamp).map_err(failed(&self.place))
     }
 }

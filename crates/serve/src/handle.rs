@@ -244,7 +244,8 @@ impl Builder {
                 let mut config = Config::new(lasting.superblock.home_capacity);
                 (self.tune)(&mut config);
                 let (engine, report) = lasting.attach(config, self.moved)?;
-                let files = Files::of(lasting.home, Some(lasting.area));
+                let own = lasting.own_stamp();
+                let files = Files::of(lasting.home, lasting.area, own);
                 (files, engine, Some(report), lasting.place)
             }
         };

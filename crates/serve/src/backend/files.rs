@@ -32,6 +32,8 @@ const RUNS_MAX: usize = 512;
 pub(crate) struct Files {
     home: Disk,
     area: Option<Disk>,
+    /// What proves that nobody wrote home, where home is on a device that only seekless can use.
+    own: Option<[u8; 32]>,
     /// The area may have newer bytes than home: what is a hole there may be data.
     may_be_newer: bool,
     /// Of an area that is not attached: where it has newer bytes than home.
@@ -119,22 +121,26 @@ impl Files {
             (bytes, None) => Some(memory_file(bytes)?),
         };
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
-        Ok(Self { home: Disk::new(home.fd, Runs::all()), area, may_be_newer: false, newest: None })
+        Ok(Self { own: None, home: Disk::new(home.fd, Runs::all()), area, may_be_newer: false, newest: None })
     }
 
-    /// A home and its area, wherever they stand.
-    pub(crate) const fn of(home: Disk, area: Option<Disk>) -> Self {
-        Self { home, area, may_be_newer: true, newest: None }
+    /// A home and its area, wherever they stand; `own` where they are one device.
+    pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
+        let area = Some(area);
+        Self { own, home, area, may_be_newer: true, newest: None }
     }
 
     /// A home as it would read with its area attached; neither is written.
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
-        Self { home, area: Some(area), may_be_newer: true, newest: Some(Box::new(newest)) }
+        Self { own: None, home, area: Some(area), may_be_newer: true, newest: Some(Box::new(newest)) }
     }
 
     /// What can be proven of a home that nobody writes any more.
     pub(crate) fn stamp_home(&self) -> [u8; 32] {
         // A home that cannot be made durable proves nothing.
+        if let Some(own) = self.own {
+            return self.home.sync().map_or([0; 32], |()| own);
+        }
         self.home.sync().map_or([0; 32], |()| identity::stamp(self.home.as_fd()))
     }
 
