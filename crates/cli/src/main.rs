@@ -1,6 +1,7 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod admin;
 mod advise;
 mod advise_report;
 mod convert;
@@ -12,6 +13,7 @@ mod manual;
 mod output;
 mod record;
 mod reproduce;
+mod rescue;
 mod serve;
 mod simulate;
 mod simulate_report;
@@ -54,6 +56,17 @@ enum Command {
     Serve(serve::Args),
     Emulate(emulate::Args),
     Top(top::Args),
+    Format(admin::FormatArgs),
+    Status(admin::StatusArgs),
+    Replan(admin::ReplanArgs),
+    Drain(admin::DrainArgs),
+    Mode(admin::ModeArgs),
+    Detach(admin::DetachArgs),
+    Check(admin::CheckArgs),
+    Repair(admin::RepairArgs),
+    Dump(admin::DumpArgs),
+    Resize(admin::ResizeArgs),
+    Rescue(rescue::Args),
     /// The papers' tables and figures, from our models, beside the printed ones
     #[command(subcommand)]
     Reproduce(reproduce::Args),
@@ -77,6 +90,17 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Disk(args) => disks::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Format(args) => admin::format(&args),
+        Command::Status(args) => admin::status(&args),
+        Command::Replan(args) => admin::replan(&args),
+        Command::Drain(args) => admin::drain(&args),
+        Command::Mode(args) => admin::mode(&args),
+        Command::Detach(args) => admin::detach(&args),
+        Command::Check(args) => admin::check(&args),
+        Command::Repair(args) => admin::repair(&args),
+        Command::Dump(args) => admin::dump(&args),
+        Command::Resize(args) => admin::resize(&args),
+        Command::Rescue(args) => rescue::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     };
