@@ -6,7 +6,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 image=$1
-bytes=3750000000
+bytes=$((915527 * 4096))
 root=$(mktemp -d)
 tree=$(mktemp -d)
 clean() {
@@ -22,7 +22,7 @@ mmdebstrap --quiet --mode=root --variant=important --include=linux-image-cloud-a
     bookworm "$tree/root.tar"
 truncate -s $((4 * bytes)) "$image"
 for vm in 0 1 2 3; do
-    mkfs.ext4 -q -F -L "vm$vm" -E "offset=$((vm * bytes)),lazy_itable_init=0,lazy_journal_init=0" "$image" $((bytes / 4096 * 4))k
+    mkfs.ext4 -q -F -L "vm$vm" -E "offset=$((vm * bytes)),lazy_itable_init=0,lazy_journal_init=0" "$image" $((bytes / 1024))k
     mount -o "loop,offset=$((vm * bytes)),sizelimit=$bytes" "$image" "$root"
     python3 "$here/age.py" "$root/srv" --seed "$vm" --full 0.80 --keep 0.55
     # In parts, with files coming and going between, as if installed over time.
