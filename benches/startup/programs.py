@@ -20,17 +20,17 @@ import time
 from host import archive, between, prefer, run, serving, table
 
 DISPLAY = ":77"
-WORK = "/home/user/work"
+DOCUMENTS = "/home/user/documents"
 # What is started, what says that it is up (it ends, or shows a window), and whether training starts it.
 PROGRAMS = {
-    "firefox": (["firefox-esr", "--headless", "--screenshot", f"{WORK}/page.png", f"file://{WORK}/page.html"], None, True),
-    "oowriter": (["soffice", "--headless", "--convert-to", "pdf", "--outdir", f"{WORK}/out", f"{WORK}/letter.fodt"], None, True),
-    "xemacs": (["xemacs21", f"{WORK}/notes.txt", "-eval", "(progn (sit-for 0) (kill-emacs))"], None, True),
-    "evince": (["dbus-run-session", "evince", f"{WORK}/letter.pdf"], "letter", True),
-    "jedit": (["jedit", "-noserver", f"{WORK}/notes.txt"], "jEdit - notes", True),
-    "inkscape": (["inkscape", "--export-type=png", f"--export-filename={WORK}/drawing.png", f"{WORK}/drawing.svg"], None, True),
+    "firefox": (["firefox-esr", "--headless", "--screenshot", f"{DOCUMENTS}/page.png", f"file://{DOCUMENTS}/page.html"], None, True),
+    "oowriter": (["soffice", "--headless", "--convert-to", "pdf", "--outdir", f"{DOCUMENTS}/out", f"{DOCUMENTS}/letter.fodt"], None, True),
+    "xemacs": (["xemacs21", f"{DOCUMENTS}/notes.txt", "-eval", "(progn (sit-for 0) (kill-emacs))"], None, True),
+    "evince": (["dbus-run-session", "evince", f"{DOCUMENTS}/letter.pdf"], "letter", True),
+    "jedit": (["jedit", "-noserver", f"{DOCUMENTS}/notes.txt"], "jEdit - notes", True),
+    "inkscape": (["inkscape", "--export-type=png", f"--export-filename={DOCUMENTS}/drawing.png", f"{DOCUMENTS}/drawing.svg"], None, True),
     "gimp": (["gimp", "--no-splash", "-b", "(gimp-quit 0)"], None, False),
-    "ooimpress": (["soffice", "--headless", "--convert-to", "pdf", "--outdir", f"{WORK}/out", f"{WORK}/slides.fodp"], None, False),
+    "ooimpress": (["soffice", "--headless", "--convert-to", "pdf", "--outdir", f"{DOCUMENTS}/out", f"{DOCUMENTS}/slides.fodp"], None, False),
 }
 # Other work of the training days, never measured.
 CHORES = [

@@ -53,9 +53,9 @@ age --seed 5 --full 0.85 --keep 0.75
 
 # Who starts them, and what they open.
 in_root useradd -m user
-mkdir "$root/home/user/work"
-cp "$here"/work/* "$root/home/user/work/"
+mkdir "$root/home/user/documents"
+cp "$here"/documents/* "$root/home/user/documents"
 chroot "$root" chown -R user: /home/user
-chroot "$root" su user -c 'cd ~/work && soffice --headless --convert-to pdf letter.fodt' > /dev/null
+chroot "$root" su user -c 'cd ~/documents && soffice --headless --convert-to pdf letter.fodt' > /dev/null
 df -h "$root"
 sync

@@ -17,8 +17,8 @@ use crate::handle::Injector;
 use crate::learner::Learned;
 use crate::server::ServerStats;
 use crate::status::{
-    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, Head, History, Kind,
-    LearningStatus, PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
+    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, Head, History, Kind, LearningStatus,
+    PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
 

@@ -55,7 +55,8 @@ fn reads_take_the_disks_time_and_the_books_balance() {
     let drive = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
     let cylinder = |at: u64| drive.geometry().place(Lba(at / 512)).unwrap().cylinder;
     let ends = std::iter::once(0).chain(scattered().into_iter().map(|at| at + 4095));
-    let ways = scattered().into_iter().zip(ends).map(|(at, end)| cylinder(at).abs_diff(cylinder(end)));
+    let ways =
+        scattered().into_iter().zip(ends).map(|(at, end)| cylinder(at).abs_diff(cylinder(end)));
     assert_eq!(disk.seek_cylinders, ways.map(u64::from).sum::<u64>());
     let late = disk.lateness;
     assert!(late.total >= late.max && late.total <= late.max * 60, "{late:?}");
