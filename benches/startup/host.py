@@ -9,19 +9,17 @@ import pathlib
 import re
 import signal
 import socket
-import statistics
 import subprocess
 import tempfile
 import time
+
+import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/release/seekless"))
 # Host O3 of BORG's Table 3 and the size of its BOPT. Linux 2.6.22 sorted what waited for this disk, which has no queue
 # of its own; C-LOOK does here. RAM and read-ahead are serve's own settings, for both systems.
 DISK = ["--disk", "maxtor-6l020", "--scheduler", "clook", "--cache", "16MiB", "--read-ahead", "64KiB", "--cluster", "64KiB"]
-AREA = "2000000000"
-# Two-sided 95 % of Student's t by degrees of freedom, from 1.
-STUDENT = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131]
 
 
 def run(*command, **more):
@@ -52,13 +50,14 @@ class Unix(http.client.HTTPConnection):
 
 
 class Server:
-    """`seekless serve` of an image over the emulated disk; `learns`, or is the vanilla system."""
+    """`seekless serve` of an image over the emulated disk; told how to learn, or the vanilla system."""
 
-    def __init__(self, image, learns):
+    def __init__(self, image, learn_with):
         self.dir = tempfile.TemporaryDirectory(prefix="seekless-startup-")
         folder = pathlib.Path(self.dir.name)
         self.file, self.nbd, self.page, self.counts = (folder / n for n in ("volume", "nbd", "page", "counts.json"))
-        how = ["--optimized", AREA, "--learn-every", "30d", "--background-rate", "0"] if learns else ["--no-learn"]
+        # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
+        how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--no-learn"]
         self.process = subprocess.Popen(
             [SEEKLESS, "serve", image, "--fuse", self.file, "--nbd", f"unix:{self.nbd}", "--http", f"unix:{self.page}",
              "--json", self.counts, *DISK, *how], stdout=subprocess.PIPE, text=True)
@@ -119,8 +118,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(image, learns):
-    server = Server(image, learns)
+def serving(image, learn_with=None):
+    server = Server(image, learn_with)
     try:
         yield server
     finally:
@@ -139,43 +138,15 @@ def between(before, after):
             "vanilla_beside_s": beside, "load": os.getloadavg()[0]}
 
 
-def interval(values):
-    """Mean and half of its 95 % interval."""
-    mean = statistics.mean(values)
-    if len(values) < 2:
-        return mean, float("nan")
-    t = STUDENT[min(len(values) - 1, len(STUDENT)) - 1]
-    return mean, t * statistics.stdev(values) / len(values) ** 0.5
-
-
-def table(runs, names):
-    """Markdown: every name on a line, vanilla beside trained."""
-    print("| what | n | start, vanilla (s) | trained (s) | change | disk busy, vanilla (s) | trained (s) | change "
-          "| seeks/block, V → B | mean seek (cyl), V → B | disk late, V, B (s) |")
-    print("|:--|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for name in names:
-        of = {s: [r for r in runs if r["name"] == name and r["system"] == s and r["phase"] == "measured"] for s in ("vanilla", "trained")}
-        if not all(of.values()):
-            continue
-        cells = [name, "/".join(str(len(of[s])) for s in of)]
-        for key in ("wall_s", "busy_s"):
-            (v, dv), (b, db) = (interval([r[key] for r in of[s]]) for s in of)
-            cells += [f"{v:.2f} ± {dv:.2f}", f"{b:.2f} ± {db:.2f}", f"{100 * (b / v - 1):+.0f} %"]
-        share = [100 * sum(r["nonsequential"] for r in of[s]) / max(1, sum(r["bytes"] for r in of[s]) / 4096) for s in of]
-        seek = [sum(r["seek_cylinders"] for r in of[s]) / max(1, sum(r["ios"] for r in of[s])) for s in of]
-        late = [statistics.mean(r["late_s"] for r in of[s]) for s in of]
-        cells += ["{:.1f} → {:.1f} %".format(*share), "{:,.0f} → {:,.0f}".format(*seek), "{:.2f}, {:.2f}".format(*late)]
-        print("| " + " | ".join(cells) + " |")
-
-
 def archive(kind, facts, runs):
     folder = ROOT / "benches/startup/runs"
     folder.mkdir(exist_ok=True)
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     machine = {"cpus": os.cpu_count(), "cpu": cpu and cpu[1], "kernel": os.uname().release, "nice": os.nice(0)}
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M%S")
-    body = {"machine": machine, "settings": {"disk": DISK, "area": AREA}, **facts}
+    body = {"machine": machine, "settings": DISK, **facts}
     text = json.dumps(body, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(json.dumps(r) for r in runs) + "\n ]\n}\n"
     path = folder / f"{kind}-{date}.json"
     path.write_text(text)
     print(f"raw numbers: {path.relative_to(ROOT)}")
+    report.tables(runs)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from host import archive, between, prefer, run, serving, table
+from host import archive, between, prefer, run, serving
 
 DISPLAY = ":77"
 DOCUMENTS = "/home/user/documents"
@@ -91,6 +91,14 @@ def mounted(device):
         else:
             run("umount", "-R", root)
         os.rmdir(root)
+        # The name space of the program may hold the mount a little longer; then the next would not be cold.
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                os.close(os.open(device, os.O_RDONLY | os.O_EXCL))
+                break
+            time.sleep(0.1)
+        else:
+            raise RuntimeError(f"{device} is still mounted somewhere")
 
 
 def shows(title):
@@ -168,23 +176,25 @@ class Experiment:
 
     @contextlib.contextmanager
     def served(self, learns):
-        with serving(self.args.image, learns) as server:
+        with serving(self.args.image, self.args.learn_with.split() if learns else None) as server:
             with loop(server.file, "--direct-io=on") as device:
                 yield server, device
         self.facts["servers"].append(server.final)
 
     def run(self):
-        half = (self.args.repeats + 1) // 2
-        with self.served(learns=False) as (server, device):
-            self.measure(server, device, "vanilla", half)
+        half = 0 if self.args.trained_only else (self.args.repeats + 1) // 2
+        if half:
+            with self.served(learns=False) as (server, device):
+                self.measure(server, device, "vanilla", half)
         with self.served(learns=True) as (server, device):
             self.train(server, device)
             self.facts["learned"] = server.learn()
             print(self.facts["learned"], flush=True)
-            self.measure(server, device, "trained", self.args.repeats)
+            self.measure(server, device, self.args.label, self.args.repeats)
             self.facts["copies_after"] = server.status()["copies"]
-        with self.served(learns=False) as (server, device):
-            self.measure(server, device, "vanilla", self.args.repeats - half)
+        if half:
+            with self.served(learns=False) as (server, device):
+                self.measure(server, device, "vanilla", self.args.repeats - half)
 
 
 def settle_in(image):
@@ -200,7 +210,10 @@ def main():
     parser.add_argument("image", type=pathlib.Path)
     parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--train", type=int, default=3)
+    parser.add_argument("--label", default="trained", help="what the trained system is called in the results")
     parser.add_argument("--nice", type=int, default=0, help="niceness of server and programs")
+    parser.add_argument("--learn-with", default="--optimized 2000000000", help="what serve is told when it learns")
+    parser.add_argument("--trained-only", action="store_true", help="without the vanilla system")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     for tool in ("losetup", "unshare", "Xvfb", "xdotool"):
@@ -217,8 +230,7 @@ def main():
         finally:
             if experiment.runs:
                 trained = {n: p[2] for n, p in PROGRAMS.items()}
-                archive("programs", {"seed": args.seed, "in_training": trained, **experiment.facts}, experiment.runs)
-    table(experiment.runs, PROGRAMS)
+                archive("programs", {"seed": args.seed, "learn_with": args.learn_with, "in_training": trained, **experiment.facts}, experiment.runs)
 
 
 if __name__ == "__main__":

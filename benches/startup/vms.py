@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from host import archive, between, prefer, serving, table
+from host import archive, between, prefer, serving
 
 VMS = ["vm0", "vm1", "vm2", "vm3"]
 BYTES = 915_527 * 4096
@@ -82,19 +82,19 @@ class Experiment:
 
     def run(self):
         half = (self.args.repeats + 1) // 2
-        with serving(self.args.image, learns=False) as server:
+        with serving(self.args.image) as server:
             self.measure(server, "vanilla", range(half))
         self.facts["servers"].append(server.final)
-        with serving(self.args.image, learns=True) as server:
+        with serving(self.args.image, self.args.learn_with.split()) as server:
             for number in range(self.args.train):
                 for vm in range(len(VMS)):
                     self.boot(server, "learning", "training", number, [vm])
             self.facts["learned"] = server.learn()
             print(self.facts["learned"], flush=True)
-            self.measure(server, "trained", range(self.args.repeats))
+            self.measure(server, self.args.label, range(self.args.repeats))
             self.facts["copies_after"] = server.status()["copies"]
         self.facts["servers"].append(server.final)
-        with serving(self.args.image, learns=False) as server:
+        with serving(self.args.image) as server:
             self.measure(server, "vanilla", range(half, self.args.repeats))
         self.facts["servers"].append(server.final)
 
@@ -107,6 +107,8 @@ def main():
     parser.add_argument("--accel", default="tcg", help="tcg, or kvm where the host does not emulate it in turn")
     parser.add_argument("--memory", type=int, default=256, help="MiB of each machine")
     parser.add_argument("--together", action="store_true", help="boot all four at once as well")
+    parser.add_argument("--learn-with", default="--optimized 2000000000", help="what serve is told when it learns")
+    parser.add_argument("--label", default="trained", help="what the trained system is called in the results")
     parser.add_argument("--nice", type=int, default=0, help="niceness of server and machines")
     args = parser.parse_args()
     if not shutil.which("qemu-system-x86_64"):
@@ -119,9 +121,8 @@ def main():
         experiment.run()
     finally:
         if experiment.runs:
-            facts = {"accel": args.accel, "memory_mib": args.memory, **experiment.facts}
+            facts = {"learn_with": args.learn_with, "accel": args.accel, "memory_mib": args.memory, **experiment.facts}
             archive("vms", facts, experiment.runs)
-    table(experiment.runs, VMS + ["+".join(VMS)])
 
 
 if __name__ == "__main__":
