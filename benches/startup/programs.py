@@ -182,17 +182,18 @@ class Experiment:
         self.facts["servers"].append(server.final)
 
     def run(self):
-        half = 0 if self.args.trained_only else (self.args.repeats + 1) // 2
-        if half:
+        half = (self.args.repeats + 1) // 2
+        if self.args.only != "trained":
             with self.served(learns=False) as (server, device):
                 self.measure(server, device, "vanilla", half)
-        with self.served(learns=True) as (server, device):
-            self.train(server, device)
-            self.facts["learned"] = server.learn()
-            print(self.facts["learned"], flush=True)
-            self.measure(server, device, self.args.label, self.args.repeats)
-            self.facts["copies_after"] = server.status()["copies"]
-        if half:
+        if self.args.only != "vanilla":
+            with self.served(learns=True) as (server, device):
+                self.train(server, device)
+                self.facts["learned"] = server.learn()
+                print(self.facts["learned"], flush=True)
+                self.measure(server, device, self.args.label, self.args.repeats)
+                self.facts["copies_after"] = server.status()["copies"]
+        if self.args.only != "trained":
             with self.served(learns=False) as (server, device):
                 self.measure(server, device, "vanilla", self.args.repeats - half)
 
@@ -213,7 +214,7 @@ def main():
     parser.add_argument("--label", default="trained", help="what the trained system is called in the results")
     parser.add_argument("--nice", type=int, default=0, help="niceness of server and programs")
     parser.add_argument("--learn-with", default="--optimized 2000000000", help="what serve is told when it learns")
-    parser.add_argument("--trained-only", action="store_true", help="without the vanilla system")
+    parser.add_argument("--only", choices=["vanilla", "trained"], help="one of the two systems, to add to earlier runs")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     for tool in ("losetup", "unshare", "Xvfb", "xdotool"):
