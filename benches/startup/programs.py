@@ -28,7 +28,6 @@ PROGRAMS = {
     "xemacs": (["xemacs21", f"{DOCUMENTS}/notes.txt", "-eval", "(progn (sit-for 0) (kill-emacs))"], None, True),
     "evince": (["dbus-run-session", "evince", f"{DOCUMENTS}/letter.pdf"], "letter", True),
     "jedit": (["jedit", "-noserver", f"{DOCUMENTS}/notes.txt"], "jEdit - notes", True),
-    "inkscape": (["inkscape", "--export-type=png", f"--export-filename={DOCUMENTS}/drawing.png", f"{DOCUMENTS}/drawing.svg"], None, True),
     "gimp": (["gimp", "--no-splash", "-b", "(gimp-quit 0)"], None, False),
     "ooimpress": (["soffice", "--headless", "--convert-to", "pdf", "--outdir", f"{DOCUMENTS}/out", f"{DOCUMENTS}/slides.fodp"], None, False),
 }

@@ -44,7 +44,7 @@ age --seed 2 --full 0.85 --keep 0.60
 add libreoffice-writer libreoffice-impress libreoffice-gtk3
 upgrade '^lib(x|gtk|c6|glib|cairo|pango|freetype)'
 age --seed 3 --full 0.85 --keep 0.60
-add evince xemacs21-mule xemacs21-basesupport inkscape
+add evince xemacs21-mule xemacs21-basesupport
 upgrade '^(lib[a-m]|python)'
 age --seed 4 --full 0.90 --keep 0.65
 add gimp default-jre jedit

@@ -24,7 +24,7 @@ def machine(args, server, number):
     """The command of a machine: its disk is its part of the volume, over NBD, past the host's page cache."""
     part = (f"driver=raw,offset={number * BYTES},size={BYTES},file.driver=nbd,file.server.type=unix,"
             f"file.server.path={server.nbd},cache.direct=on,discard=ignore")
-    return ["qemu-system-x86_64", "-accel", args.accel, "-cpu", "max", "-m", str(args.memory), "-smp", "1", "-nodefaults", "-no-reboot",
+    return ["qemu-system-x86_64", "-accel", args.accel, "-cpu", "max", "-m", str(args.memory), "-smp", "2", "-nodefaults", "-no-reboot",
             "-display", "none", "-serial", "stdio", "-nic", "none", "-kernel", f"{args.image}.vmlinuz", "-initrd", f"{args.image}.initrd",
             "-append", "root=/dev/vda rw console=ttyS0 quiet mitigations=off", "-drive", f"if=none,id=disk,{part}", "-device", "virtio-blk-pci,drive=disk"]
 
