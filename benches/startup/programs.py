@@ -40,6 +40,10 @@ CHORES = [
 TIMEOUT = 240
 
 
+class StartError(Exception):
+    """A program did not come up."""
+
+
 @contextlib.contextmanager
 def xvfb():
     """An X server of the host: its own reading is not the emulated disk's."""
@@ -121,11 +125,11 @@ def start(root, command, window):
         if window:
             while not shows(window):
                 if process.poll() is not None or time.monotonic() - began > TIMEOUT:
-                    raise RuntimeError(f"{command} shows no window")
+                    raise StartError(f"{command} shows no window")
                 time.sleep(0.03)
             return time.monotonic() - began, None
         if process.wait(TIMEOUT) != 0:
-            raise RuntimeError(f"{command} ended with {process.returncode}")
+            raise StartError(f"{command} ended with {process.returncode}")
         took = time.monotonic() - began
     finally:
         # The first process of its own name space of processes: all others go with it.
@@ -157,18 +161,25 @@ class Experiment:
         for number in range(repeats):
             for name in self.rng.sample(list(PROGRAMS), len(PROGRAMS)):
                 command, window, _ = PROGRAMS[name]
-                one = cold(server, device, command, window, forget=True)
-                self.note({"name": name, "system": system, "phase": "measured", "round": number, **one})
+                about = {"name": name, "system": system, "phase": "measured", "round": number}
+                self.note(about, server, device, command, window, forget=True)
 
     def train(self, server, device):
         for number in range(self.args.train):
             work = [(n, p[0], p[1]) for n, p in PROGRAMS.items() if p[2]] + [("chore", c, None) for c in CHORES]
             self.rng.shuffle(work)
             for name, command, window in work:
-                one = cold(server, device, command, window, forget=False)
-                self.note({"name": name, "system": "learning", "phase": "training", "round": number, **one})
+                about = {"name": name, "system": "learning", "phase": "training", "round": number}
+                self.note(about, server, device, command, window, forget=False)
 
-    def note(self, one):
+    def note(self, about, server, device, command, window, forget):
+        try:
+            one = {**about, **cold(server, device, command, window, forget)}
+        except StartError as error:
+            # Now and then a program does not come up: told of, and left out.
+            self.facts.setdefault("failed", []).append({**about, "why": str(error)})
+            print(error, flush=True)
+            return
         self.runs.append(one)
         print(f"{one['system']:8} {one['name']:10} {one['wall_s']:6.2f} s, disk {one['busy_s']:6.2f} s, {one['bytes'] >> 20} MiB in "
               f"{one['ios']}, late {one['late_s']:.2f} s, load {one['load']:.1f}", flush=True)
@@ -214,6 +225,7 @@ def main():
     parser.add_argument("--nice", type=int, default=0, help="niceness of server and programs")
     parser.add_argument("--learn-with", default="--optimized 2000000000", help="what serve is told when it learns")
     parser.add_argument("--only", choices=["vanilla", "trained"], help="one of the two systems, to add to earlier runs")
+    parser.add_argument("--settled", action="store_true", help="every program has been started before")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     for tool in ("losetup", "unshare", "Xvfb", "xdotool"):
@@ -224,7 +236,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     experiment = Experiment(args)
     with xvfb():
-        settle_in(args.image)
+        if not args.settled:
+            settle_in(args.image)
         try:
             experiment.run()
         finally:
