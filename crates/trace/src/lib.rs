@@ -32,6 +32,7 @@ mod record;
 mod reorder;
 mod source;
 pub mod stats;
+pub mod synth;
 mod text;
 mod writers;
 
