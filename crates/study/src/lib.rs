@@ -4,6 +4,7 @@
 
 mod advise;
 mod advise_words;
+mod borg;
 mod estimate;
 mod outcome;
 mod rolling;
@@ -11,6 +12,9 @@ mod scan;
 mod simulate;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use borg::{
+    BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, Training, borg,
+};
 pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};

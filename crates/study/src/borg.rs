@@ -1,0 +1,348 @@
+//! BORG's experiments (FAST'09, 6): one system replays a trace and plans anew at given times of it; what each stretch
+//! between two of them costs, what each reconfiguration costs, and how its plan differs from the one before. The
+//! vanilla system is the same replay without an optimized area.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use seekless_block::{Bytes, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_sim::{Measured, Replay, SimConfig, Simulation};
+use seekless_trace::{OpenOptions, Source};
+use serde::Serialize;
+
+use crate::simulate::{EDGES, StudyError};
+
+/// Requests served and learned from at a time.
+const BATCH: usize = 1 << 15;
+
+/// What a plan is learned from (FAST'09, 6.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Training {
+    /// All requests so far.
+    Cumulative,
+    /// Those since the last reconfiguration.
+    Partial,
+}
+
+/// One replay.
+#[derive(Clone, Debug)]
+pub struct BorgSystem {
+    /// The disk.
+    pub disk: DeviceSpec,
+    /// Size of the optimized area; 0 is vanilla.
+    pub area: Bytes,
+    /// Share of it that is the write buffer, in percent.
+    pub write_buffer_percent: u8,
+    /// What it learns from.
+    pub training: Training,
+    /// When it plans anew, counted from the first request, ascending.
+    pub reconfigure: Vec<SimTime>,
+}
+
+/// What a stretch between two reconfigurations cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct BorgPhase {
+    /// Client requests.
+    pub requests: u64,
+    /// Sectors that they asked for.
+    pub sectors: u64,
+    /// Busy time of the disk for them.
+    pub busy_s: f64,
+    /// Busy time of work in the background meanwhile: writing home what the write buffer held.
+    pub background_s: f64,
+    /// I/Os of the disk for them.
+    pub device_ios: u64,
+    /// Of these, those that did not start where the one before ended.
+    pub nonsequential: u64,
+    /// Sectors between the end of an I/O and the start of the next, summed.
+    pub seek_sectors: f64,
+    /// Requests answered from a copy.
+    pub copy_hits: u64,
+    /// Mean response time.
+    pub response_ms: f64,
+}
+
+impl BorgPhase {
+    fn new(m: &Measured, sectors: u64, installing_s: f64) -> Self {
+        Self {
+            requests: m.requests,
+            sectors,
+            busy_s: m.foreground.busy().as_secs_f64(),
+            background_s: m.background.busy().as_secs_f64() - installing_s,
+            device_ios: m.device_ios,
+            nonsequential: m.nonsequential,
+            seek_sectors: m.seek_distance_sectors as f64,
+            copy_hits: m.engine.copy_reads,
+            response_ms: m.response.mean_ms(),
+        }
+    }
+
+    /// Several together; the response time is the mean over all their requests.
+    #[must_use]
+    pub fn sum(phases: &[Self]) -> Self {
+        let mut all = phases.iter().fold(Self::default(), |a, b| Self {
+            requests: a.requests + b.requests,
+            sectors: a.sectors + b.sectors,
+            busy_s: a.busy_s + b.busy_s,
+            background_s: a.background_s + b.background_s,
+            device_ios: a.device_ios + b.device_ios,
+            nonsequential: a.nonsequential + b.nonsequential,
+            seek_sectors: a.seek_sectors + b.seek_sectors,
+            copy_hits: a.copy_hits + b.copy_hits,
+            response_ms: a.response_ms + b.response_ms * b.requests as f64,
+        });
+        all.response_ms /= all.requests.max(1) as f64;
+        all
+    }
+
+    /// "# Seeks / # BlocksRead" (FAST'09, 6), blocks of 512 bytes.
+    #[must_use]
+    pub fn nonsequential_share(&self) -> f64 {
+        self.nonsequential as f64 / self.sectors.max(1) as f64
+    }
+
+    /// Mean distance from one I/O to the next, in sectors.
+    #[must_use]
+    pub fn seek_mean_sectors(&self) -> f64 {
+        self.seek_sectors / self.device_ios.max(1) as f64
+    }
+}
+
+/// How a plan differs from the one before, in bytes (FAST'09, Figure 10).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PlanChange {
+    /// Have a copy now and had none.
+    pub new_bytes: u64,
+    /// Have their copy elsewhere now.
+    pub relocated_bytes: u64,
+    /// Have their copy where it was.
+    pub kept_bytes: u64,
+    /// Had a copy and have none now.
+    pub removed_bytes: u64,
+}
+
+impl PlanChange {
+    /// From one plan to the next, whole pages.
+    #[must_use]
+    pub fn between(before: &Plan, after: &Plan) -> Self {
+        let (before, after) = (pages(before), pages(after));
+        let mut change = Self::default();
+        let mut old = before.iter().peekable();
+        for &(home, place) in &after {
+            while old.next_if(|o| o.0 < home).is_some() {
+                change.removed_bytes += PAGE_BYTES;
+            }
+            match old.next_if(|o| o.0 == home) {
+                None => change.new_bytes += PAGE_BYTES,
+                Some(&(_, at)) if at == place => change.kept_bytes += PAGE_BYTES,
+                Some(_) => change.relocated_bytes += PAGE_BYTES,
+            }
+        }
+        change.removed_bytes += old.count() as u64 * PAGE_BYTES;
+        change
+    }
+}
+
+/// Pages of a plan by home, with their places.
+fn pages(plan: &Plan) -> Vec<(u64, u64)> {
+    let of = |c: &seekless_layout::Copy| {
+        let (home, place, len) = (c.home.start.0, c.place.0, c.home.len.0);
+        (0..len.div_ceil(PAGE_SECTORS))
+            .map(move |i| (home / PAGE_SECTORS + i, place + i * PAGE_SECTORS))
+    };
+    let mut all: Vec<_> = plan.copies.iter().flat_map(of).collect();
+    all.sort_unstable();
+    all
+}
+
+/// What a reconfiguration cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Reconfiguration {
+    /// This computer's time to build the access graph from the requests since the last one.
+    pub analyzer_s: f64,
+    /// This computer's time to plan.
+    pub planner_s: f64,
+    /// Busy time of the modelled disk to move what the plan moves.
+    pub reconfigurer_s: f64,
+    /// Bytes written into the area.
+    pub moved_bytes: u64,
+    /// Vertices of the access graph.
+    pub vertices: u64,
+    /// Its edges.
+    pub edges: u64,
+    /// How the plan differs from the one before.
+    pub change: PlanChange,
+}
+
+/// What a replay cost: one phase more than there were reconfigurations.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BorgRun {
+    /// Between reconfigurations.
+    pub phases: Vec<BorgPhase>,
+    /// The reconfigurations; none for vanilla.
+    pub reconfigurations: Vec<Reconfiguration>,
+}
+
+/// A replay to be done: a trace with one device of this capacity, and the system.
+#[derive(Clone, Debug)]
+pub struct BorgJob<'a> {
+    /// The trace.
+    pub source: &'a Source,
+    /// Size of the client's device.
+    pub capacity: Sectors,
+    /// The system.
+    pub system: BorgSystem,
+}
+
+/// Does all replays, as many at a time as there are processors. `progress` is told how many are done.
+///
+/// # Errors
+/// Where a trace cannot be read, or does not fit its disk with its area.
+pub fn borg(
+    jobs: &[BorgJob<'_>],
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<BorgRun>, StudyError> {
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let results: Mutex<Vec<Option<Result<BorgRun, StudyError>>>> =
+        Mutex::new(jobs.iter().map(|_| None).collect());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { break };
+                    let result = replay(job);
+                    results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+                    progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.into_iter().flatten().collect()
+}
+
+/// One system's learning.
+#[derive(Debug)]
+struct Learner {
+    graph: AccessGraph,
+    plan: Plan,
+    analyzer_s: f64,
+}
+
+fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
+    let BorgJob { source, capacity, system } = job;
+    let disk = Device::new(&system.disk)?;
+    let area = system.area.sectors_ceil();
+    let need = *capacity + area;
+    if need > disk.capacity() {
+        return Err(StudyError::DiskTooSmall {
+            path: source.path().display().to_string(),
+            end: capacity.0,
+            devices: 1,
+            area: area.bytes(),
+            need: need.bytes(),
+            disk: system.disk.name().to_owned(),
+            has: disk.capacity().bytes(),
+        });
+    }
+    let config = SimConfig {
+        // Behind the file system.
+        area_at: Lba(capacity.0),
+        engine: Config { area, ..Config::new(*capacity) },
+        scheduler: Scheduler::Fcfs,
+        spin_down: SpinDown::None,
+        replay: Replay::Closed { depth: 1 },
+    };
+    let failed = |source| StudyError::Run { policy: "borg".to_owned(), source };
+    let mut simulation = Simulation::new(disk, config).map_err(failed)?;
+    let mut learner = (area.0 > 0).then(|| Learner {
+        graph: AccessGraph::new(EDGES),
+        plan: Plan::default(),
+        analyzer_s: 0.0,
+    });
+    let mut run = BorgRun::default();
+    let (mut sectors, mut installing_s) = (0, 0.0);
+    let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
+    let mut reader = source.open(&OpenOptions::default())?;
+    let mut times = system.reconfigure.iter().peekable();
+    loop {
+        let record = reader.next_record()?;
+        let due = |at: &SimTime| record.is_none_or(|r| r.request.arrival >= *at);
+        let ends = times.next_if(|at| due(at)).is_some();
+        if ends || record.is_none() || batch.len() == BATCH {
+            serve(&mut simulation, &mut learner, &mut batch)?;
+        }
+        if ends || record.is_none() {
+            let measured = simulation.lap().map_err(failed)?;
+            run.phases.push(BorgPhase::new(&measured, std::mem::take(&mut sectors), installing_s));
+            installing_s = 0.0;
+        }
+        let Some(record) = record else { break };
+        if ends && let Some(learner) = &mut learner {
+            let done = learner.reconfigure(&mut simulation, area, system.training)?;
+            installing_s = done.reconfigurer_s;
+            run.reconfigurations.push(done);
+        }
+        sectors += record.request.extent.len.0;
+        batch.push(record.request);
+    }
+    Ok(run)
+}
+
+/// The batch is learned from and served.
+fn serve(
+    simulation: &mut Simulation,
+    learner: &mut Option<Learner>,
+    batch: &mut Vec<Request>,
+) -> Result<(), StudyError> {
+    if let Some(learner) = learner {
+        let started = Instant::now();
+        batch.iter().for_each(|r| learner.graph.observe(r));
+        learner.analyzer_s += started.elapsed().as_secs_f64();
+    }
+    for request in batch.drain(..) {
+        simulation
+            .offer(&request)
+            .map_err(|source| StudyError::Run { policy: "borg".to_owned(), source })?;
+    }
+    Ok(())
+}
+
+impl Learner {
+    fn reconfigure(
+        &mut self,
+        simulation: &mut Simulation,
+        area: Sectors,
+        training: Training,
+    ) -> Result<Reconfiguration, StudyError> {
+        let started = Instant::now();
+        let plan = plan_borg(&self.graph, &BorgConfig { area, min_weight: 0 });
+        let planner_s = started.elapsed().as_secs_f64();
+        let change = PlanChange::between(&self.plan, &plan);
+        let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);
+        self.plan.clone_from(&plan);
+        simulation
+            .install(plan)
+            .map_err(|source| StudyError::Run { policy: "borg".to_owned(), source })?;
+        if training == Training::Partial {
+            self.graph = AccessGraph::new(EDGES);
+        }
+        Ok(Reconfiguration {
+            analyzer_s: std::mem::take(&mut self.analyzer_s),
+            planner_s,
+            reconfigurer_s: simulation.so_far().background.busy().as_secs_f64(),
+            moved_bytes: change.new_bytes + change.relocated_bytes,
+            vertices,
+            edges,
+            change,
+        })
+    }
+}
