@@ -14,7 +14,7 @@ use crate::output;
 
 /// Make up a week of requests whose statistics match those a paper prints of a trace that nobody has
 ///
-/// The four weeks of BORG's Table 1 (FAST 2009). What is written is then counted as `seekless stat` counts any
+/// The four weeks of BORG's Table 1 (FAST 2009), and one of which no numbers are printed. What is written is then counted as `seekless stat` counts any
 /// trace, and the counts are printed beside the paper's. Everything is made up; docs/synth.md says what was
 /// matched and what was invented. The same name, scale and seed give the same trace. Other commands can also
 /// read `synth:NAME` in place of a file.
@@ -116,6 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "schema": "seekless.synth/1",
             "name": args.name,
             "title": synthetic.personality.title,
+            "printed_in": synthetic.personality.printed_in,
             "seed": args.seed,
             "scale": args.scale,
             "size_bytes": synthetic.size().0,
@@ -136,14 +137,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     output::print(&told)?;
-    output::print(&table(args, &rows).terminal(output::width(), output::colour()))?;
+    output::print(&table(&synthetic, &rows).terminal(output::width(), output::colour()))?;
     output::print(&format!("To see more: seekless stat {said} --size {}", synthetic.size().0))
 }
 
-fn table(args: &Args, rows: &[Matched]) -> Table {
+fn table(synthetic: &Synthetic, rows: &[Matched]) -> Table {
     let right = |name: &str| Column::text(name).right();
-    let columns = vec![Column::text(""), right("paper"), right("this trace"), right("off by")];
-    let mut table = Table::new("BORG's Table 1", columns);
+    let (title, aim) = match synthetic.personality.printed_in {
+        Some(place) => (place, "paper"),
+        None => ("What was aimed at: our own numbers, printed nowhere", "aim"),
+    };
+    let columns = vec![Column::text(""), right(aim), right("this trace"), right("off by")];
+    let mut table = Table::new(title, columns);
     for (what, unit, printed, ours) in rows {
         let off = Unit::Share.format((ours / printed - 1.0).abs(), 2);
         table = table.row([
@@ -153,12 +158,12 @@ fn table(args: &Args, rows: &[Matched]) -> Table {
             off.into(),
         ]);
     }
-    let scaled = if args.scale == 1.0 {
+    let scaled = if synthetic.scale == 1.0 {
         String::new()
     } else {
-        format!(" The paper's sizes are given times {}.", args.scale)
+        format!(" Its sizes are given times {}.", synthetic.scale)
     };
     table.note(format!(
-        "The paper's GB are taken for 2^30 bytes.{scaled} Counted as `seekless stat` counts; matched, not measured."
+        "A GB is taken for 2^30 bytes.{scaled} Counted as `seekless stat` counts; matched, not measured."
     ))
 }

@@ -69,7 +69,7 @@ pub struct BorgPhase {
 }
 
 impl BorgPhase {
-    fn new(m: &Measured, sectors: u64, installing_s: f64) -> Self {
+    pub(crate) fn new(m: &Measured, sectors: u64, installing_s: f64) -> Self {
         Self {
             requests: m.requests,
             sectors,
@@ -344,5 +344,114 @@ impl Learner {
             edges,
             change,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::Extent;
+    use seekless_disk::catalogue;
+    use seekless_layout::Copy;
+
+    use super::*;
+
+    fn plan(copies: &[(u64, u64, u64)]) -> Plan {
+        let copy = |&(home, place, pages)| Copy {
+            home: Extent::new(home * 8, pages * 8),
+            place: Lba(place * 8),
+        };
+        Plan { copies: copies.iter().map(copy).collect() }
+    }
+
+    #[test]
+    fn the_difference_of_two_plans_by_hand() {
+        let before = plan(&[(10, 0, 4), (100, 4, 2)]);
+        // Pages 10 and 11 stay, 12 and 13 move on by one, 100 goes, 101 takes its place, 50 is new.
+        let after = plan(&[(10, 0, 2), (50, 2, 1), (12, 3, 2), (101, 5, 1)]);
+        let pages = |new: u64, relocated: u64, kept: u64, removed: u64| PlanChange {
+            new_bytes: new * 4096,
+            relocated_bytes: relocated * 4096,
+            kept_bytes: kept * 4096,
+            removed_bytes: removed * 4096,
+        };
+        assert_eq!(PlanChange::between(&before, &after), pages(1, 2, 3, 1));
+        assert_eq!(PlanChange::between(&Plan::default(), &before), pages(6, 0, 0, 0));
+        assert_eq!(PlanChange::between(&before, &before), pages(0, 0, 6, 0));
+        assert_eq!(PlanChange::between(&before, &Plan::default()), pages(0, 0, 0, 6));
+    }
+
+    /// Sixty scattered pages in the same order, round after round, a request a second; other ones from `turn` on.
+    fn rounds(turn: u64) -> Source {
+        let page = |i: u64, other: u64| (i * 7_919 + other * 104_729) % 500_000 * 8;
+        let line = |n: u64| {
+            let at = page(n % 60, u64::from(n >= turn));
+            format!("{}.0 0 {at} 8 1\n", n * 1000)
+        };
+        let text: String = (0..1200).map(line).collect();
+        Source::from_bytes("rounds", text.as_bytes()).unwrap()
+    }
+
+    fn both(source: &Source, training: Training) -> Vec<BorgRun> {
+        let disk = catalogue::device("wd360gd").unwrap();
+        let system = |area| BorgSystem {
+            disk: disk.clone(),
+            area,
+            write_buffer_percent: 0,
+            training,
+            reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
+        };
+        let capacity = Sectors(4_000_000);
+        let jobs =
+            [Bytes(0), Bytes(8 << 20)].map(|area| BorgJob { source, capacity, system: system(area) });
+        borg(&jobs, &|_| {}).unwrap()
+    }
+
+    #[test]
+    fn what_comes_again_costs_less_and_each_phase_has_its_requests() {
+        let runs = both(&rounds(u64::MAX), Training::Cumulative);
+        let [vanilla, borg] = &runs[..] else { panic!("two jobs") };
+        assert!(vanilla.reconfigurations.is_empty());
+        assert_eq!(borg.reconfigurations.len(), 3);
+        for run in &runs {
+            assert_eq!(run.phases.iter().map(|p| p.requests).collect::<Vec<_>>(), [300; 4]);
+        }
+        assert_eq!(vanilla.phases[0].busy_s, borg.phases[0].busy_s, "nothing learned yet");
+        for i in 1..4 {
+            assert!(borg.phases[i].busy_s < vanilla.phases[i].busy_s / 4.0, "{i}");
+            assert!(borg.phases[i].nonsequential_share() < 0.1);
+        }
+        // The same plan again moves nothing.
+        let moved: Vec<u64> = borg.reconfigurations.iter().map(|r| r.moved_bytes).collect();
+        assert_eq!(moved, [60 * 4096, 0, 0]);
+        assert_eq!(borg.reconfigurations[1].change.kept_bytes, 60 * 4096);
+        assert!(borg.reconfigurations[0].reconfigurer_s > 0.0);
+        assert_eq!(borg.reconfigurations[1].reconfigurer_s, 0.0);
+    }
+
+    #[test]
+    fn partial_training_forgets_what_cumulative_training_keeps() {
+        // Others from 300 on: seen in the second phase, planned for in the third.
+        let of = |training| both(&rounds(300), training).swap_remove(1);
+        let (long, short) = (of(Training::Cumulative), of(Training::Partial));
+        let plan = |r: &BorgRun, i: usize| {
+            let c = r.reconfigurations[i].change;
+            (c.new_bytes / 4096, c.removed_bytes / 4096)
+        };
+        assert_eq!((plan(&long, 1), plan(&short, 1)), ((60, 0), (60, 60)));
+        assert!(long.phases[1].copy_hits == 0 && long.phases[2].copy_hits > 200);
+    }
+
+    #[test]
+    fn a_file_system_that_does_not_fit_its_disk_is_refused() {
+        let source = rounds(0);
+        let system = BorgSystem {
+            disk: catalogue::device("wd360gd").unwrap(),
+            area: Bytes(1 << 30),
+            write_buffer_percent: 0,
+            training: Training::Partial,
+            reconfigure: Vec::new(),
+        };
+        let job = BorgJob { source: &source, capacity: Sectors(1 << 40), system };
+        assert!(matches!(borg(&[job], &|_| {}), Err(StudyError::DiskTooSmall { .. })));
     }
 }

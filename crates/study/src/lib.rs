@@ -10,6 +10,7 @@ mod outcome;
 mod rolling;
 mod scan;
 mod simulate;
+mod start_up;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use borg::{
@@ -20,3 +21,4 @@ pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFa
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};
+pub use start_up::{Program, Started, start_ups};

@@ -5,7 +5,8 @@ use super::{Journal, Personality, Printed, Side};
 
 pub(super) const PERSONALITY: Personality = Personality {
     name: "borg-developer",
-    title: "a developer's desktop, one user (BORG, FAST 2009, Table 1)",
+    title: "a developer's desktop, one user",
+    printed_in: Some("BORG, FAST 2009, Table 1"),
     printed: Printed {
         size_gb: 45.59,
         read_gb: 3.82,

@@ -5,7 +5,8 @@ use super::{Journal, Personality, Printed, Side};
 
 pub(super) const PERSONALITY: Personality = Personality {
     name: "borg-office",
-    title: "an office desktop, one user (BORG, FAST 2009, Table 1)",
+    title: "an office desktop, one user",
+    printed_in: Some("BORG, FAST 2009, Table 1"),
     printed: Printed {
         size_gb: 8.29,
         read_gb: 6.49,

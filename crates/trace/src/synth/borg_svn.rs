@@ -5,7 +5,8 @@ use super::{Journal, Personality, Printed, Side};
 
 pub(super) const PERSONALITY: Personality = Personality {
     name: "borg-svn",
-    title: "a Subversion server of six people (BORG, FAST 2009, Table 1)",
+    title: "a Subversion server of six people",
+    printed_in: Some("BORG, FAST 2009, Table 1"),
     printed: Printed {
         size_gb: 2.39,
         read_gb: 0.29,

@@ -5,7 +5,8 @@ use super::{Journal, Personality, Printed, Side};
 
 pub(super) const PERSONALITY: Personality = Personality {
     name: "borg-web",
-    title: "a department's web server (BORG, FAST 2009, Table 1)",
+    title: "a department's web server",
+    printed_in: Some("BORG, FAST 2009, Table 1"),
     printed: Printed {
         size_gb: 169.54,
         read_gb: 21.07,

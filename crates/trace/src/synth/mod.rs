@@ -6,25 +6,29 @@
 mod borg_developer;
 mod borg_office;
 mod borg_svn;
+mod borg_vmm;
 mod borg_web;
 mod clock;
 mod dice;
 mod play;
 mod population;
+mod start_up;
 
 use seekless_block::Bytes;
 
 pub(crate) use play::Play;
+pub use start_up::{StartUp, start_up};
 
 /// A gigabyte of the paper's tables, taken for 2^30 bytes.
 const GB: f64 = (1u64 << 30) as f64;
 
 /// The personalities there are.
-pub const PERSONALITIES: [&Personality; 4] = [
+pub const PERSONALITIES: [&Personality; 5] = [
     &borg_office::PERSONALITY,
     &borg_developer::PERSONALITY,
     &borg_svn::PERSONALITY,
     &borg_web::PERSONALITY,
+    &borg_vmm::PERSONALITY,
 ];
 
 /// What a paper prints of a trace: BORG's Table 1 (FAST'09). Sizes in GB, shares between 0 and 1.
@@ -86,9 +90,11 @@ struct Journal {
 pub struct Personality {
     /// As on the command line.
     pub name: &'static str,
-    /// What it stands for, and where that is printed.
+    /// What it stands for.
     pub title: &'static str,
-    /// What the paper prints of it, and the trace is made to match.
+    /// Where its numbers are printed; `None` where they are nobody's but ours.
+    pub printed_in: Option<&'static str>,
+    /// What the trace is made to match.
     pub printed: Printed,
     reads: Side,
     writes: Side,
