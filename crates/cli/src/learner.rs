@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Request, Sectors};
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_block::{Bytes, Request, Sectors};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Strategy, Training, plan};
 use seekless_serve::Learner;
 
 /// Edges kept: about a hundred megabytes at the most.
@@ -14,28 +15,42 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// Learns in the learner's thread of a server.
 pub(crate) struct BorgLearner {
     graph: AccessGraph,
-    config: BorgConfig,
+    config: PlanConfig,
+    training: Training,
     aged: Instant,
 }
 
 impl BorgLearner {
-    /// For an optimized area of this size.
-    pub(crate) fn new(area: Sectors) -> Self {
-        let config = BorgConfig { area, min_weight: 0 };
-        Self { graph: AccessGraph::new(EDGES), config, aged: Instant::now() }
+    /// Knows nothing yet, not even of which volume.
+    pub(crate) fn new(strategy: Strategy, training: Training) -> Self {
+        let nothing = Pages::new(Sectors(0), Sectors(0));
+        Self {
+            graph: AccessGraph::new(nothing, Bytes(0), EDGES),
+            config: PlanConfig { area: Sectors(0), min_weight: 0, strategy },
+            training,
+            aged: Instant::now(),
+        }
     }
 }
 
 impl Learner for BorgLearner {
+    fn begin(&mut self, config: &Config) {
+        let pages = Pages::new(config.grid, config.capacity);
+        self.graph = AccessGraph::new(pages, config.cache_bytes, EDGES);
+        self.config.area = config.room();
+    }
+
     fn observe(&mut self, request: &Request) {
         self.graph.observe(request);
     }
 
     fn plan(&mut self) -> Plan {
         while self.aged.elapsed() >= DAY {
-            self.graph.age();
+            self.training.day_ended(&mut self.graph);
             self.aged += DAY;
         }
-        plan_borg(&self.graph, &self.config)
+        let plan = plan(&self.graph, &self.config);
+        self.training.planned(&mut self.graph);
+        plan
     }
 }

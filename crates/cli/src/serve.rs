@@ -25,7 +25,7 @@ use signal_hook::iterator::Signals;
 
 use crate::learner::BorgLearner;
 use crate::output;
-use crate::trace_args::size;
+use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
 use watching::HttpArgs;
 
@@ -94,6 +94,8 @@ pub(crate) struct Args {
     /// Learn nothing, copy nothing: the vanilla system
     #[arg(long, help_heading = "Learning", conflicts_with = "learn_every")]
     no_learn: bool,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Bytes a second, read and written, that moving data may take; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
@@ -162,6 +164,7 @@ impl Args {
             area_dir: None,
             learn_every: Duration::from_secs(3600),
             no_learn: true,
+            learning: LearnArgs::default(),
             background_rate: Bytes(0),
             cache: Bytes(0),
             read_ahead: Bytes(0),
@@ -302,7 +305,10 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
         builder = builder.area_dir(dir.clone());
     }
     if learns {
-        builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
+        builder = builder.learner(
+            Box::new(BorgLearner::new(args.learning.strategy, args.learning.training)),
+            Some(args.learn_every),
+        );
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
         let spec = crate::disks::named(name)?;

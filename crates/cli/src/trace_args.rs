@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, parse_size};
 use seekless_disk::{Scheduler, SpinDown};
+use seekless_layout::{Strategy, Training};
 use seekless_sim::Replay;
 use seekless_trace::{Event, OpenOptions};
 
@@ -36,6 +37,18 @@ impl ReadArgs {
         };
         OpenOptions { event, lenient: self.lenient }
     }
+}
+
+/// How a layout is learned.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct LearnArgs {
+    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) strategy: Strategy,
+    /// How much of the past counts: decaying (half as much after a day), cumulative (all of it) or partial (since
+    /// the last plan)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) training: Training,
 }
 
 /// The system that serves a replayed trace, and how it is replayed.

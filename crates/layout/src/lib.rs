@@ -2,10 +2,16 @@
 //! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
-mod borg;
 mod graph;
+mod pages;
 mod plan;
+mod revise;
+mod strategy;
+mod training;
 
-pub use borg::{BorgConfig, plan_borg};
-pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
+pub use graph::{ACCESS, AccessGraph, Edge, Repeats, Vertex};
+pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
+pub use revise::{Cost, revise};
+pub use strategy::{PlanConfig, Strategy, plan};
+pub use training::Training;

@@ -6,19 +6,25 @@
 use std::time::Duration;
 
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
-use seekless_layout::{AccessGraph, BorgConfig, Copy, Plan, plan_borg};
+use seekless_engine::Config;
+use seekless_layout::{AccessGraph, Copy, Pages, Plan, PlanConfig, Strategy, plan};
 use seekless_serve::{Address, Backing, Builder, Learner};
 
 /// BORG's observer and planner, as the server ships it.
-struct Borg(AccessGraph, BorgConfig);
+struct Borg(Option<AccessGraph>, PlanConfig);
 
 impl Learner for Borg {
+    fn begin(&mut self, config: &Config) {
+        let pages = Pages::new(config.grid, config.capacity);
+        self.0 = Some(AccessGraph::new(pages, config.cache_bytes, 1 << 20));
+    }
+
     fn observe(&mut self, request: &Request) {
-        self.0.observe(request);
+        self.0.iter_mut().for_each(|g| g.observe(request));
     }
 
     fn plan(&mut self) -> Plan {
-        plan_borg(&self.0, &self.1)
+        self.0.as_ref().map_or_else(Plan::default, |g| plan(g, &self.1))
     }
 }
 
@@ -42,10 +48,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let learn = rest.first().is_some_and(|a| a == "learn");
     if learn {
         let area = Sectors(size / 1024);
-        let config = BorgConfig { area, min_weight: 1 };
-        builder = builder
-            .area(area.bytes())
-            .learner(Box::new(Borg(AccessGraph::new(1 << 20), config)), None);
+        let config = PlanConfig { area, min_weight: 1, strategy: Strategy::default() };
+        builder = builder.area(area.bytes()).learner(Box::new(Borg(None, config)), None);
     }
     let server = builder.spawn()?;
     if learn {

@@ -222,7 +222,10 @@ impl Builder {
         let (control, commands) = channel();
         let learning = self
             .learner
-            .map(|l| learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell)))
+            .map(|mut l| {
+                l.begin(&config);
+                learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell))
+            })
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
         let watched = match self.watched {

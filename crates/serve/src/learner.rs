@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::Request;
+use seekless_engine::Config;
 use seekless_layout::Plan;
 
 use crate::backend::workers::ring;
@@ -26,6 +27,8 @@ const NICE: i32 = 10;
 
 /// Makes plans from what it sees. It runs in a thread of its own.
 pub trait Learner: Send {
+    /// Called once, before anything else: the volume that will be served.
+    fn begin(&mut self, config: &Config);
     /// A request came.
     fn observe(&mut self, request: &Request);
     /// The plan that what was seen calls for.

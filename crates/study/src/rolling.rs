@@ -10,8 +10,8 @@ use std::num::NonZero;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_engine::{Config, Mode};
+use seekless_layout::{AccessGraph, Plan, PlanConfig, Strategy, Training};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
@@ -31,10 +31,14 @@ const REQUESTS_MIN: u64 = 100;
 pub struct Learning {
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
     /// Folds from one plan to the next, at least 1.
     pub every: u32,
+    /// In which order copies stand.
+    pub strategy: Strategy,
     /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
     pub foresight: bool,
 }
@@ -71,6 +75,10 @@ pub struct RollingOptions {
     pub replay: Replay,
     /// Most folds; at least 2.
     pub folds: u32,
+    /// RAM of the systems that learn: what it answers is not learned from.
+    pub ram: Bytes,
+    /// How much of the past counts.
+    pub training: Training,
 }
 
 /// A stretch of the trace.
@@ -224,7 +232,7 @@ pub fn rolling(
     for system in &systems {
         runs.push(Running::new(system, &scan, replay, median, &path)?);
     }
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
     let mut fold = 0;
     let mut today = 0;
@@ -235,7 +243,7 @@ pub fn rolling(
             begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
             fold = at;
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.training, &mut today, day, request);
         batch.push(*request);
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
@@ -254,7 +262,9 @@ pub fn rolling(
 struct Running {
     simulation: Simulation,
     name: String,
-    area: Sectors,
+    /// What a plan may place.
+    room: Sectors,
+    plan: Plan,
     laps: Vec<Lap>,
 }
 
@@ -268,6 +278,7 @@ impl Running {
     ) -> Result<Self, StudyError> {
         let disk = Device::new(&system.disk)?;
         let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
+        let write_buffer = system.learning.map_or(0, |l| l.write_buffer);
         let need = scan.capacity + area;
         if need > disk.capacity() {
             return Err(StudyError::DiskTooSmall {
@@ -286,9 +297,12 @@ impl Running {
             area_at,
             engine: Config {
                 area,
+                write_buffer_percent: write_buffer,
+                mode: if write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
                 cache_bytes: system.cache,
                 read_ahead: system.read_ahead,
                 cluster: system.cluster,
+                grid: scan.grid,
                 ..Config::new(scan.capacity)
             },
             scheduler: system.scheduler,
@@ -296,7 +310,13 @@ impl Running {
             replay,
         };
         let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
-        Ok(Self { simulation, name: system.name.clone(), area, laps: Vec::new() })
+        Ok(Self {
+            simulation,
+            name: system.name.clone(),
+            room: config.engine.room(),
+            plan: Plan::default(),
+            laps: Vec::new(),
+        })
     }
 }
 
@@ -346,19 +366,20 @@ fn begin_fold(
     foreseen: &BTreeMap<(usize, u64), Plan>,
     fold: usize,
 ) -> Result<(), StudyError> {
-    let mut plans: BTreeMap<u64, Plan> = BTreeMap::new();
     for (run, system) in runs.iter_mut().zip(systems) {
         let Some(learning) = system.learning else { continue };
         let plan = if learning.foresight {
-            foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
+            foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
         } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
-            plans
-                .entry(run.area.0)
-                .or_insert_with(|| plan_borg(graph, &BorgConfig { area: run.area, min_weight: 0 }))
-                .clone()
+            crate::simulate::experiment(
+                &run.plan,
+                graph,
+                &PlanConfig { area: run.room, min_weight: 0, strategy: learning.strategy },
+            )
         } else {
             continue;
         };
+        run.plan.clone_from(&plan);
         run.simulation.install(plan).map_err(|e| failed(&system.name, e))?;
     }
     Ok(())
@@ -379,10 +400,13 @@ fn foresee(
         .iter()
         .filter_map(|s| s.learning)
         .filter(|l| l.foresight)
-        .map(|l| l.optimized.sectors_ceil())
+        .map(|l| {
+            let (area, write_buffer_percent) = (l.optimized.sectors_ceil(), l.write_buffer);
+            Config { area, write_buffer_percent, ..Config::new(scan.capacity) }.room()
+        })
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut fold = 0;
     let mut today = 0;
     let mut count = 0u64;
@@ -391,7 +415,11 @@ fn foresee(
             median = graph.median_read();
         } else {
             for &area in &areas {
-                plans.insert((fold, area.0), plan_borg(graph, &BorgConfig { area, min_weight: 0 }));
+                let config = PlanConfig { area, min_weight: 0, strategy: Strategy::default() };
+                plans.insert(
+                    (fold, area.0),
+                    crate::simulate::experiment(&Plan::default(), graph, &config),
+                );
             }
         }
     };
@@ -400,7 +428,7 @@ fn foresee(
             close(&graph, fold);
             fold = at;
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.training, &mut today, day, request);
         count += 1;
         if count.is_multiple_of(65_536) {
             progress(RollingStage::Foresee, reader.progress());
@@ -412,10 +440,16 @@ fn foresee(
 }
 
 /// One more request, and a day older where it is of another one.
-fn learn(graph: &mut AccessGraph, today: &mut u64, day: u64, request: &Request) {
+fn learn(
+    graph: &mut AccessGraph,
+    training: Training,
+    today: &mut u64,
+    day: u64,
+    request: &Request,
+) {
     // Days without requests age too, but nothing is left after a few.
     for _ in *today..day.min(*today + 8) {
-        graph.age();
+        training.day_ended(graph);
     }
     *today = (*today).max(day);
     graph.observe(request);

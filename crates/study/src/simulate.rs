@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
-use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_engine::{Config, Mode};
+use seekless_layout::{AccessGraph, Cost, Plan, PlanConfig, Strategy, Training, plan, revise};
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
@@ -89,10 +89,16 @@ pub struct Options {
     pub train: f64,
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
+    /// In which order copies stand.
+    pub strategy: Strategy,
+    /// How much of the past counts.
+    pub training: Training,
 }
 
 /// What is going on, for a progress bar.
@@ -216,7 +222,17 @@ pub fn simulate(
     if split.measured_requests == 0 {
         return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
     }
-    let plans = learn(source, options, &scan, boundary, area, progress)?;
+    let engine = Config {
+        area,
+        write_buffer_percent: options.write_buffer,
+        mode: if options.write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
+        cache_bytes: options.cache,
+        read_ahead: options.read_ahead,
+        cluster: options.cluster,
+        grid: scan.grid,
+        ..Config::new(scan.capacity)
+    };
+    let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
     let replay = possible(options.replay, &scan, &mut notes);
@@ -238,13 +254,7 @@ pub fn simulate(
         };
         let config = SimConfig {
             area_at,
-            engine: Config {
-                area: if vanilla { Sectors(0) } else { area },
-                cache_bytes: options.cache,
-                read_ahead: options.read_ahead,
-                cluster: options.cluster,
-                ..Config::new(scan.capacity)
-            },
+            engine: Config { area: if vanilla { Sectors(0) } else { area }, ..engine },
             scheduler: options.scheduler,
             spin_down: options.spin_down,
             replay,
@@ -355,7 +365,8 @@ fn learn(
     if !borg && !oracle {
         return Ok(Default::default());
     }
-    let (mut before, mut measured) = (AccessGraph::new(EDGES), AccessGraph::new(EDGES));
+    let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
+    let mut measured = before.clone();
     let mut today = 0;
     for_each(
         source,
@@ -367,7 +378,7 @@ fn learn(
             if trains && borg {
                 // Days without requests age too, but nothing is left after a few.
                 for _ in today..day.min(today + 8) {
-                    before.age();
+                    options.training.day_ended(&mut before);
                 }
                 today = today.max(day);
                 before.observe(request);
@@ -377,9 +388,9 @@ fn learn(
             Ok(())
         },
     )?;
-    let config = BorgConfig { area, min_weight: options.min_weight };
+    let config = PlanConfig { area, min_weight: options.min_weight, strategy: options.strategy };
     let learned = |graph: &AccessGraph| Learned {
-        plan: plan_borg(graph, &config),
+        plan: experiment(&Plan::default(), graph, &config),
         median: graph.median_read(),
     };
     Ok((learned(&before), learned(&measured)))
@@ -407,4 +418,30 @@ fn run(
         },
     )?;
     simulation.finish().map_err(failed)
+}
+
+/// XXX
+pub(crate) fn experiment(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
+    let env = |n: &str, d: u32| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+    if std::env::var("REVISE").is_err() {
+        return plan(graph, config);
+    }
+    let cost = Cost {
+        far: env("FAR", 12700),
+        near: env("NEAR", 5000),
+        slot: Sectors(u64::from(env("SLOT", 1024))),
+        ..Cost::default()
+    };
+    let t = Instant::now();
+    let new = revise(old, graph, config, &cost);
+    eprintln!(
+        "repeats {:?} revised {} -> {} copies, {} -> {} in {:?}",
+        graph.repeats(),
+        old.copies.len(),
+        new.copies.len(),
+        old.sectors().bytes(),
+        new.sectors().bytes(),
+        t.elapsed()
+    );
+    new
 }

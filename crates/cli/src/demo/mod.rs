@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
+use seekless_layout::{Strategy, Training};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
 use seekless_trace::{Event, OpenOptions, Source};
 
@@ -167,7 +168,8 @@ fn serve(
             path_max: PATH,
         });
     if learns {
-        builder = builder.learner(Box::new(BorgLearner::new(AREA.sectors_ceil())), None);
+        builder = builder
+            .learner(Box::new(BorgLearner::new(Strategy::default(), Training::default())), None);
     }
     let server = builder.spawn()?;
     let bar = output::bar();
