@@ -99,7 +99,8 @@ impl<'a> Revision<'a> {
         old: &Plan,
     ) -> Self {
         let slots = (config.area.0 / cost.slot.0) as usize;
-        let mut new = Self { vertices, links, cost, repeats, slots, ideal: Vec::new(), places: Vec::new() };
+        let mut new =
+            Self { vertices, links, cost, repeats, slots, ideal: Vec::new(), places: Vec::new() };
         new.places = places(old, vertices);
         for (place, vertex) in new.places.iter_mut().zip(vertices) {
             if *place != HOME && *place + vertex.extent.len.0 > config.area.0 {
@@ -121,7 +122,8 @@ impl<'a> Revision<'a> {
 
     /// What is to be saved in future by what would have saved this much in the past.
     fn expected(&self, past: u64) -> u64 {
-        let odds = u128::from(past) * u128::from(self.repeats.known) / u128::from(self.repeats.new + 1);
+        let odds =
+            u128::from(past) * u128::from(self.repeats.known) / u128::from(self.repeats.new + 1);
         u64::try_from(odds).unwrap_or(u64::MAX)
     }
 

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use seekless_block::{Bytes, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
+use seekless_engine::{Config, Mode};
+use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Strategy, Training, plan};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
@@ -21,15 +21,6 @@ use crate::simulate::{EDGES, StudyError};
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
 
-/// What a plan is learned from (FAST'09, 6.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Training {
-    /// All requests so far.
-    Cumulative,
-    /// Those since the last reconfiguration.
-    Partial,
-}
-
 /// One replay.
 #[derive(Clone, Debug)]
 pub struct BorgSystem {
@@ -37,9 +28,9 @@ pub struct BorgSystem {
     pub disk: DeviceSpec,
     /// Size of the optimized area; 0 is vanilla.
     pub area: Bytes,
-    /// Share of it that is the write buffer, in percent.
+    /// Share of it that is the write buffer, in percent; 0 writes through.
     pub write_buffer_percent: u8,
-    /// What it learns from.
+    /// What it learns from; nothing ages within a replay.
     pub training: Training,
     /// When it plans anew, counted from the first request, ascending.
     pub reconfigure: Vec<SimTime>,
@@ -64,6 +55,10 @@ pub struct BorgPhase {
     pub seek_sectors: f64,
     /// Requests answered from a copy.
     pub copy_hits: u64,
+    /// Writes that went into the write buffer.
+    pub absorbed: u64,
+    /// Bytes written home out of it.
+    pub destaged_bytes: u64,
     /// Mean response time.
     pub response_ms: f64,
 }
@@ -79,6 +74,8 @@ impl BorgPhase {
             nonsequential: m.nonsequential,
             seek_sectors: m.seek_distance_sectors as f64,
             copy_hits: m.engine.copy_reads,
+            absorbed: m.engine.absorbed,
+            destaged_bytes: m.engine.destaged_bytes,
             response_ms: m.response.mean_ms(),
         }
     }
@@ -95,6 +92,8 @@ impl BorgPhase {
             nonsequential: a.nonsequential + b.nonsequential,
             seek_sectors: a.seek_sectors + b.seek_sectors,
             copy_hits: a.copy_hits + b.copy_hits,
+            absorbed: a.absorbed + b.absorbed,
+            destaged_bytes: a.destaged_bytes + b.destaged_bytes,
             response_ms: a.response_ms + b.response_ms * b.requests as f64,
         });
         all.response_ms /= all.requests.max(1) as f64;
@@ -170,7 +169,7 @@ pub struct Reconfiguration {
     pub planner_s: f64,
     /// Busy time of the modelled disk to move what the plan moves.
     pub reconfigurer_s: f64,
-    /// Bytes written into the area.
+    /// Bytes that the plan puts into the area anew.
     pub moved_bytes: u64,
     /// Vertices of the access graph.
     pub vertices: u64,
@@ -256,7 +255,16 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     let config = SimConfig {
         // Behind the file system.
         area_at: Lba(capacity.0),
-        engine: Config { area, ..Config::new(*capacity) },
+        engine: Config {
+            area,
+            write_buffer_percent: system.write_buffer_percent,
+            mode: if system.write_buffer_percent > 0 {
+                Mode::WriteBack
+            } else {
+                Mode::WriteThrough
+            },
+            ..Config::new(*capacity)
+        },
         scheduler: Scheduler::Fcfs,
         spin_down: SpinDown::None,
         replay: Replay::Closed { depth: 1 },
@@ -264,7 +272,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     let failed = |source| StudyError::Run { policy: "borg".to_owned(), source };
     let mut simulation = Simulation::new(disk, config).map_err(failed)?;
     let mut learner = (area.0 > 0).then(|| Learner {
-        graph: AccessGraph::new(EDGES),
+        graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES),
         plan: Plan::default(),
         analyzer_s: 0.0,
     });
@@ -287,7 +295,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         }
         let Some(record) = record else { break };
         if ends && let Some(learner) = &mut learner {
-            let done = learner.reconfigure(&mut simulation, area, system.training)?;
+            let done = learner.reconfigure(&mut simulation, system.training)?;
             installing_s = done.reconfigurer_s;
             run.reconfigurations.push(done);
         }
@@ -320,11 +328,11 @@ impl Learner {
     fn reconfigure(
         &mut self,
         simulation: &mut Simulation,
-        area: Sectors,
         training: Training,
     ) -> Result<Reconfiguration, StudyError> {
         let started = Instant::now();
-        let plan = plan_borg(&self.graph, &BorgConfig { area, min_weight: 0 });
+        let (area, strategy) = (simulation.room(), Strategy::MostConnected);
+        let plan = plan(&self.graph, &PlanConfig { area, min_weight: 0, strategy });
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
         let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);
@@ -332,9 +340,7 @@ impl Learner {
         simulation
             .install(plan)
             .map_err(|source| StudyError::Run { policy: "borg".to_owned(), source })?;
-        if training == Training::Partial {
-            self.graph = AccessGraph::new(EDGES);
-        }
+        training.planned(&mut self.graph);
         Ok(Reconfiguration {
             analyzer_s: std::mem::take(&mut self.analyzer_s),
             planner_s,
@@ -401,8 +407,11 @@ mod tests {
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
         };
         let capacity = Sectors(4_000_000);
-        let jobs =
-            [Bytes(0), Bytes(8 << 20)].map(|area| BorgJob { source, capacity, system: system(area) });
+        let jobs = [Bytes(0), Bytes(8 << 20)].map(|area| BorgJob {
+            source,
+            capacity,
+            system: system(area),
+        });
         borg(&jobs, &|_| {}).unwrap()
     }
 

@@ -13,9 +13,7 @@ mod simulate;
 mod start_up;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
-pub use borg::{
-    BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, Training, borg,
-};
+pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};

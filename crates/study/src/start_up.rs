@@ -1,10 +1,10 @@
 //! Programs that start (BORG, FAST'09, 6.4 and Table 4), on made-up reads: what a start costs the disk as the data
 //! lie, and after a plan learned from starts of some of them. What a program computes meanwhile takes no time here.
 
-use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
+use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, plan_borg};
+use seekless_layout::{AccessGraph, Pages, PlanConfig, Strategy, plan};
 use seekless_sim::{Replay, SimConfig, SimError, Simulation};
 use seekless_trace::synth::{StartUp, start_up};
 
@@ -78,14 +78,16 @@ pub fn start_ups(
         own.extend(start_up(&StartUp { reads: rest, ..program.like }, seed));
         reads.push(own);
     }
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(Pages::new(Sectors(0), size), Bytes(0), EDGES);
     for _ in 0..TRAINED {
         for (i, own) in reads.iter().enumerate().filter(|(i, _)| programs[*i].trained) {
             own.iter().for_each(|&e| graph.observe(&read(i, e)));
         }
     }
     let (mut vanilla, mut borg) = (new(Sectors(0))?, new(area)?);
-    borg.install(plan_borg(&graph, &BorgConfig { area, min_weight: 0 })).map_err(failed)?;
+    let (area, strategy) = (borg.room(), Strategy::MostConnected);
+    let plan = plan(&graph, &PlanConfig { area, min_weight: 0, strategy });
+    borg.install(plan).map_err(failed)?;
     let moving_s = borg.lap().map_err(failed)?.background.busy().as_secs_f64();
     let mut started = Vec::with_capacity(programs.len());
     for (i, own) in reads.iter().enumerate() {

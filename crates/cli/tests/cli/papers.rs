@@ -92,18 +92,27 @@ fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
         {"name": "gimp", "system": "vanilla", "phase": "measured", "wall_s": 6.0},
         {"name": "gimp", "system": "vanilla", "phase": "training", "wall_s": 60.0}]}"#;
     place.file("real.json", runs);
-    let args = ["reproduce", "borg", "--scale", "0.01", "--started", "real.json", "--report", "b.html"];
+    let args =
+        ["reproduce", "borg", "--scale", "0.01", "--started", "real.json", "--report", "b.html"];
     let ran = place.run(&[&args[..], &["--json", "-"]].concat());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let told = json(&ran.out);
     assert_eq!((&told["what"], &told["scale"]), (&"borg".into(), &0.01.into()));
     assert_eq!(told["table1"].as_array().unwrap().len(), 4);
     let figures = told["phases"].as_array().unwrap();
-    assert_eq!(figures.iter().map(|f| f["figure"].as_str().unwrap()).collect::<Vec<_>>(), ["6", "7", "8", "11"]);
+    assert_eq!(
+        figures.iter().map(|f| f["figure"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["6", "7", "8", "11"]
+    );
     for figure in figures {
         let systems = figure["systems"].as_array().unwrap();
         let requests = |s: &Value| -> Vec<u64> {
-            s["phases"].as_array().unwrap().iter().map(|p| p["requests"].as_u64().unwrap()).collect()
+            s["phases"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|p| p["requests"].as_u64().unwrap())
+                .collect()
         };
         assert_eq!(systems[0]["name"], "vanilla");
         assert_eq!(systems[0]["reconfigurations"].as_array().unwrap().len(), 0);
@@ -128,7 +137,16 @@ fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
     let html = std::fs::read_to_string(place.path("b.html")).unwrap();
     assert!(html.contains("made up") && html.contains("real.json"));
 
-    let again = place.run(&["reproduce", "borg", "--scale", "0.01", "--started", "real.json", "--json", "again.json"]);
+    let again = place.run(&[
+        "reproduce",
+        "borg",
+        "--scale",
+        "0.01",
+        "--started",
+        "real.json",
+        "--json",
+        "again.json",
+    ]);
     assert_eq!(again.code, Some(0), "{}", again.err);
     for words in ["Table 1", "272 s", "−45 %", "oaimpress", "Figure 12", "real.json", "made up"] {
         assert!(again.out.contains(words), "{words} is missing:\n{}", again.out);

@@ -43,5 +43,5 @@ pub(super) const PERSONALITY: Personality = Personality {
     directory: 200,
     scattered: 0.5,
     hours: [1, 1, 1, 1, 0, 0, 0, 1, 2, 5, 8, 9, 7, 8, 10, 10, 9, 7, 4, 3, 3, 3, 2, 2],
-    days: [10, 10, 10, 10, 8, 3, 3],
+    days: [10, 10, 10, 10, 9, 5, 5],
 };

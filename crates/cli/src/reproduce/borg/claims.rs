@@ -206,7 +206,8 @@ fn sensitivity(curve: &Curve) -> (&'static str, bool, &'static str) {
     let developer = curve.trace == "borg-developer";
     match (curve.varied, developer) {
         ("interval", true) => {
-            ("developer: better the longer the interval, 3 days best", last == top, MADE)
+            let rises = gains.windows(2).all(|g| g[0] < g[1]);
+            ("developer: better the longer the interval, 3 days best", rises, MADE)
         }
         ("interval", false) => ("svn: worse the longer the interval", last < first, MADE),
         ("size of the area", true) => {
@@ -218,10 +219,13 @@ fn sensitivity(curve: &Curve) -> (&'static str, bool, &'static str) {
         }
         (_, true) => (
             "developer: least without a write buffer, most at 50 %",
-            first < last && gains[2] == top,
+            gains[1..].iter().all(|g| *g > first) && gains[2] == top,
             MADE,
         ),
-        (_, false) => ("svn: better the larger the write buffer", last == top, MADE),
+        (_, false) => {
+            let rises = gains.windows(2).all(|g| g[0] < g[1]);
+            ("svn: better the larger the write buffer", rises, MADE)
+        }
     }
 }
 

@@ -3,9 +3,8 @@
 
 use seekless_block::{Bytes, Sectors, SimTime};
 use seekless_disk::{DeviceSpec, catalogue};
-use seekless_study::{
-    BorgJob, BorgPhase, BorgRun, BorgSystem, Program, Started, Training, borg, start_ups,
-};
+use seekless_layout::Training;
+use seekless_study::{BorgJob, BorgPhase, BorgRun, BorgSystem, Program, Started, borg, start_ups};
 use seekless_trace::Source;
 use seekless_trace::synth::{StartUp, Synthetic};
 
