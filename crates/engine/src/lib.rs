@@ -155,7 +155,8 @@ impl Engine {
     /// written is taken as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::with(config, Shape::of(&config), attach::Identity::default())
+        let identity = attach::Identity { area_size: config.area, ..Default::default() };
+        Self::with(config, Shape::of(&config), identity)
     }
 
     fn with(mut config: Config, geo: Shape, identity: attach::Identity) -> Self {

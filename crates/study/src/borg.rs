@@ -32,6 +32,8 @@ pub struct BorgSystem {
     pub write_buffer_percent: u8,
     /// What it learns from; nothing ages within a replay.
     pub training: Training,
+    /// When requests are asked.
+    pub replay: Replay,
     /// When it plans anew, counted from the first request, ascending.
     pub reconfigure: Vec<SimTime>,
 }
@@ -267,7 +269,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         },
         scheduler: Scheduler::Fcfs,
         spin_down: SpinDown::None,
-        replay: Replay::Closed { depth: 1 },
+        replay: system.replay,
     };
     let failed = |source| StudyError::Run { policy: "borg".to_owned(), source };
     let mut simulation = Simulation::new(disk, config).map_err(failed)?;
@@ -404,6 +406,7 @@ mod tests {
             area,
             write_buffer_percent: 0,
             training,
+            replay: Replay::Closed { depth: 1 },
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
         };
         let capacity = Sectors(4_000_000);
@@ -458,6 +461,7 @@ mod tests {
             area: Bytes(1 << 30),
             write_buffer_percent: 0,
             training: Training::Partial,
+            replay: Replay::Open,
             reconfigure: Vec::new(),
         };
         let job = BorgJob { source: &source, capacity: Sectors(1 << 40), system };

@@ -4,6 +4,7 @@
 use seekless_block::{Bytes, Sectors, SimTime};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_layout::Training;
+use seekless_sim::Replay;
 use seekless_study::{BorgJob, BorgPhase, BorgRun, BorgSystem, Program, Started, borg, start_ups};
 use seekless_trace::Source;
 use seekless_trace::synth::{StartUp, Synthetic};
@@ -14,6 +15,8 @@ use crate::synth::{Matched, counted, matched};
 
 const HOUR: u64 = 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * HOUR;
+/// One request at a time, in the trace's order: the paper's replays kept the block access sequence (6.1).
+const REPLAY: Replay = Replay::Closed { depth: 1 };
 /// Reconfigurations of a replay, equally spaced (6).
 const RECONFIGURATIONS: u64 = 4;
 /// Of a start of oaimpress, the share of reads that are oowriter's, "large shared libraries" (6.4). Not printed: ours.
@@ -99,7 +102,8 @@ impl<'a> Plan<'a> {
         let (area, write_buffer_percent) =
             area.map_or((Bytes(0), 0), |(gb, percent)| (self.bytes(gb), percent));
         let disk: DeviceSpec = catalogue::device(disk)?;
-        let system = BorgSystem { disk, area, write_buffer_percent, training, reconfigure };
+        let system =
+            BorgSystem { disk, area, write_buffer_percent, training, replay: REPLAY, reconfigure };
         let capacity = synthetic.size().sectors_ceil();
         self.jobs.push(BorgJob { source, capacity, system });
         Ok(self.jobs.len() - 1)
