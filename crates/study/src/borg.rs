@@ -454,6 +454,34 @@ mod tests {
     }
 
     #[test]
+    fn writes_are_absorbed_and_go_home_in_idle_time() {
+        let line = |n: u64| {
+            let at = (n * 7_919) % 400_000 * 8;
+            format!("{}.0 0 {at} 32 0\n", n * 500)
+        };
+        let text: String = (0..4000).map(line).collect();
+        let source = Source::from_bytes("writes", text.as_bytes()).unwrap();
+        let system = |area| BorgSystem {
+            disk: catalogue::device("wd360gd").unwrap(),
+            area,
+            write_buffer_percent: 50,
+            training: Training::Cumulative,
+            replay: Replay::Open,
+            reconfigure: Vec::new(),
+        };
+        let capacity = Sectors(4_000_000);
+        let job = |area| BorgJob { source: &source, capacity, system: system(area) };
+        let runs = borg(&[Bytes(0), Bytes(32 << 20)].map(job), &|_| {}).unwrap();
+        let [vanilla, borg] = [&runs[0].phases[0], &runs[1].phases[0]];
+        assert_eq!((vanilla.absorbed, vanilla.background_s), (0, 0.0));
+        assert!(borg.absorbed > 3900, "{borg:?}");
+        assert!(borg.busy_s < vanilla.busy_s * 0.7, "{borg:?} {vanilla:?}");
+        // No page is written twice: what does not fit the log has gone home, and that was counted.
+        assert!(borg.destaged_bytes > 4000 * 16_384 - (16 << 20), "{borg:?}");
+        assert!(borg.background_s > vanilla.busy_s / 4.0, "{borg:?} {vanilla:?}");
+    }
+
+    #[test]
     fn a_file_system_that_does_not_fit_its_disk_is_refused() {
         let source = rounds(0);
         let system = BorgSystem {
