@@ -475,7 +475,7 @@ mod tests {
         let [vanilla, borg] = [&runs[0].phases[0], &runs[1].phases[0]];
         assert_eq!((vanilla.absorbed, vanilla.background_s), (0, 0.0));
         assert!(borg.absorbed > 3900, "{borg:?}");
-        assert!(borg.busy_s < vanilla.busy_s * 0.7, "{borg:?} {vanilla:?}");
+        assert!(borg.busy_s < vanilla.busy_s * 0.9, "{borg:?} {vanilla:?}");
         // No page is written twice: what does not fit the log has gone home, and that was counted.
         assert!(borg.destaged_bytes > 4000 * 16_384 - (16 << 20), "{borg:?}");
         assert!(borg.background_s > vanilla.busy_s / 4.0, "{borg:?} {vanilla:?}");

@@ -211,7 +211,10 @@ fn sensitivity(curve: &Curve) -> (&'static str, bool, &'static str) {
             let rises = gains.windows(2).all(|g| g[0] < g[1]);
             ("developer: better the longer the interval, 3 days best", rises, MADE)
         }
-        ("interval", false) => ("svn: worse the longer the interval", last < first, MADE),
+        ("interval", false) => {
+            let falls = gains.windows(2).all(|g| g[0] > g[1]);
+            ("svn: worse the longer the interval", falls, MADE)
+        }
         ("size of the area", true) => {
             ("developer: better with the size, then level", last > first, MADE)
         }

@@ -69,8 +69,19 @@ impl<'a> Shown<'a> {
 
     fn lead(&self) -> String {
         let held = self.claims.iter().filter(|c| c.holds).count();
+        let (mut requests, mut all, mut replays) = (0, 0, 0);
+        for p in &self.results.phases {
+            let Some(((_, vanilla), learned)) = p.systems.split_first() else { continue };
+            for (_, run) in learned {
+                replays += 1;
+                requests += usize::from(requests_s(run) < requests_s(vanilla));
+                all += usize::from(all_s(run) < all_s(vanilla));
+            }
+        }
         format!(
-            "{held} of {} things the paper says hold here as well. Every trace of ours is made up, every disk modelled.",
+            "{held} of {} things the paper says hold here as well. With BORG the disk is busy less for requests in {requests} of \
+             {replays} replays, and less in {all} with all counted that it moves and writes home. Every trace of ours is made up, \
+             every disk modelled.",
             self.claims.len()
         )
     }
