@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             replay: args.system.replay(),
             folds: args.folds,
             ram: args.system.cache,
-            training: args.learning.training,
+            learner: args.learning.learner(),
         },
         disk,
         scheduler: args.system.scheduler,
@@ -101,7 +101,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         read_ahead: args.system.read_ahead,
         cluster: args.system.cluster,
         spin_down: args.system.spin_down,
-        strategy: args.learning.strategy,
         others,
     };
     let bar = output::bar();

@@ -49,10 +49,14 @@ pub(crate) struct Args {
     /// or behind them all
     #[arg(long, value_enum, default_value = "median")]
     optimized_at: Place,
-    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
-    /// counts half; 0 = ever, and not yet forgotten
+    /// An extent is copied only if it was read before or after what is copied this often; 0 = ever, and
+    /// not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
+    /// What is learned from: each process by itself, as the trace names them and as `serve --observe` sees them, or
+    /// all as one stream, as `serve` does otherwise
+    #[arg(long, value_enum, default_value = "recorded")]
+    streams: Streams,
     #[command(flatten)]
     learning: LearnArgs,
     /// Only this device of the trace
@@ -80,6 +84,12 @@ enum Place {
     End,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Streams {
+    Recorded,
+    One,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.trace);
     let spec = crate::disks::named(&args.disk)?;
@@ -101,9 +111,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Place::Median => AreaAt::Median,
             Place::End => AreaAt::End,
         },
+        one_stream: matches!(args.streams, Streams::One),
         min_weight: args.min_weight,
-        strategy: args.learning.strategy,
-        training: args.learning.training,
+        learner: args.learning.learner(),
     };
     let bar = output::bar();
     let mut outcome =

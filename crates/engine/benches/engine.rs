@@ -67,7 +67,7 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-/// A page of home in no order: steps of a full cycle (Knuth 3.2.1.2).
+/// A page of home in no order: an odd factor modulo a power of two gives none twice.
 fn scattered(i: u64) -> u64 {
     i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX
 }

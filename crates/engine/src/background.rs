@@ -112,7 +112,7 @@ impl Background {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let moving =
             matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
-        moving.then(|| self.todo.progress())
+        (moving && !self.detached).then(|| self.todo.progress())
     }
 
     pub(crate) const fn plan_generation(&self) -> u64 {
@@ -256,7 +256,7 @@ impl Engine {
                     return true;
                 }
                 self.destage_came_to_nothing();
-                if full && !self.tail_may_advance() {
+                if full && self.next_tail() == self.log.ring.tail {
                     // Something in the tail can be neither read nor written home: nobody shall wait for ever.
                     self.fail_controls();
                 }
@@ -294,6 +294,11 @@ impl Engine {
         }
         if let Some(job) = self.begin_prove() {
             self.background.job = Job::Prove(job);
+            return true;
+        }
+        // A plan without any motion is to be noted down all the same.
+        if self.background.superblock_due && now >= self.background.checkpoint_not_before {
+            self.background.job = Job::Checkpoint(self.begin_checkpoint());
             return true;
         }
         false

@@ -6,7 +6,9 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::attach::Moment;
 use crate::background::{BackgroundIo, RETRY, Step};
-use crate::format::{CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry};
+use crate::format::{
+    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, PLAN_PER_PAGE, PlanHeader, PlanPage,
+};
 use crate::pagemap::State;
 use crate::{Engine, Memory, Mode, Output, Target};
 
@@ -18,6 +20,7 @@ const LOG_AT_LEAST: u64 = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Map,
+    Plan,
     Sync,
     /// Which write or flush of the superblock comes next.
     Superblock(u8),
@@ -34,6 +37,9 @@ pub(crate) struct Checkpoint {
     /// First slot of the map that is not down yet, and the page of the checkpoint it goes to.
     next: u32,
     page: u64,
+    /// The plan at hand, 0 for none; and the first of its slots that is not down yet.
+    plan: u64,
+    next_wanted: u32,
     phase: Phase,
     mode: Mode,
     last: Option<[u8; 32]>,
@@ -64,7 +70,8 @@ impl Engine {
         let to_head = |from| ring.distance(from, ring.head);
         let by_replay =
             to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
-        ring.free() == 0 && (by_replay || ring.tail != ring.tail_durable || self.tail_may_advance())
+        ring.free() == 0
+            && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
     }
 
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
@@ -77,6 +84,8 @@ impl Engine {
             slot: 1 - self.identity.checkpoint_slot,
             next: 0,
             page: 1,
+            plan: self.background.todo.plan(),
+            next_wanted: 0,
             phase: Phase::Map,
             mode: self.config.mode,
             last: self.background.detach,
@@ -101,11 +110,24 @@ impl Engine {
                     self.put_map(job);
                     return Step::Again;
                 }
+                job.phase = Phase::Plan;
+                Step::Again
+            }
+            Phase::Plan => {
+                let write = job.plan != 0 && job.plan != self.identity.plan;
+                if write && job.next_wanted < self.geo.read_slots() {
+                    if !self.may_submit(job.last.is_some()) {
+                        return Step::Wait;
+                    }
+                    self.put_plan(job);
+                    return Step::Again;
+                }
                 if self.background.in_flight > 0 {
                     return Step::Wait;
                 }
                 // What was dropped from the map because home has it newer must be durable at home before the old
-                // map goes; and so must the pages just written.
+                // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
+                job.tail = self.next_tail();
                 for target in [Target::Home, Target::Area] {
                     let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
                     self.submit_background(what, target, Op::Flush, Extent::default(), None);
@@ -115,8 +137,7 @@ impl Engine {
             }
             Phase::Sync if self.background.in_flight > 0 => Step::Wait,
             Phase::Sync => {
-                self.advance_tail();
-                job.tail = self.log.ring.tail;
+                self.log.ring.tail = job.tail;
                 job.phase = Phase::Superblock(0);
                 Step::Again
             }
@@ -137,6 +158,7 @@ impl Engine {
             Phase::Superblock(_) => {
                 self.identity.checkpoint_slot = job.slot;
                 self.identity.checkpoint_generation = job.generation;
+                self.identity.plan = job.plan;
                 self.log.ring.replay = job.position.0;
                 self.log.ring.tail_is_durable(job.tail);
                 self.log.since_checkpoint = 0;
@@ -201,9 +223,48 @@ impl Engine {
             count += 1;
         }
         let start = self.geo.checkpoint_at(job.slot) + if first == 1 { 0 } else { first };
+        self.write_meta(index, start, count);
+    }
+
+    /// One buffer's worth of the plan. What the region held is of no use to anyone: the superblock names another.
+    fn put_plan(&mut self, job: &mut Checkpoint) {
+        if self.background.in_flight == 0 {
+            self.give_back(job, Step::Again);
+        }
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        let (uuid, generation, slots) = (self.identity.uuid, job.plan, self.geo.read_slots());
+        let at = job.next_wanted / PLAN_PER_PAGE;
+        let mut count = 0;
+        if at == 0 {
+            let page = self.take_page();
+            let header = PlanHeader { uuid, generation, slots: slots.into() };
+            header.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, 0);
+            count = 1;
+        }
+        while count < u64::from(self.geo.segment_pages) && job.next_wanted < slots {
+            let first = job.next_wanted;
+            let wanted = |i: usize| {
+                let slot = first + i as u32;
+                if slot < slots { self.background.todo.wanted(slot) } else { None }
+            };
+            let put = PlanPage { uuid, generation, first, wanted: std::array::from_fn(wanted) };
+            let page = self.take_page();
+            put.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, count);
+            job.next_wanted = first.saturating_add(PLAN_PER_PAGE).min(slots);
+            count += 1;
+        }
+        let start = self.geo.plan_at() + if at == 0 { 0 } else { 1 + u64::from(at) };
+        self.write_meta(index, start, count);
+    }
+
+    /// Writes pages of metadata from a buffer's start.
+    fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
+        self.stats.metadata_bytes += pages * PAGE_BYTES;
         let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        let extent = Extent::new(start * PAGE_SECTORS, count * PAGE_SECTORS);
-        self.stats.metadata_bytes += count * PAGE_BYTES;
+        let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
         let memory = Memory::Buffer { index, offset: Sectors(0) };
         self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
     }
@@ -223,6 +284,7 @@ impl Engine {
             checkpoint_generation: job.generation,
             position: job.position,
             tail: job.tail,
+            plan: job.plan,
         }
     }
 
@@ -233,10 +295,6 @@ impl Engine {
         let index = self.take_buffer();
         job.buffers.push(index);
         self.put_page(job, page, index, 0);
-        self.stats.metadata_bytes += PAGE_BYTES;
-        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
-        let extent = Extent::new(copy * PAGE_SECTORS, PAGE_SECTORS);
-        let memory = Memory::Buffer { index, offset: Sectors(0) };
-        self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
+        self.write_meta(index, copy, 1);
     }
 }

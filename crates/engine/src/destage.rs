@@ -8,7 +8,7 @@ use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Engine, Move, Output, Target};
+use crate::{Engine, Fault, Move, Output, Target};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -31,6 +31,8 @@ pub(crate) struct Destage {
     /// For a client that waits: no budget, and the tail has time.
     urgent: bool,
     written: u64,
+    /// Where the log's tail goes when home is flushed.
+    tail: u32,
 }
 
 impl Engine {
@@ -82,8 +84,9 @@ impl Engine {
         }
         let second = items.len() as u32;
         self.background.clear_stage(2 * second);
-        let (next, phase, urgent, written) = (0, Phase::Read, urgent.is_some(), 0);
-        Some(Destage { items, reads, next, second, phase, urgent, written })
+        let (next, phase, urgent) = (0, Phase::Read, urgent.is_some());
+        let (written, tail) = (0, self.log.ring.tail);
+        Some(Destage { items, reads, next, second, phase, urgent, written, tail })
     }
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
@@ -128,7 +131,7 @@ impl Engine {
                 if self.background.failed || job.written == 0 {
                     self.destage_came_to_nothing();
                 } else {
-                    self.advance_tail();
+                    self.log.ring.tail = job.tail;
                     self.sync.wait(Waiter::Tail);
                     self.pump_sync();
                 }
@@ -141,14 +144,18 @@ impl Engine {
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(u64, u32, u32)> = Vec::new();
         for (&(page, slot), at) in job.items.iter().zip(0u32..) {
-            if self.background.bad[at as usize] {
-                continue;
-            }
-            if self.background.sums[at as usize] == self.map.sum(slot) {
+            let fault = if self.background.bad[at as usize] {
+                Fault::Device
+            } else if self.background.sums[at as usize] == self.map.sum(slot) {
                 good.push((page, slot, at));
+                continue;
             } else {
                 // The only copy: it stays, and whoever asks is told.
                 self.damaged(slot);
+                Fault::Damaged
+            };
+            if job.urgent {
+                self.fail_blocked(page, fault);
             }
         }
         good.sort_unstable();
@@ -200,6 +207,7 @@ impl Engine {
         if job.urgent {
             return Step::Over;
         }
+        job.tail = self.next_tail();
         let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
         self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
         job.phase = Phase::Sync;

@@ -11,12 +11,14 @@ mod background;
 mod cache;
 mod checkpoint;
 mod destage;
+mod examine;
 pub mod format;
 mod log;
 mod pagemap;
 mod prove;
 mod read;
 mod reconfigure;
+mod recover;
 mod shape;
 mod sync;
 mod write;
@@ -32,6 +34,7 @@ pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
 pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;
+pub use examine::{Examined, Finding, Repair, RepairReport, examine, repair};
 use log::Log;
 use pagemap::PageMap;
 use pagemap::State;
@@ -212,7 +215,8 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
-            Input::Install(plan) => self.background.ask(plan),
+            Input::Install(plan) if self.geo.log_segments > 0 => self.background.ask(plan),
+            Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
             Input::SetMode(mode) => self.set_mode(mode),
             Input::Drain => self.drain(),
             Input::Detach { stamp } => self.background.detach = Some(stamp),
@@ -379,7 +383,20 @@ impl Engine {
         Asked { flags, stream }: Asked,
         memory: Option<Memory>,
     ) {
-        let class = Class::Foreground;
+        self.submit_as(Class::Foreground, id, target, op, extent, Asked { flags, stream }, memory);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
+    fn submit_as(
+        &mut self,
+        class: Class,
+        id: IoId,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        Asked { flags, stream }: Asked,
+        memory: Option<Memory>,
+    ) {
         self.out.push_back(Output::Submit(Io {
             id,
             target,

@@ -12,7 +12,7 @@ use seekless_block::{Extent, Op, Sectors};
 use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
 use crate::shape::Shape;
-use crate::{Asked, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 
 /// Records on their way at a time; what comes meanwhile gathers in the next one.
 const DEPTH: u32 = 2;
@@ -236,16 +236,16 @@ impl Engine {
             && self.log.head_page < self.log.segment_pages
     }
 
-    /// Moves the tail past the segments that hold nothing dirty; what was destaged is on stable storage.
-    pub(crate) fn advance_tail(&mut self) {
-        while self.tail_may_advance() {
-            self.log.ring.tail = (self.log.ring.tail + 1) % self.log.ring.segments;
+    /// Where the tail may go, past the segments that hold nothing dirty, once all that has ended by now is on stable
+    /// storage: what was written home, and the records that hold something newer.
+    pub(crate) fn next_tail(&self) -> u32 {
+        let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
+        while tail != stop
+            && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+        {
+            tail = (tail + 1) % self.log.ring.segments;
         }
-    }
-
-    pub(crate) fn tail_may_advance(&self) -> bool {
-        let (tail, stop) = (self.log.ring.tail, self.log.position().0);
-        tail != stop && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+        tail
     }
 
     /// The records without data that wait for room will not have any.
@@ -421,12 +421,15 @@ impl Engine {
         let record = self.log.record(number);
         let data =
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
+        // A client waits for its data, and for what may not come back.
+        let client = data > 0 || matches!(record.content, Content::Tombstones(_));
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
-        self.submit(io, Target::Area, Op::Write, extent, Asked::default(), memory);
+        let class = if client { Class::Foreground } else { Class::Background };
+        self.submit_as(class, io, Target::Area, Op::Write, extent, Asked::default(), memory);
     }
 
     pub(crate) fn record_done(&mut self, number: u64, ok: bool) {

@@ -39,6 +39,8 @@ pub(crate) struct Read {
     buffer: Option<u32>,
     /// Of a read from home whose pages are to prove copies in doubt: the first whole page and how many.
     proves: (u64, u32),
+    /// A page that came along is damaged, and its copy is the only one: nothing of this goes to RAM.
+    spoiled: bool,
     mark: Mark,
     stream: StreamId,
 }
@@ -343,7 +345,7 @@ impl Engine {
     }
 
     pub(crate) fn read_summed(&mut self, io: IoId, sums: &[u32]) {
-        let Some(Pending::Summing(read)) = self.pending[io.0 as usize].take() else {
+        let Some(Pending::Summing(mut read)) = self.pending[io.0 as usize].take() else {
             unreachable!("only a read that waits for its sums is named")
         };
         match read.target {
@@ -357,6 +359,7 @@ impl Engine {
                         let lost = self.damaged(slot);
                         let asked_for = self.place_of(slot, 1).overlaps(wanted);
                         fault |= lost && asked_for;
+                        read.spoiled |= lost;
                         again |= asked_for;
                     }
                 }
@@ -436,6 +439,7 @@ impl Engine {
             self.finish_read(read, Ok(()));
             if let Some(index) = read.buffer
                 && !self.cache.is_off()
+                && !read.spoiled
             {
                 self.fill_from(read, index);
             }

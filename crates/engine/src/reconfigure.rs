@@ -38,6 +38,26 @@ impl Todo {
         self.segment >= self.end
     }
 
+    /// The plan that was at hand before a restart: what is in place stays, the rest is still to be moved.
+    pub(crate) fn resume(&mut self, wants: Vec<(u32, u64, u32)>, generation: u64, segments: u32) {
+        let pages = wants.iter().map(|&(.., n)| u64::from(n)).sum::<u64>();
+        let (next, segment, end, done) = (0, 0, segments, Sectors(0));
+        let total = Sectors(pages * PAGE_SECTORS);
+        *self = Self { wants, next, segment, end, done, total, generation };
+    }
+
+    /// The plan at hand by its number; 0 where there is none.
+    pub(crate) const fn plan(&self) -> u64 {
+        if self.wants.is_empty() { 0 } else { self.generation }
+    }
+
+    /// The home page that is wanted in a slot.
+    pub(crate) fn wanted(&self, slot: u32) -> Option<u64> {
+        let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
+        let (first, page, n) = self.wants[at];
+        (slot - first < n).then(|| page + u64::from(slot - first))
+    }
+
     pub(crate) const fn progress(&self) -> Progress {
         Progress { done: self.done, total: self.total }
     }
@@ -130,6 +150,12 @@ impl Engine {
             }
             todo.total += copy.home.len;
         }
+        let before = &mut self.background.todo;
+        if todo.wants == before.wants {
+            // No plan change. What was overtaken when it was moved comes again.
+            (before.segment, before.next, before.done) = (0, 0, Sectors(0));
+            return;
+        }
         if plan.copies.is_empty() {
             for slot in 0..self.geo.read_segments * self.geo.segment_pages {
                 self.map.clear(slot);
@@ -138,6 +164,8 @@ impl Engine {
             todo.end = self.geo.read_segments;
         }
         self.background.todo = todo;
+        // A restart goes on with it.
+        self.background.superblock_due = true;
     }
 
     /// The next window in which something has to move; `None` where there is none, or none so far.

@@ -18,10 +18,15 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// What fits the configured area; nothing where that is too small.
+    /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
+    /// any.
     pub(crate) fn of(config: &Config) -> Self {
-        let (pages, percent) = (config.segment_pages, config.write_buffer_percent);
-        Geometry::fit(config.area, pages, percent).map_or(Self::NONE, Self::new)
+        let percent = config.write_buffer_percent;
+        let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
+        sizes
+            .take_while(|&pages| pages >= 8)
+            .find_map(|pages| Geometry::fit(config.area, pages, percent).ok())
+            .map_or(Self::NONE, Self::new)
     }
 
     const NONE: Self =
@@ -51,7 +56,33 @@ impl Shape {
         (place + place / (self.segment_pages as u64 - 1) + 1) as u32
     }
 
+    /// Slots that a plan may name, the maps of segments among them.
+    pub(crate) const fn read_slots(&self) -> u32 {
+        self.read_segments * self.segment_pages
+    }
+
+    pub(crate) fn plan_at(&self) -> u64 {
+        self.geometry.map_or(0, |g| g.plan_at())
+    }
+
     pub(crate) fn checkpoint_at(&self, slot: u8) -> u64 {
         self.geometry.map_or(0, |g| g.checkpoint_at(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn places_are_the_slots_for_reading_without_maps(read in 1u32..20, power in 3u32..9) {
+            let shape = Shape::new(Geometry::new(1 << power, read, 2).unwrap());
+            let places = shape.room().0 / PAGE_SECTORS;
+            let slots: Vec<u32> = (0..places).map(|place| shape.slot_of_place(place)).collect();
+            let twin: Vec<u32> = (0..read << power).filter(|slot| slot % (1 << power) != 0).collect();
+            prop_assert_eq!(slots, twin);
+        }
     }
 }

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 use seekless_block::{Extent, Op};
 
 use crate::format::{Content, Tombstone};
-use crate::{Asked, Engine, Pending, RequestId, Target};
+use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
 
 /// Who waits for a round.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Engine {
         self.sync.round = Some(round);
         if home {
             let io = self.start(Pending::SyncHome);
-            self.submit(io, Target::Home, Op::Flush, Extent::default(), Asked::default(), None);
+            self.submit_sync(io, Target::Home);
         }
         if area {
             self.flush_area();
@@ -135,7 +135,14 @@ impl Engine {
     fn flush_area(&mut self) {
         self.sync.log_dirty = false;
         let io = self.start(Pending::SyncArea);
-        self.submit(io, Target::Area, Op::Flush, Extent::default(), Asked::default(), None);
+        self.submit_sync(io, Target::Area);
+    }
+
+    fn submit_sync(&mut self, io: IoId, target: Target) {
+        let mut waiters = self.sync.round.iter().flat_map(|r| &r.waiters);
+        let client = waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..)));
+        let class = if client { Class::Foreground } else { Class::Background };
+        self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
     }
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {

@@ -8,7 +8,7 @@ use crate::cache::pieces;
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Asked, Engine, Memory, Mode, Move, Output, Pending, RequestId, Target};
+use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
 
 /// A write on its way home.
 #[derive(Clone, Copy, Debug)]
@@ -101,6 +101,21 @@ impl Engine {
         }
     }
 
+    /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
+    pub(crate) fn fail_blocked(&mut self, page: u64, fault: fn(Extent) -> Fault) {
+        let blocked = std::mem::take(&mut self.blocked);
+        for waits in blocked {
+            let extent = waits.request.extent;
+            let in_part = self.pages_of(extent).contains(&page)
+                && !self.whole_pages_of(extent).contains(&page);
+            if in_part {
+                self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
+            } else {
+                self.blocked.push_back(waits);
+            }
+        }
+    }
+
     /// The slots of the copies of the pages an extent touches, in `scratch`.
     fn copies_of(&mut self, extent: Extent) -> Vec<u32> {
         let mut slots = std::mem::take(&mut self.scratch);
@@ -169,8 +184,8 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if ok && fua && voids {
-            // What it made void must not come back either.
+        if ok && fua && (voids || self.sync.is_void(self.pages_of(extent))) {
+            // What it, or a write before it, made void must not come back either.
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, ok);

@@ -10,8 +10,8 @@ use seekless_block::{
     Bytes, Device, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output,
-    RequestId, Target, format_area,
+    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output, Repair,
+    RequestId, Target, examine, format_area, repair,
 };
 use seekless_layout::{Copy, Plan};
 
@@ -787,6 +787,34 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
 }
 
 #[test]
+fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
+    // Until the first window is in place and the plan is noted down.
+    while world.engine.copied() == Sectors(0) || world.engine.progress().is_none() {
+        world.execute(0);
+    }
+    for _ in 0..40 {
+        if world.waiting.is_empty() || world.engine.stats().moved_bytes > 14 * 4096 {
+            break;
+        }
+        world.execute(0);
+    }
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
+    // A forgotten plan is not carried on.
+    world.handle(Input::Install(Plan::default()));
+    world.settle();
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
+}
+
+#[test]
 fn damage_is_noticed_and_never_served() {
     let damage = |world: &mut World, slot: u64| {
         world.area.write(Extent::new((8 + slot) * 8 + 3, 1), &[0x55; SECTOR]).unwrap();
@@ -860,4 +888,85 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     world.settle();
     world.crash([2; 32]);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
+}
+
+/// An area with copies and with pages that stand nowhere else, not detached.
+fn in_use(copies: bool) -> World {
+    let mut world = World::new(writeback());
+    if copies {
+        world.handle(Input::Install(plan_of(&[(30, 4, 0)])));
+        world.settle();
+    }
+    for page in [3, 9, 4] {
+        for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
+            world.issue(op, extent);
+            // No time passes: an idle volume writes home.
+            while !world.waiting.is_empty() {
+                world.execute(0);
+            }
+        }
+    }
+    world
+}
+
+fn spoil(world: &mut World, page: u64) {
+    world.area.write(Extent::new(page * 8 + 1, 1), &[0x55; SECTOR]).unwrap();
+}
+
+#[test]
+fn a_lost_checkpoint_is_rebuilt_without_loss() {
+    let mut world = in_use(true);
+    let before: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    // Checkpoints stand in pages 2 and 4; which one counts, the superblock says.
+    for page in [2, 3, 4, 5] {
+        spoil(&mut world, page);
+    }
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("seekless repair"), "{refused}");
+    let Repair::Done(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("nothing is lost")
+    };
+    assert!(report.lost.is_empty() && report.mended.iter().all(|f| !f.loss), "{report:?}");
+    let after: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    assert_eq!(before, after);
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
+    let mut world = in_use(false);
+    // The first record of data: others know that it was on stable storage.
+    let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
+    spoil(&mut world, u64::from(8 + slot) - 1);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("breaks off"), "{refused}");
+    let before = world.area.clone();
+    let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("it is lost")
+    };
+    assert!(report.mended.iter().any(|f| f.loss), "{report:?}");
+    for s in 0..AREA {
+        assert_eq!(world.area.sector(Lba(s)), before.sector(Lba(s)), "nothing was written");
+    }
+    assert!(matches!(repair(&mut world.area, true).unwrap(), Repair::Done(_)));
+    assert!(examine(&mut world.area).is_ok());
+}
+
+#[test]
+fn check_finds_what_is_damaged_and_repair_gives_it_up() {
+    let mut world = in_use(true);
+    let copies: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    let at = |page| u64::from(copies.iter().find(|c| c.1 == page).unwrap().0 + 8);
+    spoil(&mut world, at(31));
+    spoil(&mut world, at(9));
+    let found =
+        examine(&mut world.area).unwrap().check(&mut world.area, true, &mut |_| ()).unwrap();
+    let mut loss: Vec<bool> = found.iter().map(|f| f.loss).collect();
+    loss.sort_unstable();
+    assert_eq!(loss, vec![false, true], "a copy, and an only copy: {found:?}");
+    let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(report.lost, vec![home(9, 1)]);
+    assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
+    assert!(examine(&mut world.area).unwrap().newest(4).is_some());
 }

@@ -38,23 +38,6 @@ pub struct Edge {
     pub weight: u32,
 }
 
-/// How many passages from one vertex to the next were along an edge that was there, and how many made a new one:
-/// BORG's partial determinism (FAST'09, 2.3). They age as all else does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repeats {
-    /// Along an edge that was there, in units of [`ACCESS`].
-    pub known: u64,
-    /// Along a new one, in units of [`ACCESS`].
-    pub new: u64,
-}
-
-impl Repeats {
-    const fn count(&mut self, known: bool) {
-        let which = if known { &mut self.known } else { &mut self.new };
-        *which += ACCESS as u64;
-    }
-}
-
 /// A vertex while it may still be split. Edges end at ports, not at vertices: when a vertex is split, its
 /// left part keeps the port where edges come in and its right part the port where they leave, so that a
 /// split touches no edge.
@@ -96,7 +79,6 @@ pub struct AccessGraph {
     edges: FxHashMap<(u32, u32), u32>,
     /// The port each stream left last.
     last: FxHashMap<StreamId, u32>,
-    repeats: Repeats,
     ports: u32,
     max_edges: usize,
     /// Scratch: the nodes of the request at hand.
@@ -119,7 +101,6 @@ impl AccessGraph {
             nodes: BTreeMap::new(),
             edges: FxHashMap::default(),
             last: FxHashMap::default(),
-            repeats: Repeats::default(),
             ports: 0,
             max_edges: max_edges.max(16),
             path: Vec::new(),
@@ -143,7 +124,6 @@ impl AccessGraph {
             let (enter, leave) = self.path[i];
             if let Some(before) = before {
                 let weight = self.edges.entry((before, enter)).or_insert(0);
-                self.repeats.count(*weight > 0);
                 *weight = weight.saturating_add(ACCESS);
             }
             before = Some(leave);
@@ -163,7 +143,6 @@ impl AccessGraph {
             *w /= 2;
             *w > 0
         });
-        self.repeats = Repeats { known: self.repeats.known / 2, new: self.repeats.new / 2 };
         for node in self.nodes.values_mut() {
             node.reads /= 2;
             node.writes /= 2;
@@ -224,10 +203,10 @@ impl AccessGraph {
         });
     }
 
-    /// How much of what is asked for comes again.
+    /// The pages that it counts in.
     #[must_use]
-    pub const fn repeats(&self) -> Repeats {
-        self.repeats
+    pub const fn pages(&self) -> Pages {
+        self.pages
     }
 
     /// Number of vertices.
@@ -318,6 +297,12 @@ impl AccessGraph {
             self.clock += node.read(now, self.ram, &mut self.path);
             return;
         }
+        // What is new mostly touches nothing that is known.
+        let below = self.nodes.range(..end).next_back();
+        if below.is_none_or(|(&at, node)| at + node.len <= start) {
+            self.add(start, end, now);
+            return;
+        }
         self.split(start);
         self.split(end);
         let mut at = start;
@@ -332,27 +317,30 @@ impl AccessGraph {
                 Some((&found, _)) => found,
                 None => end,
             };
-            let (enter, leave) = (self.ports, self.ports + 1);
-            self.ports += 2;
-            let len = gap_end - at;
-            self.path.push((enter, leave));
-            self.clock += len;
-            self.nodes.insert(at, Node { len, reads: ACCESS, writes: 0, enter, leave, seen: now });
+            self.add(at, gap_end, now);
             at = gap_end;
         }
     }
 
+    /// Adds a vertex where there is none, read once.
+    fn add(&mut self, start: u64, end: u64, now: u64) {
+        let (enter, leave) = (self.ports, self.ports + 1);
+        self.ports += 2;
+        let len = end - start;
+        self.path.push((enter, leave));
+        self.clock += len;
+        self.nodes.insert(start, Node { len, reads: ACCESS, writes: 0, enter, leave, seen: now });
+    }
+
     fn wrote(&mut self, extent: Extent) {
-        let before = self.nodes.range(..extent.start.0).next_back();
-        let first = match before {
-            Some((&start, node)) if start + node.len > extent.start.0 => start,
-            _ => extent.start.0,
-        };
-        for (_, node) in self.nodes.range_mut(first..extent.end().0) {
+        let (start, end) = (extent.start.0, extent.end().0);
+        let touched = self.nodes.range_mut(..end).rev();
+        for (_, node) in touched.take_while(|(at, node)| **at + node.len > start) {
             node.writes = node.writes.saturating_add(ACCESS);
         }
     }
 }
 
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;

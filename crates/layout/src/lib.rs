@@ -5,13 +5,16 @@
 mod graph;
 mod pages;
 mod plan;
+mod planning;
 mod revise;
 mod strategy;
 mod training;
 
-pub use graph::{ACCESS, AccessGraph, Edge, Repeats, Vertex};
+pub use graph::state::{Decoded, StateError, check as check_state};
+pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
-pub use revise::{Cost, revise};
-pub use strategy::{PlanConfig, Strategy, plan};
+pub use planning::{Planning, next_plan};
+pub use revise::revise;
+pub use strategy::{PlanConfig, Reach, Strategy, plan};
 pub use training::Training;

@@ -7,9 +7,9 @@ use seekless_block::{Extent, Op, PAGE_SECTORS, Request, Sectors};
 /// and behind the last belong to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    grid: u64,
+    pub(crate) grid: u64,
     /// First sector behind the last whole page.
-    end: u64,
+    pub(crate) end: u64,
 }
 
 impl Pages {

@@ -10,10 +10,10 @@ mod most_connected;
 use std::fmt;
 use std::str::FromStr;
 
-use seekless_block::{Lba, Sectors};
+use seekless_block::{Bytes, Lba, Sectors};
 
 use crate::graph::ACCESS;
-use crate::{AccessGraph, Copy, Plan, Vertex};
+use crate::{AccessGraph, Copy, Plan, Planning, Vertex};
 use grow::Board;
 pub(crate) use links::Links;
 
@@ -70,6 +70,34 @@ pub struct PlanConfig {
     pub min_weight: u32,
     /// Which vertex comes next.
     pub strategy: Strategy,
+    /// What becomes of the plan in force.
+    pub planning: Planning,
+    /// What one access brings.
+    pub reach: Reach,
+}
+
+/// What one access to a disk brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// What a read of home brings.
+    pub read_ahead: Sectors,
+    /// What a read of a copy brings: this much, aligned; at least one sector.
+    pub cluster: Sectors,
+    /// What is transferred in the time it takes to get there: a short seek and half a turn.
+    pub transfer: Sectors,
+}
+
+impl Reach {
+    /// With an engine's read-ahead and cluster, on a disk of 7,200 turns a minute: half a turn and a short seek take 5 ms,
+    /// in which one of 50 MB/s, slow for such a disk, transfers 256 KiB.
+    #[must_use]
+    pub fn new(read_ahead: Bytes, cluster: Bytes) -> Self {
+        Self {
+            read_ahead: read_ahead.sectors_ceil(),
+            cluster: cluster.sectors_ceil().max(Sectors(1)),
+            transfer: Sectors(512),
+        }
+    }
 }
 
 /// Plans copies of what `graph` saw read together. Vertices written at least as often as they are read get

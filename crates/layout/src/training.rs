@@ -8,18 +8,20 @@ use crate::AccessGraph;
 /// What an access graph forgets, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Training {
-    /// Everything, gradually: an access counts half after each day, and nothing after five.
+    /// Nothing: every access since the beginning counts alike. BORG-C. A plan that is only revised moves when losses have
+    /// added up to the price of a move; they cannot add up if they are forgotten, and what is judged by few
+    /// requests fits these alone.
     #[default]
-    Decaying,
-    /// Nothing: every access since the beginning counts alike. BORG-C.
     Cumulative,
+    /// Everything, gradually: an access counts half after each day, and nothing after five.
+    Decaying,
     /// Everything before the plan in force: only accesses since then count. BORG-P.
     Partial,
 }
 
 impl Training {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Decaying, Self::Cumulative, Self::Partial];
+    pub const ALL: [Self; 3] = [Self::Cumulative, Self::Decaying, Self::Partial];
 
     /// As on the command line.
     #[must_use]
@@ -57,7 +59,7 @@ impl FromStr for Training {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
-            format!("'{text}' is no way of training: decaying, cumulative or partial")
+            format!("'{text}' is no way of training: cumulative, decaying or partial")
         })
     }
 }
@@ -80,7 +82,7 @@ mod tests {
             training.planned(&mut graph);
             (day, graph.vertex_count())
         });
-        assert_eq!(left, [(ACCESS / 2, 1), (ACCESS, 1), (ACCESS, 0)]);
+        assert_eq!(left, [(ACCESS, 1), (ACCESS / 2, 1), (ACCESS, 0)]);
     }
 
     #[test]

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::Request;
+use seekless_block::{Request, Sectors};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 
 use crate::backend::workers::ring;
 use crate::error::{ServeError, host};
+use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
 
 /// Requests that fit between two visits of the learner; more are dropped and counted.
@@ -33,6 +34,8 @@ pub trait Learner: Send {
     fn observe(&mut self, request: &Request);
     /// The plan that what was seen calls for.
     fn plan(&mut self) -> Plan;
+    /// A plan was handed over, or the volume has ended: what is to outlive the server is put down.
+    fn keep(&mut self) {}
 }
 
 /// What a learner is told.
@@ -108,6 +111,7 @@ impl LearnerLink {
 pub(crate) struct LearnerThread {
     pub(crate) messages: Sender<Message>,
     pub(crate) learned: Arc<Learned>,
+    pub(crate) streams: SharedStreams,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -118,10 +122,13 @@ pub(crate) struct Started {
     pub(crate) thread: LearnerThread,
 }
 
-/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`.
+/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`. Where there
+/// is an observer, requests come from where it says. Those past the `volume` are none.
 pub(crate) fn start(
     learner: Box<dyn Learner>,
     every: Option<Duration>,
+    observer: Option<Observer>,
+    volume: Sectors,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
 ) -> Result<Started, ServeError> {
@@ -131,21 +138,40 @@ pub(crate) fn start(
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
     let learned = Arc::new(Learned::default());
     let counts = Arc::clone(&learned);
-    let work = Work { learner, consumer, control, bell, called, learned, every };
+    let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
+    let pupil = Pupil { learner, learned, volume };
+    let work = Work { pupil, observer, consumer, control, bell, called, every };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
         .map_err(host("start the learner's thread"))?;
-    Ok(Started { producer, link, thread: LearnerThread { messages, learned: counts, thread } })
+    let thread = LearnerThread { messages, learned: counts, streams, thread };
+    Ok(Started { producer, link, thread })
+}
+
+/// The learner, and what is counted of it.
+struct Pupil {
+    learner: Box<dyn Learner>,
+    learned: Arc<Learned>,
+    volume: Sectors,
+}
+
+impl Pupil {
+    fn observe(&mut self, request: &Request) {
+        if request.extent.end().0 <= self.volume.0 {
+            self.learner.observe(request);
+            self.learned.observed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Work {
-    learner: Box<dyn Learner>,
+    pupil: Pupil,
+    observer: Option<Observer>,
     consumer: Consumer<Request>,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
     called: Arc<AtomicBool>,
-    learned: Arc<Learned>,
     every: Option<Duration>,
 }
 
@@ -155,10 +181,10 @@ impl Work {
         // Clients come first. Where the host refuses, learning merely costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
         let mut planned = Instant::now();
+        self.drain();
         loop {
-            let wait = self
-                .every
-                .map_or(LOOK_EVERY, |e| LOOK_EVERY.min(e.saturating_sub(planned.elapsed())));
+            let look = self.observer.as_ref().map_or(LOOK_EVERY, Observer::patience);
+            let wait = self.every.map_or(look, |e| look.min(e.saturating_sub(planned.elapsed())));
             let message = inbox.recv_timeout(wait);
             self.drain();
             match message {
@@ -175,31 +201,38 @@ impl Work {
                         planned = Instant::now();
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.consumer.is_abandoned() {
-                return;
+                break;
             }
         }
+        self.pupil.learner.keep();
     }
 
     fn drain(&mut self) {
         self.called.store(false, Ordering::Relaxed);
+        let now = Instant::now();
         while let Ok(request) = self.consumer.pop() {
-            self.learner.observe(&request);
-            self.learned.observed.fetch_add(1, Ordering::Relaxed);
+            if self.observer.as_mut().is_none_or(|o| o.takes_own(now)) {
+                self.pupil.observe(&request);
+            }
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.look(now, &mut |request| self.pupil.observe(request));
         }
     }
 
     fn plan(&mut self) -> u64 {
         let began = Instant::now();
-        let plan = self.learner.plan();
-        self.learned.made(&plan, began.elapsed());
+        let plan = self.pupil.learner.plan();
+        self.pupil.learned.made(&plan, began.elapsed());
         let sectors = plan.sectors().0;
         // Where the volume has ended, nobody needs the plan.
         if self.control.send(Control::Install(plan)).is_ok() {
             ring(&self.bell);
         }
+        self.pupil.learner.keep();
         sectors
     }
 }

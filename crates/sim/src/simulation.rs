@@ -148,7 +148,10 @@ impl Simulation {
     /// Where the drive refuses an I/O.
     pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
         self.feed(Input::Install(plan));
-        while self.engine.progress().is_some() && self.refused.is_none() {
+        // And what the engine notes down about it.
+        while (self.engine.progress().is_some() || self.drive.next_event().is_some())
+            && self.refused.is_none()
+        {
             self.step();
         }
         self.refused.map_or(Ok(()), Err)

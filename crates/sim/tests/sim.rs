@@ -156,7 +156,7 @@ fn a_deep_queue_lets_the_scheduler_choose() {
 
 #[test]
 fn copies_side_by_side_are_read_without_seeks_and_moving_them_is_background() {
-    let homes: Vec<u64> = (0..50).map(|i| (i * 37 % 50) * 1700).collect();
+    let homes: Vec<u64> = (0..50).map(|i| (i * 37 % 50) * 1704).collect();
     let requests: Vec<Request> = homes.iter().map(|&h| read(0, h, 8)).collect();
     let mut place = 0;
     let copies = homes
@@ -167,7 +167,8 @@ fn copies_side_by_side_are_read_without_seeks_and_moving_them_is_background() {
         })
         .collect();
     let mut settings = config(CLOSED, Scheduler::Fcfs);
-    settings.engine.area = Sectors(1000);
+    settings.engine.area = Sectors(1700);
+    settings.engine.segment_pages = 64;
     let vanilla = run(settings, &requests);
     let mut sim = Simulation::new(toy(), settings).unwrap();
     sim.install(Plan { copies }).unwrap();

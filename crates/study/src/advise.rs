@@ -3,7 +3,6 @@
 
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
-use seekless_layout::Strategy;
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
@@ -33,8 +32,6 @@ pub struct AdviseOptions {
     pub cluster: Bytes,
     /// When the drive stops its platters, as it is.
     pub spin_down: SpinDown,
-    /// In which order copies stand.
-    pub strategy: Strategy,
     /// Other devices that could take the disk's place.
     pub others: Vec<DeviceSpec>,
 }
@@ -171,14 +168,8 @@ fn systems(
             (_, 1) => format!("borg {optimized}"),
             _ => format!("borg {optimized}, every {every}"),
         };
-        let learning = Learning {
-            optimized,
-            write_buffer: 0,
-            area_at: AreaAt::Median,
-            every,
-            strategy: options.strategy,
-            foresight,
-        };
+        let learning =
+            Learning { optimized, write_buffer: 0, area_at: AreaAt::Median, every, foresight };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
     for &size in &sizes {

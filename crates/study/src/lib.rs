@@ -18,5 +18,5 @@ pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
-pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};
+pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};
 pub use start_up::{Program, Started, start_ups};

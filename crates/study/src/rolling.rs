@@ -11,14 +11,14 @@ use std::num::NonZero;
 use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
-use seekless_layout::{AccessGraph, Plan, PlanConfig, Strategy, Training};
+use seekless_layout::{AccessGraph, Plan, PlanConfig, Reach, Training, next_plan};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
 
 use crate::outcome::TraceFacts;
 use crate::scan::Scan;
-use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain, possible};
+use crate::simulate::{AreaAt, DAY, EDGES, Learner, StudyError, explain, possible};
 
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
@@ -37,10 +37,16 @@ pub struct Learning {
     pub area_at: AreaAt,
     /// Folds from one plan to the next, at least 1.
     pub every: u32,
-    /// In which order copies stand.
-    pub strategy: Strategy,
     /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
     pub foresight: bool,
+}
+
+impl Learning {
+    /// What a plan may place on a device of `capacity`.
+    fn room(&self, capacity: Sectors) -> Sectors {
+        let (area, write_buffer_percent) = (self.optimized.sectors_ceil(), self.write_buffer);
+        Config { area, write_buffer_percent, ..Config::new(capacity) }.room()
+    }
 }
 
 /// A system to be tried.
@@ -64,6 +70,15 @@ pub struct System {
     pub learning: Option<Learning>,
 }
 
+impl System {
+    /// What its planner may use.
+    fn plan_config(&self, area: Sectors, learner: Learner) -> PlanConfig {
+        let Learner { strategy, planning, .. } = learner;
+        let reach = Reach::new(self.read_ahead, self.cluster);
+        PlanConfig { area, min_weight: 0, strategy, planning, reach }
+    }
+}
+
 /// How the trace is read and cut.
 #[derive(Clone, Debug)]
 pub struct RollingOptions {
@@ -77,8 +92,8 @@ pub struct RollingOptions {
     pub folds: u32,
     /// RAM of the systems that learn: what it answers is not learned from.
     pub ram: Bytes,
-    /// How much of the past counts.
-    pub training: Training,
+    /// How all that learn do it.
+    pub learner: Learner,
 }
 
 /// A stretch of the trace.
@@ -240,10 +255,11 @@ pub fn rolling(
         if at != fold {
             step(&mut runs, &mut batch)?;
             finish_fold(&mut runs, &systems)?;
-            begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
+            begin_fold((&mut runs, &systems), options.learner, &graph, &foreseen, at)?;
+            options.learner.training.planned(&mut graph);
             fold = at;
         }
-        learn(&mut graph, options.training, &mut today, day, request);
+        learn(&mut graph, options.learner.training, &mut today, day, request);
         batch.push(*request);
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
@@ -358,10 +374,10 @@ fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyErro
     Ok(())
 }
 
-/// Systems whose turn it is plan anew. Equal questions to the planner are asked once.
+/// Systems whose turn it is plan again.
 fn begin_fold(
-    runs: &mut [Running],
-    systems: &[System],
+    (runs, systems): (&mut [Running], &[System]),
+    learner: Learner,
     graph: &AccessGraph,
     foreseen: &BTreeMap<(usize, u64), Plan>,
     fold: usize,
@@ -371,11 +387,7 @@ fn begin_fold(
         let plan = if learning.foresight {
             foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
         } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
-            crate::simulate::experiment(
-                &run.plan,
-                graph,
-                &PlanConfig { area: run.room, min_weight: 0, strategy: learning.strategy },
-            )
+            next_plan(&run.plan, graph, &system.plan_config(run.room, learner))
         } else {
             continue;
         };
@@ -396,14 +408,9 @@ fn foresee(
     systems: &[System],
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<(BTreeMap<(usize, u64), Plan>, Option<Lba>), StudyError> {
-    let areas: Vec<Sectors> = systems
+    let foreseeing: Vec<(&System, Sectors)> = systems
         .iter()
-        .filter_map(|s| s.learning)
-        .filter(|l| l.foresight)
-        .map(|l| {
-            let (area, write_buffer_percent) = (l.optimized.sectors_ceil(), l.write_buffer);
-            Config { area, write_buffer_percent, ..Config::new(scan.capacity) }.room()
-        })
+        .filter_map(|s| s.learning.filter(|l| l.foresight).map(|l| (s, l.room(scan.capacity))))
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
     let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
@@ -414,12 +421,9 @@ fn foresee(
         if fold == 0 {
             median = graph.median_read();
         } else {
-            for &area in &areas {
-                let config = PlanConfig { area, min_weight: 0, strategy: Strategy::default() };
-                plans.insert(
-                    (fold, area.0),
-                    crate::simulate::experiment(&Plan::default(), graph, &config),
-                );
+            for &(system, area) in &foreseeing {
+                let config = system.plan_config(area, options.learner);
+                plans.insert((fold, area.0), next_plan(&Plan::default(), graph, &config));
             }
         }
     };
@@ -428,7 +432,7 @@ fn foresee(
             close(&graph, fold);
             fold = at;
         }
-        learn(&mut graph, options.training, &mut today, day, request);
+        learn(&mut graph, options.learner.training, &mut today, day, request);
         count += 1;
         if count.is_multiple_of(65_536) {
             progress(RollingStage::Foresee, reader.progress());

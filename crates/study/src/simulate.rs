@@ -4,10 +4,12 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
-use seekless_layout::{AccessGraph, Cost, Plan, PlanConfig, Strategy, Training, plan, revise};
+use seekless_layout::{
+    AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
+};
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
@@ -93,12 +95,23 @@ pub struct Options {
     pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
+    /// Learn as if one stream had asked for everything: what a server knows that observes no device.
+    pub one_stream: bool,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
+    /// How a layout is learned.
+    pub learner: Learner,
+}
+
+/// How a layout is learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learner {
     /// In which order copies stand.
     pub strategy: Strategy,
     /// How much of the past counts.
     pub training: Training,
+    /// What becomes of the plan in force.
+    pub planning: Planning,
 }
 
 /// What is going on, for a progress bar.
@@ -368,6 +381,8 @@ fn learn(
     let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
     let mut measured = before.clone();
     let mut today = 0;
+    let one = options.one_stream;
+    let asked = |r: &Request| Request { stream: if one { StreamId(0) } else { r.stream }, ..*r };
     for_each(
         source,
         options,
@@ -378,19 +393,21 @@ fn learn(
             if trains && borg {
                 // Days without requests age too, but nothing is left after a few.
                 for _ in today..day.min(today + 8) {
-                    options.training.day_ended(&mut before);
+                    options.learner.training.day_ended(&mut before);
                 }
                 today = today.max(day);
-                before.observe(request);
+                before.observe(&asked(request));
             } else if !trains && oracle {
-                measured.observe(request);
+                measured.observe(&asked(request));
             }
             Ok(())
         },
     )?;
-    let config = PlanConfig { area, min_weight: options.min_weight, strategy: options.strategy };
+    let Learner { strategy, planning, .. } = options.learner;
+    let reach = Reach::new(options.read_ahead, options.cluster);
+    let config = PlanConfig { area, min_weight: options.min_weight, strategy, planning, reach };
     let learned = |graph: &AccessGraph| Learned {
-        plan: experiment(&Plan::default(), graph, &config),
+        plan: next_plan(&Plan::default(), graph, &config),
         median: graph.median_read(),
     };
     Ok((learned(&before), learned(&measured)))
@@ -418,30 +435,4 @@ fn run(
         },
     )?;
     simulation.finish().map_err(failed)
-}
-
-/// XXX
-pub(crate) fn experiment(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
-    let env = |n: &str, d: u32| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-    if std::env::var("REVISE").is_err() {
-        return plan(graph, config);
-    }
-    let cost = Cost {
-        far: env("FAR", 12700),
-        near: env("NEAR", 5000),
-        slot: Sectors(u64::from(env("SLOT", 1024))),
-        ..Cost::default()
-    };
-    let t = Instant::now();
-    let new = revise(old, graph, config, &cost);
-    eprintln!(
-        "repeats {:?} revised {} -> {} copies, {} -> {} in {:?}",
-        graph.repeats(),
-        old.copies.len(),
-        new.copies.len(),
-        old.sectors().bytes(),
-        new.sectors().bytes(),
-        t.elapsed()
-    );
-    new
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_layout::{Strategy, Training};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
+use seekless_study::Learner;
 use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::learner::BorgLearner;
@@ -168,8 +168,7 @@ fn serve(
             path_max: PATH,
         });
     if learns {
-        builder = builder
-            .learner(Box::new(BorgLearner::new(Strategy::default(), Training::default())), None);
+        builder = builder.learner(Box::new(BorgLearner::new(Learner::default())), None);
     }
     let server = builder.spawn()?;
     let bar = output::bar();

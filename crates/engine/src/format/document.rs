@@ -32,46 +32,55 @@ that no field covers are zero, and a page that holds something there is refused.
 
 ## What survives what
 
+Lost is what cannot be had again from home and area together. An area in which something is damaged that
+somebody needs is not attached: the error says what and where, and nothing is changed.
+
 | what happens | what is lost |
 |:--|:--|
 | the server stops in order | nothing |
-| the server or the machine stops at any moment | writes that no flush and no FUA promised, as with any disk; copies for reading must be proven equal to home before they are used again |
-| a page of copies for reading rots | nothing: its checksum tells, and home is read |
+| the server or the machine stops at any moment | writes that no flush and no FUA promised, as with any disk; copies are used again once each was proven equal to home |
+| a copy for reading rots | nothing: its checksum tells, and home is read |
+| the map of a read segment rots | its copies |
 | a page of the log that home has already rots | nothing |
 | a page of the log that home has not yet rots | that page: reading it is an error, never other bytes |
-| a header in the middle of the log rots | nothing yet: the area is not served until a repair has said what to give up |
+| a header in the middle of the log rots | nothing yet: a later header knows that it was there, and the area is not attached |
 | one superblock rots | nothing: the other one is used, and the first written anew |
-| both superblocks rot | nothing, where nothing was dirty; else the area is not served until a repair has found the log by its headers |
-| the newest checkpoint rots | in writethrough nothing: copies are learned anew; in writeback the area is not served until a repair has read the log |
-| the plan rots | the plan: another one is learned |
-| the area is lost | in writethrough nothing; in writeback what was not written home yet |
+| both superblocks rot, or a page of the checkpoint in use | nothing where nothing was dirty: a new area learns anew; else the area is not attached, and what is dirty stands in the log, found by its headers |
+| the plan rots | the plan |
+| the area is lost | in write-through nothing; in write-back what was not written home yet |
 
 ## The order of writes
 
-`|` is a flush of the device, which ends before the next begins.
+A bar is a flush: what comes before it is on stable storage before anything behind it is written.
 
-- **A change of the superblock**: copy A | copy B |. Each is whole before the other is touched, so that one is
-  always good. Where one is found damaged or older, it is made equal to the other | before any change.
-- **A new area**: zeroes over both superblocks | copy A | copy B |. What stood there before can never be taken
-  for a part of it: every page names its area.
-- **A checkpoint**: its pages and its header, in the place that is not in use | the superblock that names it.
-  It need not be of one moment: records from its position on are read over it.
-- **A write to the log**: the header and its data, in any order. It counts once both are whole, which the
-  checksums tell; a flush of the area makes it durable.
-- **A plan**: the superblock with plan generation 0 | pages and header of the plan | the superblock that names it.
-- **A read segment**: a record of kind `Invalid` | data and map | a record of kind `Committed`.
-- **Home made newer than the log**: the write home | a record of kind `Tombstones` |, before the client's flush ends.
-- **Dirty data brought home**: the write home | only then may its segment of the log be overwritten.
+- **A change of the superblock**: copy A | copy B |. One is always good. Where one is found damaged or older
+  than the other, it is the first to be written.
+- **A new area**: zeroes over both superblocks | both copies |. What stood here before cannot be taken for a
+  part of it: every page names its area.
+- **A checkpoint**: its header and pages, in the place that is not in use; whatever was written home | the
+  superblock. It need not be of one moment: the log from its position on is read over it.
+- **A write that is absorbed**: header and data in one write. It counts where both are whole, which checksums
+  tell; a flush of the area makes it durable.
+- **A write home of what the log holds**: the write home | a record of kind `Tombstones` |, before a client's
+  flush or FUA is answered.
+- **Dirty data brought home**: the write home | a record whose `tail` is past its segment | only then may the
+  segment be overwritten.
+- **A read segment written anew**: a record of kind `Invalid` | map and data, then a record of kind `Committed`.
+  Copies are not used after an unclean stop before they are proven, so no flush stands between those.
+- **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names it.
 
 ## Finding the end of the log
 
-From the checkpoint's position on, a header is the next one where page and checksum are good, area and position
-are right, its sequence number is the expected one and `previous` is the checksum of the header before. Where
-it is not, the start of the next segment is tried; where that is not either, the log ends. Records never cross
-the end of a segment, and each segment of the log begins with a header. A record of data above the highest
-`durable` that any later header names may be torn: it counts where its data has the checksums that it says.
-Where, behind the end, a header of this area has a higher sequence number and says that the missing record was
-durable, the log is damaged in its middle, and nothing is served from it.
+From the checkpoint's position on, a header is the next where the page is good, area and place are right, the
+sequence number is the expected one and `previous` is the checksum of the header before. Where there is none,
+the start of the next segment is tried; where there is none either, the log ends. No record crosses the end of
+a segment, and each segment that was written begins with a header. A record of data with a sequence number above
+the highest `durable` that is found may be torn: where its data does not have the checksums that it says, the
+log ends before it. Where a header of this area with a higher sequence number than the last one says that
+more than the last one was durable, the log is damaged in its middle.
+
+An entry of the log counts as dirty, unless the `tail` has passed its segment; a later record of the same home
+page, or a tombstone, takes its place.
 ";
 
 /// The document, as Markdown.
@@ -145,10 +154,10 @@ fn regions(out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n## Where things stand\n")?;
     writeln!(
         out,
-        "In pages from the area's start. A *slot* is a page of the segments, numbered from 0; a segment has 8 to 256\n\
-         of them, a power of two, {SEGMENT_PAGES_DEFAULT} where nobody asks otherwise. There are `R` segments for reading, one at least, and\n\
-         behind them `L` of log, {LOG_SEGMENTS_MIN} at least. Slots are fewer than 2^32. The example is an area of 1 GiB, a\n\
-         tenth of it log.\n"
+        "In pages from the area's start. A *slot* is a page of the segments, numbered from 0 and fewer than 2^32; a\n\
+         segment has 8 to 256 of them, a power of two, {SEGMENT_PAGES_DEFAULT} where nobody asks otherwise. Segments are numbered from 0\n\
+         as well: `R` for reading, one at least, and behind them `L` of log, {LOG_SEGMENTS_MIN} at least. The example is an area of\n\
+         1 GiB, a tenth of it log.\n"
     )?;
     let example = Geometry::fit(Sectors(1 << 21), SEGMENT_PAGES_DEFAULT, 10);
     table_head(out, &["region", "pages", "example: from page"])?;
@@ -169,7 +178,7 @@ fn regions(out: &mut String) -> std::fmt::Result {
             ),
             ("read segments".to_owned(), "`R` segments".to_owned(), g.data_at()),
             ("log".to_owned(), "`L` segments".to_owned(), g.data_at() + u64::from(g.read_slots())),
-            ("not used".to_owned(), "less than a segment's".to_owned(), g.pages()),
+            ("not used".to_owned(), "what one segment more would not fit in".to_owned(), g.pages()),
         ];
         for (name, pages, at) in rows {
             writeln!(out, "| {name} | {pages} | {at} |")?;
@@ -198,16 +207,29 @@ fn page(out: &mut String, layout: &Layout) -> std::fmt::Result {
     table_head(out, &["byte", "bytes", "field", "type", "what it is"])?;
     for part in layout.parts {
         let Part { at, bytes, name, .. } = part;
-        let many = if part.count > 1 { format!("{} of: ", part.count) } else { String::new() };
+        let format = match (part.count, part.format) {
+            (1, format) => format.to_owned(),
+            (count, "u8") => format!("{count} bytes"),
+            (count, format) => format!("{count} times: {format}"),
+        };
         let limits = match part.limits {
-            Some((low, u64::MAX)) => format!(", from {low} on"),
-            Some((low, high)) => format!(", {low} to {high}"),
+            Some((low, high)) => format!(", {low} to {}", limit(high)),
             None => String::new(),
         };
         let what = joined(part.about);
-        writeln!(out, "| {at} | {bytes} | `{name}` | {many}{}{limits} | {what} |", part.format)?;
+        writeln!(out, "| {at} | {bytes} | `{name}` | {format}{limits} | {what} |")?;
     }
     Ok(())
+}
+
+/// A number as people know it.
+fn limit(n: u64) -> String {
+    match n {
+        n if n < 1 << 32 => n.to_string(),
+        n if n.is_power_of_two() => format!("2^{}", n.ilog2()),
+        n if (n + 1).is_power_of_two() => format!("2^{} - 1", (n + 1).ilog2()),
+        n => n.to_string(),
+    }
 }
 
 fn table_head(out: &mut String, columns: &[&str]) -> std::fmt::Result {
@@ -217,6 +239,6 @@ fn table_head(out: &mut String, columns: &[&str]) -> std::fmt::Result {
 
 /// Lines of a doc comment as one.
 fn joined(lines: &[&str]) -> String {
-    let lines: Vec<&str> = lines.iter().map(|l| l.trim()).collect();
-    lines.join(" ").trim().to_owned()
+    let lines: Vec<&str> = lines.iter().map(|l| l.trim()).filter(|l| !l.is_empty()).collect();
+    lines.join(" ")
 }

@@ -196,37 +196,81 @@ impl Geometry {
     pub const fn pages(&self) -> u64 {
         self.data_at() + self.slots() as u64
     }
-
-    /// Where a run of slots lies, in sectors from the area's start.
-    #[must_use]
-    pub const fn extent(&self, slot: u32, pages: u32) -> Extent {
-        page_extent(self.data_at() + slot as u64, pages as u64)
-    }
-
-    /// Pages that a plan may fill: those of the read segments without their maps.
-    #[must_use]
-    pub const fn places(&self) -> u32 {
-        self.read_segments * (self.segment_pages - 1)
-    }
-
-    /// The slot of a place, which is counted without the maps.
-    #[must_use]
-    pub const fn slot_of_place(&self, place: u32) -> u32 {
-        place + place / (self.segment_pages - 1) + 1
-    }
-
-    /// The place of a slot; `None` for a map, and for the log.
-    #[must_use]
-    pub const fn place_of_slot(&self, slot: u32) -> Option<u32> {
-        if slot >= self.read_slots() || slot.is_multiple_of(self.segment_pages) {
-            return None;
-        }
-        Some(slot - slot / self.segment_pages - 1)
-    }
 }
 
 /// Pages of an area, in sectors from its start.
 #[must_use]
 pub const fn page_extent(page: u64, pages: u64) -> Extent {
     Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_area_is_divided_without_waste(pages in 1u64..100_000, power in 3u32..9, percent in 0u8..=100) {
+            let segment = 1 << power;
+            let area = Sectors(pages * 8 + pages % 8);
+            match Geometry::fit(area, segment, percent) {
+                Err(GeometryError::TooSmall { needed, .. }) => {
+                    prop_assert!(needed.0 > area.0);
+                    prop_assert!(Geometry::fit(needed, segment, percent).is_ok());
+                    prop_assert!(Geometry::fit(Sectors(needed.0 - 1), segment, percent).is_err());
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+                Ok(g) => {
+                    prop_assert!(g.pages() <= pages);
+                    let (read, log) = (g.read_segments(), g.log_segments());
+                    let all = read + log;
+                    let share = (u64::from(all) * u64::from(percent)).div_ceil(100);
+                    prop_assert_eq!(u64::from(log), share.clamp(2, u64::from(all) - 1));
+                    // One more segment of either kind would not do with this share.
+                    let share = (u64::from(all + 1) * u64::from(percent)).div_ceil(100);
+                    let log = share.clamp(2, u64::from(all)) as u32;
+                    prop_assert!(Geometry::new(segment, all + 1 - log, log).unwrap().pages() > pages);
+                    // Regions follow each other, each large enough.
+                    prop_assert_eq!(g.checkpoint_at(0), 2);
+                    prop_assert!((g.checkpoint_pages() - 1) * 337 >= g.slots().into());
+                    prop_assert_eq!(g.checkpoint_at(1), 2 + g.checkpoint_pages());
+                    prop_assert_eq!(g.plan_at(), 2 + 2 * g.checkpoint_pages());
+                    prop_assert!((g.plan_pages() - 1) * 675 >= g.read_slots().into());
+                    prop_assert_eq!(g.data_at(), g.plan_at() + g.plan_pages());
+                    prop_assert_eq!(g.pages(), g.data_at() + u64::from(g.slots()));
+                    prop_assert_eq!(page_extent(g.data_at(), 2), Extent::new(g.data_at() * 8, 16));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_area_that_cannot_be_divided_is_refused_in_words() {
+        let said = |pages: u64, segment: u32, percent: u8| {
+            Geometry::fit(Sectors(pages * 8), segment, percent).unwrap_err().to_string()
+        };
+        assert_eq!(
+            said(100, 256, 10),
+            "an area of 400 KiB; with segments of 256 pages it needs at least 3194880 bytes (3.0 MiB): use a larger area or smaller segments"
+        );
+        assert_eq!(
+            said(100, 12, 10),
+            "segments of 12 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 512, 10),
+            "segments of 512 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 8, 101),
+            "101 percent of the area for the write buffer; expected 0 to 100"
+        );
+        assert!(said(1 << 33, 256, 10).contains("less than 2^32 (16 TiB)"));
+        assert_eq!(
+            Geometry::new(8, 0, 1).unwrap_err().to_string(),
+            "0 segments for reading and 1 of log; expected at least 1 and 2"
+        );
+        assert!(Geometry::fit(Sectors(u64::MAX), 8, 0).is_err());
+    }
 }

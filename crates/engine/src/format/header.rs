@@ -2,6 +2,7 @@
 
 use super::FormatError;
 use super::field::{Field, page};
+use super::pages::COUNT_MAX;
 use super::value::{AreaId, Entry, Position};
 use crate::pagemap::{HOME_PAGES_MAX, State};
 
@@ -10,15 +11,15 @@ page! {
     ///
     /// A record is the next of the log where it stands where it says, carries the next sequence number, and
     /// repeats the checksum of the header before it.
-    Header "header" = 5, writable;
+    Header "header of a segment or record" = 6, writable;
     /// Of which area.
     16 uuid: AreaId,
     /// Number of the record; each is one more than the one before. 0 in the map of a read segment.
-    32 sequence: u64,
+    32 sequence: u64 where 0..=COUNT_MAX,
     /// The highest sequence number known to be on stable storage when this was written.
-    40 durable: u64,
+    40 durable: u64 where 0..=COUNT_MAX,
     /// The plan that was at work; 0 for none.
-    48 plan_generation: u64,
+    48 plan_generation: u64 where 0..=COUNT_MAX,
     /// Where this page stands.
     56 position: Position,
     /// Checksum of the header before; 0 in the map of a read segment.

@@ -26,7 +26,7 @@ pub use pages::{
     Superblock,
 };
 pub use read::{Problem, SuperblockError, Superblocks, Which, read_superblock};
-pub use value::{AreaFlags, AreaId, Entry, Label, Mode, Position};
+pub use value::{AreaFlags, AreaId, Entry, Label, Position};
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];

@@ -3,22 +3,25 @@
 use seekless_block::{Lba, PAGE_SECTORS, Sectors};
 
 use super::field::page;
-use super::value::{AreaFlags, AreaId, Entry, Label, Mode, Position};
+use super::value::{AreaFlags, AreaId, Entry, Label, Position};
 use super::{FormatError, Geometry};
+use crate::api::Mode;
 use crate::pagemap::HOME_PAGES_MAX;
 
 /// Slots that one page of a checkpoint tells of.
 pub const ENTRIES_PER_PAGE: u32 = 337;
 /// Slots that one page of a plan tells of.
 pub const PLAN_PER_PAGE: u32 = 675;
+/// Generations and sequence numbers end here, which nobody lives to see: one more can always be counted.
+pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
 
 page! {
     /// What an area is, and where to begin with it. It stands twice, in the area's first two pages.
     Superblock "superblock" = 1, Superblock::check;
-    /// Of which area.
+    /// Tells this area from every other one: drawn at random when it was made.
     16 uuid: AreaId,
     /// Counts the changes: the copy with the higher one is the newer.
-    32 generation: u64,
+    32 generation: u64 where 0..=COUNT_MAX,
     /// Size of home.
     40 home_capacity: Sectors where 1..=HOME_PAGES_MAX * PAGE_SECTORS,
     /// Size of the area.
@@ -26,13 +29,13 @@ page! {
     /// Where the area begins on the device that holds home, where it lies `inside`; else 0.
     56 area_at: Lba,
     /// Generation of the checkpoint; 0 for none: every slot is free.
-    64 checkpoint_generation: u64,
+    64 checkpoint_generation: u64 where 0..=COUNT_MAX,
     /// Slots that the checkpoint tells of: all of them, or 0 for none.
     72 checkpoint_entries: u64,
     /// Sequence number of the first record that the checkpoint may not have seen.
-    80 next_sequence: u64,
+    80 next_sequence: u64 where 0..=COUNT_MAX,
     /// Generation of the plan at hand; 0 for none.
-    88 plan_generation: u64,
+    88 plan_generation: u64 where 0..=COUNT_MAX,
     /// Slots that the plan tells of: all of the read segments, or 0 for none.
     96 plan_slots: u64,
     /// Where the record with that sequence number stands, if it was written.
@@ -70,11 +73,11 @@ page! {
     /// Of which area.
     16 uuid: AreaId,
     /// Of which checkpoint.
-    32 generation: u64 where 1..=u64::MAX,
+    32 generation: u64 where 1..=COUNT_MAX,
     /// Slots that it tells of.
     40 entries: u64,
     /// Sequence number of the first record that it may not have seen.
-    48 next_sequence: u64,
+    48 next_sequence: u64 where 0..=COUNT_MAX,
     /// Where that record stands, if it was written.
     56 position: Position,
     /// Checksum of the header before that record; 0 where there is none.
@@ -89,7 +92,7 @@ page! {
     /// Of which area.
     16 uuid: AreaId,
     /// Of which checkpoint.
-    32 generation: u64 where 1..=u64::MAX,
+    32 generation: u64 where 1..=COUNT_MAX,
     /// The slot of the first entry.
     40 first: u32,
     /// What is known of each slot.
@@ -102,7 +105,7 @@ page! {
     /// Of which area.
     16 uuid: AreaId,
     /// Of which plan.
-    32 generation: u64 where 1..=u64::MAX,
+    32 generation: u64 where 1..=COUNT_MAX,
     /// Slots that it tells of.
     40 slots: u64,
 }
@@ -110,11 +113,11 @@ page! {
 page! {
     /// A part of the plan: which home page is wanted in which slot of the read segments. Where a segment's
     /// map stands none is, nor behind the last slot.
-    PlanPage "plan page" = 6, |_| Ok(());
+    PlanPage "plan page" = 5, |_| Ok(());
     /// Of which area.
     16 uuid: AreaId,
     /// Of which plan.
-    32 generation: u64 where 1..=u64::MAX,
+    32 generation: u64 where 1..=COUNT_MAX,
     /// The slot of the first entry.
     40 first: u32,
     /// Which home page is wanted in each slot.

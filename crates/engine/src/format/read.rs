@@ -123,3 +123,97 @@ pub fn read_superblock(device: &mut dyn Device, at: Lba) -> Result<Superblocks, 
         (Err(a), Err(b)) => Err(SuperblockError::Neither { at, a: a.into(), b: b.into() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Extent, MemDevice, Sectors};
+
+    use super::*;
+    use crate::format::tests::superblock;
+    use crate::format::{CHECKSUM_AT, FIELDS_AT, VERSION_AT, computed};
+
+    fn device(at: u64, a: Option<&Superblock>, b: Option<&Superblock>) -> MemDevice {
+        let mut device = MemDevice::new(Sectors(4096));
+        for (i, copy) in [a, b].into_iter().enumerate() {
+            if let Some(superblock) = copy {
+                let mut page = [0; 4096];
+                superblock.encode(&mut page);
+                device.write(Extent::new(at + 8 * i as u64, 8), &page).unwrap();
+            }
+        }
+        device
+    }
+
+    #[test]
+    fn the_newer_good_superblock_counts() {
+        let old = superblock();
+        let new = Superblock { generation: 78, tail: 6, ..superblock() };
+        for at in [0, 1003] {
+            let read = |a, b| read_superblock(&mut device(at, a, b), Lba(at)).unwrap();
+            let found = read(Some(&new), Some(&new));
+            assert!(found.other.is_none() && found.which == Which::A && found.superblock == new);
+            let found = read(Some(&new), Some(&old));
+            assert!(found.which == Which::A && found.superblock == new);
+            assert_eq!(
+                found.other.unwrap().to_string(),
+                "is of generation 77, the other one of 78"
+            );
+            let found = read(Some(&old), Some(&new));
+            assert!(found.which == Which::B && found.superblock == new);
+            assert!(matches!(found.other, Some(Problem::Older { found: 77, newer: 78 })));
+            let found = read(Some(&old), None);
+            assert!(found.which == Which::A && found.superblock == old);
+            assert!(matches!(found.other, Some(Problem::Format(FormatError::NotSeekless { .. }))));
+            let found = read(None, Some(&old));
+            assert!(found.which == Which::B && found.superblock == old && found.other.is_some());
+        }
+    }
+
+    #[test]
+    fn an_area_without_a_good_superblock_is_refused_with_both_reasons() {
+        let mut torn = device(0, Some(&superblock()), None);
+        torn.write(Extent::new(1, 1), &[1; 512]).unwrap();
+        let said = read_superblock(&mut torn, Lba(0)).unwrap_err().to_string();
+        assert!(
+            said.starts_with(
+                "no area of seekless at sector 0: superblock A is no good: a damaged page"
+            ),
+            "{said}"
+        );
+        assert!(said.contains("; superblock B is no good: not a page of seekless"), "{said}");
+
+        // Past the end, and where the place of B alone is past the end.
+        for at in [u64::MAX - 3, 4096] {
+            let said =
+                read_superblock(&mut device(0, None, None), Lba(at)).unwrap_err().to_string();
+            assert!(said.contains("superblock B cannot be read"), "{said}");
+        }
+        let mut short = device(4088, Some(&superblock()), None);
+        let found = read_superblock(&mut short, Lba(4088)).unwrap();
+        assert!(matches!(found.other, Some(Problem::Device(DeviceError::OutOfRange { .. }))));
+    }
+
+    #[test]
+    fn a_newer_version_or_a_stranger_in_one_copy_is_refused() {
+        let mut page = [0; 4096];
+        superblock().encode(&mut page);
+        page[VERSION_AT] = 2;
+        let sum = computed(&page);
+        page[CHECKSUM_AT..FIELDS_AT].copy_from_slice(&sum.to_le_bytes());
+        for (copy, name) in [(0, "superblock A"), (1, "superblock B")] {
+            let mut device = device(0, Some(&superblock()), Some(&superblock()));
+            device.write(Extent::new(copy * 8, 8), &page).unwrap();
+            let said = read_superblock(&mut device, Lba(0)).unwrap_err().to_string();
+            assert!(said.contains("another version") && said.contains(name), "{said}");
+            // A damaged page that seems newer is only damaged.
+            device.write(Extent::new(copy * 8 + 7, 1), &[1; 512]).unwrap();
+            assert_eq!(read_superblock(&mut device, Lba(0)).unwrap().superblock, superblock());
+        }
+        let stranger = Superblock { uuid: AreaId([9; 16]), generation: 500, ..superblock() };
+        let mut two = device(0, Some(&superblock()), Some(&stranger));
+        assert!(matches!(
+            read_superblock(&mut two, Lba(0)),
+            Err(SuperblockError::Strangers { b, .. }) if b == stranger.uuid
+        ));
+    }
+}

@@ -5,6 +5,7 @@ use std::fmt;
 use seekless_block::{Lba, Sectors};
 
 use super::field::Field;
+use crate::api::Mode;
 use crate::pagemap::{HOME_PAGES_MAX, State};
 
 macro_rules! number {
@@ -191,27 +192,17 @@ impl Field for Position {
     }
 }
 
-/// Where a write goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Home; the area holds copies alone.
-    #[default]
-    Writethrough = 0,
-    /// The log, as long as it has room; the area may hold what stands nowhere else.
-    Writeback = 1,
-}
-
 impl Field for Mode {
     const BYTES: usize = 1;
-    const FORMAT: &'static str = "u8, 0 writethrough or 1 writeback";
+    const FORMAT: &'static str = "u8, 0 write-through or 1 write-back";
     fn put(&self, out: &mut [u8]) {
-        (*self as u8).put(out);
+        u8::from(*self == Self::WriteBack).put(out);
     }
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
         match bytes {
-            [0] => Ok(Self::Writethrough),
-            [1] => Ok(Self::Writeback),
-            _ => Err("0 (writethrough) or 1 (writeback)"),
+            [0] => Ok(Self::WriteThrough),
+            [1] => Ok(Self::WriteBack),
+            _ => Err("0 (write-through) or 1 (write-back)"),
         }
     }
 }

@@ -23,7 +23,8 @@ fn planned(vertices: &[Vertex], edges: &[Edge], config: &PlanConfig) -> Vec<u32>
 }
 
 fn config(strategy: Strategy, area: u64, min_weight: u32) -> PlanConfig {
-    PlanConfig { area: Sectors(area), min_weight, strategy }
+    let reach = Reach::new(Bytes(0), Bytes(0));
+    PlanConfig { area: Sectors(area), min_weight, strategy, planning: Planning::Anew, reach }
 }
 
 #[test]

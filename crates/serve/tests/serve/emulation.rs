@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use seekless_block::{Bytes, Request, Sectors};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Strategy, plan};
+use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, plan};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learner, ServeError};
 
@@ -110,8 +110,14 @@ impl Learner for Borg {
     }
 
     fn plan(&mut self) -> Plan {
-        let strategy = Strategy::default();
-        plan(&self.0, &PlanConfig { area: Sectors(8 << 11), min_weight: 1, strategy })
+        let config = PlanConfig {
+            area: Sectors(8 << 11),
+            min_weight: 1,
+            strategy: Strategy::default(),
+            planning: Planning::Anew,
+            reach: Reach::new(Bytes(0), Bytes(0)),
+        };
+        plan(&self.0, &config)
     }
 }
 
