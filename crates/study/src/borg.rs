@@ -11,7 +11,9 @@ use std::time::Instant;
 use seekless_block::{Bytes, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
-use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Strategy, Training, plan};
+use seekless_layout::{
+    AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
+};
 use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
@@ -230,6 +232,14 @@ pub fn borg(
     results.into_iter().flatten().collect()
 }
 
+/// The paper's planner (FAST'09, 4.3): everything is laid anew each time.
+pub(crate) fn paper(area: Sectors) -> PlanConfig {
+    // Laid anew, a plan does not depend on what an access brings; and a replay has neither read-ahead nor clusters.
+    let reach = Reach { read_ahead: Sectors(0), cluster: Sectors(1), transfer: Sectors(0) };
+    let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
+    PlanConfig { area, min_weight: 0, strategy, planning, reach }
+}
+
 /// One system's learning.
 #[derive(Debug)]
 struct Learner {
@@ -333,8 +343,8 @@ impl Learner {
         training: Training,
     ) -> Result<Reconfiguration, StudyError> {
         let started = Instant::now();
-        let (area, strategy) = (simulation.room(), Strategy::MostConnected);
-        let plan = plan(&self.graph, &PlanConfig { area, min_weight: 0, strategy });
+        let area = simulation.room();
+        let plan = plan(&self.graph, &paper(area));
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
         let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);

@@ -4,11 +4,11 @@
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Pages, PlanConfig, Strategy, plan};
+use seekless_layout::{AccessGraph, Pages, plan};
 use seekless_sim::{Replay, SimConfig, SimError, Simulation};
 use seekless_trace::synth::{StartUp, start_up};
 
-use crate::borg::BorgPhase;
+use crate::borg::{BorgPhase, paper};
 use crate::simulate::{EDGES, StudyError};
 
 /// Starts of each trained program in the training.
@@ -85,8 +85,8 @@ pub fn start_ups(
         }
     }
     let (mut vanilla, mut borg) = (new(Sectors(0))?, new(area)?);
-    let (area, strategy) = (borg.room(), Strategy::MostConnected);
-    let plan = plan(&graph, &PlanConfig { area, min_weight: 0, strategy });
+    let area = borg.room();
+    let plan = plan(&graph, &paper(area));
     borg.install(plan).map_err(failed)?;
     let moving_s = borg.lap().map_err(failed)?.background.busy().as_secs_f64();
     let mut started = Vec::with_capacity(programs.len());

@@ -1,7 +1,7 @@
 //! Chance, by a named generator from a seed: PCG (M. O'Neill, 2014). Knows nothing of what is drawn for.
 
 use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng as _, SeedableRng as _};
+use rand_pcg::rand_core::{RngCore as _, SeedableRng as _};
 
 /// A generator of its own for each purpose, so that one more draw here changes nothing there.
 #[derive(Debug)]
