@@ -235,7 +235,7 @@ pub fn borg(
 /// The paper's planner (FAST'09, 4.3): everything is laid anew each time.
 pub(crate) fn paper(area: Sectors) -> PlanConfig {
     // Laid anew, a plan does not depend on what an access brings; and a replay has neither read-ahead nor clusters.
-    let reach = Reach { read_ahead: Sectors(0), cluster: Sectors(1), transfer: Sectors(0) };
+    let reach = Reach::new(Bytes(0), Bytes(0));
     let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
     PlanConfig { area, min_weight: 0, strategy, planning, reach }
 }
