@@ -158,8 +158,7 @@ impl Engine {
     /// written is taken as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let identity = attach::Identity { area_size: config.area, ..Default::default() };
-        Self::with(config, Shape::of(&config), identity)
+        Self::with(config, Shape::of(&config), attach::Identity::fresh(&config))
     }
 
     fn with(mut config: Config, geo: Shape, identity: attach::Identity) -> Self {
