@@ -20,6 +20,7 @@ mod simulate_report;
 mod stat;
 mod stat_report;
 mod stat_tables;
+mod synth;
 mod top;
 mod trace_args;
 
@@ -52,6 +53,7 @@ enum Command {
     Simulate(simulate::Args),
     Stat(stat::Args),
     Convert(convert::Args),
+    Synth(synth::Args),
     Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Synth(args) => synth::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),

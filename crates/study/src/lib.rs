@@ -4,15 +4,19 @@
 
 mod advise;
 mod advise_words;
+mod borg;
 mod estimate;
 mod outcome;
 mod rolling;
 mod scan;
 mod simulate;
+mod start_up;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
 pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};
+pub use start_up::{Program, Started, start_ups};
