@@ -40,8 +40,9 @@ use pagemap::PageMap;
 use pagemap::State;
 use read::{Join, Read, Waiting};
 use seekless_block::{
-    Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };
+use seekless_layout::{Copy, Plan};
 use shape::Shape;
 use sync::Sync;
 use write::{Absorbed, Blocked, HomeWrite};
@@ -312,6 +313,16 @@ impl Engine {
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The plan at hand: what a better one should begin with.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
+            home: self.home_of(page, pages.into()),
+            place: Lba(self.geo.place_of_slot(slot) * PAGE_SECTORS),
+        });
+        Plan { copies: copies.collect() }
     }
 
     /// How much a plan may place.
