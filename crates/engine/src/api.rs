@@ -31,6 +31,8 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
+    /// Whether reads go home although copies stand. Copies are kept, and kept equal to their homes.
+    Bypass(bool),
     /// The time named by [`crate::Engine::wakeup`] has come.
     Tick,
 }

@@ -23,6 +23,7 @@ use reconfigure::Reconfigurer;
 use seekless_block::{
     Extent, Flags, Lba, Op, PAGE_BYTES, Request, SECTOR_BYTES, Sectors, SimTime, StreamId,
 };
+use seekless_layout::Plan;
 use writes::{Mark, WriteLog};
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
@@ -50,6 +51,8 @@ pub struct Engine {
     /// Reads that wait for one of them.
     waiting: Vec<Waiting>,
     reconfigurer: Reconfigurer,
+    /// Reads go home although copies stand.
+    bypass: bool,
     out: VecDeque<Output>,
     stats: Stats,
 }
@@ -129,6 +132,7 @@ impl Engine {
             fills: Vec::with_capacity(256),
             waiting: Vec::with_capacity(256),
             reconfigurer: Reconfigurer::default(),
+            bypass: false,
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
             config,
@@ -145,6 +149,7 @@ impl Engine {
             Input::Request { id, request } => self.request(id, &request),
             Input::Done { io, result } => self.done(io, result.is_ok()),
             Input::Install(plan) => self.reconfigurer.ask(plan),
+            Input::Bypass(on) => self.bypass = on,
             Input::Tick => {}
         }
         if self.reconfigurer.is_active() {
@@ -179,6 +184,12 @@ impl Engine {
     #[must_use]
     pub const fn copied(&self) -> Sectors {
         Sectors(self.map.valid.count())
+    }
+
+    /// The copies that may be used, in order of place: what is left of the plans that were installed.
+    #[must_use]
+    pub fn standing(&self) -> Plan {
+        self.map.standing()
     }
 
     fn request(&mut self, id: RequestId, request: &Request) {
@@ -221,7 +232,7 @@ impl Engine {
             wanted.len -= back;
         }
         let offset = wanted.start - extent.start;
-        let place = self.map.find(wanted);
+        let place = if self.bypass { None } else { self.map.find(wanted) };
         if waits > 0
             && let Some(fill) = self.on_its_way(wanted.start, place)
         {

@@ -147,6 +147,18 @@ impl Map {
         &self.by_place
     }
 
+    /// The copies that may be used, in order of place.
+    pub(crate) fn standing(&self) -> Plan {
+        let valid = |c: &Copy| {
+            let (home, place) = (c.home.start, c.place);
+            self.valid.runs(c.placed()).filter(|&(_, set)| set).map(move |(run, _)| Copy {
+                home: Extent { start: home + (run.start - place), len: run.len },
+                place: run.start,
+            })
+        };
+        Plan { copies: self.by_place.iter().flat_map(valid).collect() }
+    }
+
     /// The place of a copy of the whole extent: complete, contiguous and valid.
     pub(crate) fn find(&self, home: Extent) -> Option<Lba> {
         let at = self.starts.partition_point(|&s| s <= home.start.0).checked_sub(1)?;

@@ -3,9 +3,15 @@
 #![forbid(unsafe_code)]
 
 mod borg;
+mod budget;
 mod graph;
+mod instalment;
+mod judge;
 mod plan;
 
 pub use borg::{BorgConfig, plan_borg};
+pub use budget::Budget;
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
+pub use instalment::{Candidate, Instalment};
+pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use plan::{Copy, Plan, PlanError};

@@ -4,10 +4,12 @@
 //! streams through in constant memory.
 #![forbid(unsafe_code)]
 
+mod judged;
 mod measure;
 mod path;
 mod simulation;
 
+pub use judged::{Act, Clock, DayCosts, Judged, JudgedConfig};
 pub use measure::{Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};
 pub use simulation::{Replay, SimConfig, SimError, Simulation};

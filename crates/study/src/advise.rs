@@ -8,8 +8,8 @@ use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
 use crate::estimate::{Gain, saved};
-use crate::outcome::TraceFacts;
-use crate::rolling::{Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
+use crate::outcome::{Day, TraceFacts};
+use crate::rolling::{Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling};
 use crate::simulate::{AreaAt, StudyError};
 
 /// A gain below this is not worth a change: two per cent of disk time.
@@ -71,7 +71,7 @@ pub struct Tried {
     pub scheduler: String,
     /// Size of the optimized area; none without a learned layout.
     pub optimized_bytes: Option<u64>,
-    /// Folds from one plan to the next; none without a learned layout.
+    /// Folds from one plan to the next; none without a learned layout, and none where it judges itself.
     pub replan_folds: Option<u32>,
     /// Disk time saved over the folds that choose, moving counted, with the range for the held-out ones.
     pub saves_busy: Gain,
@@ -85,6 +85,9 @@ pub struct Tried {
     pub total: Lap,
     /// Fold by fold, the first included.
     pub laps: Vec<Lap>,
+    /// Day by day, where it judges itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Day>,
 }
 
 /// The answer in a word.
@@ -161,23 +164,29 @@ fn systems(
         .filter(|&size| size <= room)
         .collect();
     sizes.dedup();
-    let layout = |size: u64, every: u32, foresight: bool| {
+    let layout = |size: u64, planning: Planning| {
         let optimized = Bytes(size);
-        let name = match (foresight, every) {
-            (true, _) => format!("foresight {optimized}"),
-            (_, 1) => format!("borg {optimized}"),
-            _ => format!("borg {optimized}, every {every}"),
+        let name = match planning {
+            Planning::Foresight => format!("foresight {optimized}"),
+            Planning::Judged => format!("judged {optimized}"),
+            Planning::Every(1) => format!("borg {optimized}"),
+            Planning::Every(every) => format!("borg {optimized}, every {every}"),
         };
-        let learning = Learning { optimized, area_at: AreaAt::Median, every, foresight };
+        let area_at = match planning {
+            Planning::Judged => AreaAt::End,
+            Planning::Foresight | Planning::Every(_) => AreaAt::Median,
+        };
+        let learning = Learning { optimized, area_at, planning };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
     for &size in &sizes {
         for every in [1, 4] {
-            all.push((Change::Layout, layout(size, every, false)));
+            all.push((Change::Layout, layout(size, Planning::Every(every))));
         }
     }
     if let Some(&size) = sizes.last() {
-        all.push((Change::Foresight, layout(size, 1, true)));
+        all.push((Change::Layout, layout(size, Planning::Judged)));
+        all.push((Change::Foresight, layout(size, Planning::Foresight)));
     }
     let more = Bytes(options.cache.0.max(STEP) * 4);
     all.push((
@@ -221,7 +230,7 @@ fn systems(
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // What one pays for by the operation may be worth a layout even where time is not.
         if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
-            let System { name, learning, .. } = layout(size, 4, false);
+            let System { name, learning, .. } = layout(size, Planning::Every(4));
             let name = format!("{}, {name}", disk.name());
             all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
         }
@@ -274,7 +283,8 @@ fn judge(
         .iter()
         .zip(changes)
         .zip(&rolled.laps)
-        .map(|((system, &change), laps)| {
+        .zip(&rolled.days)
+        .map(|(((system, &change), laps), days)| {
             let estimate = |of: fn(&Lap) -> f64| {
                 Gain::estimate(
                     &cost(&base[chooses.clone()], of),
@@ -293,7 +303,8 @@ fn judge(
                 read_ahead_bytes: system.read_ahead.0,
                 scheduler: system.scheduler.to_string(),
                 optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.map(|l| l.every),
+                replan_folds: system.learning.and_then(|l| l.planning.folds()),
+                days: days.iter().map(Day::of).collect(),
                 saves_busy: estimate(busy),
                 saves_energy: estimate(joules),
                 held_out_saves_busy: later(busy),

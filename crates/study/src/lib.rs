@@ -12,7 +12,7 @@ mod simulate;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use estimate::Gain;
-pub use outcome::{EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
-pub use rolling::{Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
+pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
+pub use rolling::{Fold, Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};

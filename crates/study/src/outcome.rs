@@ -2,7 +2,8 @@
 //! keys; numbers are raw.
 
 use seekless_disk::{ByState, Operations, VolumeSpec};
-use seekless_sim::Measured;
+use seekless_layout::Ledger;
+use seekless_sim::{DayCosts, Measured};
 use serde::Serialize;
 
 /// What is in a trace.
@@ -154,6 +155,37 @@ impl CostUsd {
         let total = operations + holding;
         let per_million_requests = total / m.requests.max(1) as f64 * 1e6;
         Self { operations, holding, total, per_million_requests }
+    }
+}
+
+/// Disk busy time of one day: what a system that judges itself answers for.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Day {
+    /// The trace's number of it, or which 24 hours of its time; where these are fewer than four, which fold.
+    pub day: u64,
+    /// What vanilla would have taken.
+    pub vanilla_s: f64,
+    /// What clients took.
+    pub busy_s: f64,
+    /// What moving data took.
+    pub background_busy_s: f64,
+}
+
+impl Day {
+    pub(crate) fn of(day: &DayCosts) -> Self {
+        let Ledger { vanilla, actual, moving } = day.costs;
+        Self {
+            day: day.day,
+            vanilla_s: vanilla.as_secs_f64(),
+            busy_s: actual.as_secs_f64(),
+            background_busy_s: moving.as_secs_f64(),
+        }
+    }
+
+    /// Busy time against vanilla's, moving counted; negative where it was more.
+    #[must_use]
+    pub fn saves(&self) -> f64 {
+        crate::estimate::saved(self.vanilla_s, self.busy_s + self.background_busy_s)
     }
 }
 

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Duration, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
-use seekless_sim::{Measured, Replay, SimConfig, Simulation};
+use seekless_layout::{AccessGraph, BorgConfig, JudgeConfig, Plan, plan_borg};
+use seekless_sim::{Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
 
@@ -22,6 +22,9 @@ use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain, possible};
 
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
+
+/// In an open loop, data is moved where no request has come for this long: a tenth of a second, some ten requests of a disk.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// Fewer requests than this say nothing of what comes after them.
 const REQUESTS_MIN: u64 = 100;
@@ -33,10 +36,31 @@ pub struct Learning {
     pub optimized: Bytes,
     /// Where it lies.
     pub area_at: AreaAt,
-    /// Folds from one plan to the next, at least 1.
-    pub every: u32,
-    /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
-    pub foresight: bool,
+    /// When it plans.
+    pub planning: Planning,
+}
+
+/// When a system plans, and from what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planning {
+    /// Anew after so many folds, at least 1, from those before.
+    Every(u32),
+    /// Before each fold, from it as well as those before: what foresight would gain.
+    Foresight,
+    /// Anew every day, or every fold where the trace is cut by requests; it moves what it has proof for, and takes
+    /// back what does not hold: [`Judged`]. Its area lies at the end, so that without copies it is the vanilla system.
+    Judged,
+}
+
+impl Planning {
+    /// Folds from one plan to the next, where that is fixed.
+    pub(crate) const fn folds(self) -> Option<u32> {
+        match self {
+            Self::Every(folds) => Some(folds),
+            Self::Foresight => Some(1),
+            Self::Judged => None,
+        }
+    }
 }
 
 /// A system to be tried.
@@ -177,6 +201,8 @@ pub struct Rolling {
     pub notes: Vec<String>,
     /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
     pub laps: Vec<Vec<Lap>>,
+    /// By system, the days' accounts of those that judge themselves; empty for others.
+    pub days: Vec<Vec<DayCosts>>,
 }
 
 /// What is going on, for a progress bar.
@@ -225,7 +251,7 @@ pub fn rolling(
         runs.push(Running::new(system, &scan, replay, median, &path)?);
     }
     let mut graph = AccessGraph::new(EDGES);
-    let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
+    let mut batch: Vec<(Clock, Request)> = Vec::with_capacity(BATCH);
     let mut fold = 0;
     let mut today = 0;
     for_each(source, options, &scan, &cut, |reader, at, day, request| {
@@ -235,8 +261,15 @@ pub fn rolling(
             begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
             fold = at;
         }
+        if day > today {
+            step(&mut runs, &mut batch)?;
+            for run in &mut runs {
+                run.age(day - today);
+            }
+        }
         learn(&mut graph, &mut today, day, request);
-        batch.push(*request);
+        let judged_by = if cut.has_days() { day } else { at as u64 };
+        batch.push((Clock { day: judged_by, turn: judged_by }, *request));
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
             progress(RollingStage::Run, reader.progress());
@@ -245,20 +278,57 @@ pub fn rolling(
     })?;
     step(&mut runs, &mut batch)?;
     finish_fold(&mut runs, &systems)?;
+    let days = runs.iter().map(Running::days).collect();
     let laps = runs.into_iter().map(|r| r.laps).collect();
-    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, notes, laps }))
+    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, notes, laps, days }))
 }
 
 /// One system at work.
 #[derive(Debug)]
 struct Running {
-    simulation: Simulation,
+    world: World,
     name: String,
     area: Sectors,
     laps: Vec<Lap>,
 }
 
+/// A system that is told its plans, or one that makes them.
+#[derive(Debug)]
+enum World {
+    Told(Box<Simulation>),
+    Judged(Box<Judged>),
+}
+
 impl Running {
+    fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), StudyError> {
+        match &mut self.world {
+            World::Told(s) => s.offer(request),
+            World::Judged(j) => j.offer(clock, request),
+        }
+        .map_err(|e| failed(&self.name, e))
+    }
+
+    fn lap(&mut self) -> Result<Measured, SimError> {
+        match &mut self.world {
+            World::Told(s) => s.lap(),
+            World::Judged(j) => j.lap(),
+        }
+    }
+
+    /// So many days have passed. Nothing is left of what was learned after a few.
+    fn age(&mut self, days: u64) {
+        if let World::Judged(j) = &mut self.world {
+            (0..days.min(AGES_MAX)).for_each(|_| j.age());
+        }
+    }
+
+    fn days(&self) -> Vec<DayCosts> {
+        match &self.world {
+            World::Told(_) => Vec::new(),
+            World::Judged(j) => j.days(),
+        }
+    }
+
     fn new(
         system: &System,
         scan: &Scan,
@@ -280,6 +350,7 @@ impl Running {
                 has: disk.capacity().bytes(),
             });
         }
+        let judged = system.learning.is_some_and(|l| l.planning == Planning::Judged);
         let amid = system.learning.is_some_and(|l| l.area_at == AreaAt::Median);
         let area_at = median.filter(|_| amid).unwrap_or(Lba(scan.capacity.0));
         let config = SimConfig {
@@ -295,24 +366,40 @@ impl Running {
             spin_down: system.spin_down,
             replay,
         };
-        let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
-        Ok(Self { simulation, name: system.name.clone(), area, laps: Vec::new() })
+        let world = if judged {
+            Judged::new(&disk, &judged_config(config)).map(|j| World::Judged(Box::new(j)))
+        } else {
+            Simulation::new(disk, config).map(|s| World::Told(Box::new(s)))
+        };
+        let world = world.map_err(|e| failed(&system.name, e))?;
+        Ok(Self { world, name: system.name.clone(), area, laps: Vec::new() })
     }
 }
 
-fn failed(name: &str, source: seekless_sim::SimError) -> StudyError {
+/// How a system that judges itself is set up here.
+pub(crate) fn judged_config(sim: SimConfig) -> JudgedConfig {
+    JudgedConfig {
+        sim,
+        plan: BorgConfig { area: sim.engine.area, min_weight: 0 },
+        judge: JudgeConfig::default(),
+        idle: IDLE,
+        edges: EDGES,
+    }
+}
+
+fn failed(name: &str, source: SimError) -> StudyError {
     StudyError::Run { policy: name.to_owned(), source }
 }
 
 /// Every system serves the batch, on as many threads as there are processors.
-fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError> {
+fn step(runs: &mut [Running], batch: &mut Vec<(Clock, Request)>) -> Result<(), StudyError> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let share = runs.len().div_ceil(threads).max(1);
     let requests = batch.as_slice();
     let serve = |runs: &mut [Running]| -> Result<(), StudyError> {
         for run in runs {
-            for request in requests {
-                run.simulation.offer(request).map_err(|e| failed(&run.name, e))?;
+            for (clock, request) in requests {
+                run.offer(*clock, request)?;
             }
         }
         Ok(())
@@ -332,7 +419,7 @@ fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError
 
 fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyError> {
     for (run, system) in runs.iter_mut().zip(systems) {
-        let m = run.simulation.lap().map_err(|e| failed(&system.name, e))?;
+        let m = run.lap().map_err(|e| failed(&system.name, e))?;
         run.laps.push(Lap::new(&m, &system.disk));
     }
     Ok(())
@@ -348,18 +435,18 @@ fn begin_fold(
 ) -> Result<(), StudyError> {
     let mut plans: BTreeMap<u64, Plan> = BTreeMap::new();
     for (run, system) in runs.iter_mut().zip(systems) {
-        let Some(learning) = system.learning else { continue };
-        let plan = if learning.foresight {
-            foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
-        } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
-            plans
-                .entry(run.area.0)
-                .or_insert_with(|| plan_borg(graph, &BorgConfig { area: run.area, min_weight: 0 }))
-                .clone()
-        } else {
-            continue;
+        let World::Told(simulation) = &mut run.world else { continue };
+        let plan = match system.learning.map(|l| l.planning) {
+            Some(Planning::Foresight) => {
+                foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
+            }
+            Some(Planning::Every(every)) if (fold - 1).is_multiple_of(every.max(1) as usize) => {
+                let config = BorgConfig { area: run.area, min_weight: 0 };
+                plans.entry(run.area.0).or_insert_with(|| plan_borg(graph, &config)).clone()
+            }
+            _ => continue,
         };
-        run.simulation.install(plan).map_err(|e| failed(&system.name, e))?;
+        simulation.install(plan).map_err(|e| failed(&system.name, e))?;
     }
     Ok(())
 }
@@ -378,7 +465,7 @@ fn foresee(
     let areas: Vec<Sectors> = systems
         .iter()
         .filter_map(|s| s.learning)
-        .filter(|l| l.foresight)
+        .filter(|l| l.planning == Planning::Foresight)
         .map(|l| l.optimized.sectors_ceil())
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
@@ -411,10 +498,13 @@ fn foresee(
     Ok((plans, median))
 }
 
+/// Days after which nothing is left of what was learned, and some to spare.
+pub(crate) const AGES_MAX: u64 = 8;
+
 /// One more request, and a day older where it is of another one.
 fn learn(graph: &mut AccessGraph, today: &mut u64, day: u64, request: &Request) {
     // Days without requests age too, but nothing is left after a few.
-    for _ in *today..day.min(*today + 8) {
+    for _ in *today..day.min(*today + AGES_MAX) {
         graph.age();
     }
     *today = (*today).max(day);
@@ -504,6 +594,11 @@ impl Cut {
         let folds =
             starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
         Self { folds, by: By::Index(starts) }
+    }
+
+    /// Whether folds are of whole days.
+    const fn has_days(&self) -> bool {
+        matches!(self.by, By::Day(_))
     }
 
     /// The fold of the `index`-th request, which is of `day`.

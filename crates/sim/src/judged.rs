@@ -1,0 +1,313 @@
+//! A system that judges itself: the actual one, vanilla beside it, and a third that tries each plan on paper, all
+//! asked the same requests; [`Judge`] decides, and this carries it out. The simulator runs it as a policy. A live
+//! volume mirrors what it does: [`Act`].
+
+use seekless_block::{Bytes, Duration, Lba, Request, Sectors, SimTime};
+use seekless_disk::Device;
+use seekless_layout::{
+    AccessGraph, BorgConfig, Candidate, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means,
+    Plan, Price, plan_borg,
+};
+
+use crate::measure::Measured;
+use crate::simulation::{Replay, SimConfig, SimError, Simulation};
+
+/// A move of fewer I/Os than this goes more into getting there than into moving.
+const IOS_MIN: u64 = 32;
+
+/// How a system that judges itself is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct JudgedConfig {
+    /// The actual system. Vanilla is the same without an area.
+    pub sim: SimConfig,
+    /// The planner.
+    pub plan: BorgConfig,
+    /// What may be risked.
+    pub judge: JudgeConfig,
+    /// In an open loop, data is moved where no request has come for this long. In a closed loop, between two requests.
+    pub idle: Duration,
+    /// Edges that the access graph keeps.
+    pub edges: usize,
+}
+
+/// When a request comes, as far as judging goes. Neither runs backwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// The day that its costs are accounted to.
+    pub day: u64,
+    /// Intervals of reconfiguration so far.
+    pub turn: u64,
+}
+
+/// What the actual system is told. A live volume is told the same.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A plan to move to.
+    Install(Plan),
+    /// Whether reads go home although copies stand.
+    Bypass(bool),
+}
+
+/// The account of one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayCosts {
+    /// As in [`Clock`].
+    pub day: u64,
+    /// What it cost.
+    pub costs: Ledger,
+}
+
+/// Three systems, and what they cost.
+#[derive(Debug)]
+pub struct Judged {
+    actual: Metered,
+    vanilla: Metered,
+    paper: Metered,
+    graph: AccessGraph,
+    plan: BorgConfig,
+    judge: Judge,
+    candidate: Candidate,
+    /// In an open loop, how long no request must have come.
+    idle: Option<Duration>,
+    clock: Option<Clock>,
+    last_arrival: SimTime,
+    days: Vec<DayCosts>,
+    acts: Vec<Act>,
+}
+
+impl Judged {
+    /// Three devices at rest, with no copies.
+    ///
+    /// # Errors
+    /// Where addresses and area do not fit the device, or it cannot spin down as asked.
+    pub fn new(device: &Device, config: &JudgedConfig) -> Result<Self, SimError> {
+        let mut bare = config.sim;
+        bare.engine.area = Sectors(0);
+        bare.engine.cluster = Bytes(0);
+        bare.area_at = Lba(bare.engine.capacity.0);
+        let metered = |sim| Simulation::new(device.clone(), sim).map(Metered::new);
+        Ok(Self {
+            actual: metered(config.sim)?,
+            vanilla: metered(bare)?,
+            paper: metered(config.sim)?,
+            graph: AccessGraph::new(config.edges),
+            plan: config.plan,
+            judge: Judge::new(config.judge),
+            candidate: Candidate::default(),
+            idle: (config.sim.replay == Replay::Open).then_some(config.idle),
+            clock: None,
+            last_arrival: SimTime::ZERO,
+            days: Vec::new(),
+            acts: Vec::new(),
+        })
+    }
+
+    /// Learns from a request that is not served.
+    pub fn learn(&mut self, request: &Request) {
+        self.graph.observe(request);
+    }
+
+    /// A day has passed since the requests so far: see [`AccessGraph::age`].
+    pub fn age(&mut self) {
+        self.graph.age();
+    }
+
+    /// Judges what came so far, does what that calls for, and serves one more request.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
+        let before = *self.clock.get_or_insert(clock);
+        let quiet = request.arrival.since(self.last_arrival);
+        self.last_arrival = self.last_arrival.max(request.arrival);
+        // What is moved now is of the day that begins: it must not be paid from the day before.
+        let may_move = before.day == clock.day
+            && self.idle.is_none_or(|idle| quiet >= idle)
+            && !self.actual.sim.is_moving();
+        let decision = self.look(before.day, clock.turn, may_move);
+        self.obey(decision)?;
+        if before.day != clock.day {
+            self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
+        }
+        self.clock = Some(clock);
+        self.graph.observe(request);
+        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+            system.sim.offer(request)?;
+        }
+        Ok(())
+    }
+
+    /// What the actual system cost since the last lap; see [`Simulation::lap`].
+    ///
+    /// # Errors
+    /// Where a request could not be served.
+    pub fn lap(&mut self) -> Result<Measured, SimError> {
+        self.actual.lap()
+    }
+
+    /// Every day's account so far, the one that has not ended included.
+    #[must_use]
+    pub fn days(&self) -> Vec<DayCosts> {
+        let mut days = self.days.clone();
+        if let Some(clock) = self.clock {
+            let mut judge = self.judge.clone();
+            let (mut actual, mut vanilla) = (self.actual.costs, self.vanilla.costs);
+            let (clients, moving) = actual.read(&self.actual.sim);
+            let costs = Costs {
+                vanilla: vanilla.read(&self.vanilla.sim).0,
+                actual: clients,
+                moving,
+                paper: Duration::ZERO,
+            };
+            judge.look(&Look { day: clock.day, turn: clock.turn, costs, may_move: false });
+            days.push(DayCosts { day: clock.day, costs: *judge.today() });
+        }
+        days
+    }
+
+    /// How often a layout was given up; see [`Judge::failures`].
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.judge.failures()
+    }
+
+    /// What the actual system was told since this was last asked.
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.acts)
+    }
+
+    fn look(&mut self, day: u64, turn: u64, may_move: bool) -> Decision {
+        let (actual, moving) = self.actual.take();
+        let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
+        let costs = Costs { vanilla, actual, moving, paper };
+        self.judge.look(&Look { day, turn, costs, may_move })
+    }
+
+    fn obey(&mut self, decision: Decision) -> Result<(), SimError> {
+        match decision {
+            Decision::Keep => Ok(()),
+            Decision::Replan => self.replan(),
+            Decision::Move(means) => self.advance(&means),
+            Decision::Bypass => {
+                let standing = self.actual.sim.standing();
+                self.bypass(true);
+                // What was still to be moved is not.
+                self.install(standing.clone())?;
+                self.paper.try_out(standing).map(|_| ())
+            }
+            Decision::Resume => {
+                self.bypass(false);
+                Ok(())
+            }
+            Decision::Withdraw => {
+                self.bypass(false);
+                self.install(Plan::default())?;
+                self.paper.try_out(Plan::default()).map(|_| ())
+            }
+        }
+    }
+
+    fn replan(&mut self) -> Result<(), SimError> {
+        let plan = plan_borg(&self.graph, &self.plan);
+        let (vertices, _) = self.graph.snapshot();
+        let reads = |home: seekless_block::Extent| {
+            let first = vertices.partition_point(|v| v.extent.end() <= home.start);
+            let within = vertices[first..].iter().take_while(|v| v.extent.start < home.end());
+            within.map(|v| u64::from(v.reads)).sum()
+        };
+        let standing = self.actual.sim.standing();
+        self.candidate = Candidate::new(plan.clone(), &standing, reads);
+        self.paper.try_out(standing)?;
+        let all = self.paper.try_out(plan)?;
+        let an_io = all.0 / self.candidate.ios().max(1);
+        self.judge.on_paper(Price { all, least: Duration(an_io * IOS_MIN) });
+        Ok(())
+    }
+
+    fn advance(&mut self, means: &Means) -> Result<(), SimError> {
+        let standing = self.actual.sim.standing();
+        let ios = means.ios(self.candidate.ios());
+        match self.candidate.instalment(&standing, ios, means.proof) {
+            Some(step) => {
+                self.judge.moved(step.reads, step.ios);
+                self.install(step.plan)
+            }
+            None => {
+                self.judge.nothing_for(means);
+                Ok(())
+            }
+        }
+    }
+
+    fn bypass(&mut self, on: bool) {
+        self.actual.sim.bypass(on);
+        self.acts.push(Act::Bypass(on));
+    }
+
+    fn install(&mut self, plan: Plan) -> Result<(), SimError> {
+        self.acts.push(Act::Install(plan.clone()));
+        match self.idle {
+            Some(idle) => self.actual.sim.begin(idle, plan),
+            None => self.actual.sim.install(plan),
+        }
+    }
+}
+
+/// A simulation, and how much of what it cost has been read.
+#[derive(Debug)]
+struct Metered {
+    sim: Simulation,
+    costs: Read,
+}
+
+/// How far a simulation's costs were read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    clients: Duration,
+    moving: Duration,
+    /// Costs of laps that ended, not read yet.
+    left: (Duration, Duration),
+}
+
+impl Read {
+    /// What it cost since it was last read: for clients, and for moving data.
+    fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
+        let m = sim.so_far();
+        self.read_from(m)
+    }
+
+    fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
+        let (clients, moving) = (m.foreground.busy(), m.background.busy());
+        let new = (clients - self.clients, moving - self.moving);
+        (self.clients, self.moving) = (clients, moving);
+        let left = std::mem::take(&mut self.left);
+        (left.0 + new.0, left.1 + new.1)
+    }
+}
+
+impl Metered {
+    fn new(sim: Simulation) -> Self {
+        Self { sim, costs: Read::default() }
+    }
+
+    fn take(&mut self) -> (Duration, Duration) {
+        self.costs.read(&self.sim)
+    }
+
+    fn lap(&mut self) -> Result<Measured, SimError> {
+        let m = self.sim.lap()?;
+        let left = self.costs.read_from(&m);
+        self.costs = Read { left, ..Read::default() };
+        Ok(m)
+    }
+
+    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
+    fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
+        // Of an open loop's times, the next request's counts as now.
+        self.lap()?;
+        self.sim.install(plan)?;
+        let moving = self.sim.so_far().background.busy();
+        self.costs.moving = moving;
+        Ok(moving)
+    }
+}
