@@ -1,5 +1,5 @@
-//! A plan adopted piece by piece: which of its parts to move next, where only so much may be moved. The parts that
-//! were read most for what they cost come first.
+//! A plan adopted piece by piece: which of its parts to move next, where only so much may be moved. Those that
+//! would have been used most for what they cost come first.
 
 use std::ops::Range;
 
@@ -14,111 +14,93 @@ const WINDOW: u64 = 512;
 /// Longest background I/O, in sectors: 1 MiB. A copy costs one for each begun.
 const PIECE: u64 = 2048;
 
-/// A part of a plan.
-#[derive(Clone, Debug)]
-struct Part {
-    /// Its copies, by index in the plan.
-    copies: Range<usize>,
-    /// I/Os that moving it takes.
-    ios: u64,
-    /// How often it was read.
-    reads: u64,
-}
-
-/// A plan, and what of it has not been adopted.
-#[derive(Clone, Debug, Default)]
-pub struct Candidate {
-    plan: Plan,
-    /// Most reads an I/O first.
-    parts: Vec<Part>,
-    ios: u64,
-    reads: u64,
-}
-
 /// A step towards a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instalment {
     /// What to install.
     pub plan: Plan,
-    /// Share of the reads of what was left of the plan.
-    pub reads: f64,
-    /// Share of the I/Os of what was left of it.
-    pub ios: f64,
+    /// I/Os to read what is new.
+    pub ios: u64,
+    /// Share of the uses of all that does not stand yet.
+    pub uses: f64,
 }
 
-impl Candidate {
-    /// A plan to be adopted where `standing` is. `reads` says how often an extent was read, in any unit.
-    #[must_use]
-    pub fn new(plan: Plan, standing: &Plan, reads: impl Fn(Extent) -> u64) -> Self {
-        let mut parts: Vec<Part> = Vec::new();
-        let mut window = None;
-        for (i, copy) in plan.copies.iter().enumerate() {
-            let at = copy.place.0 / WINDOW;
-            if window != Some(at) {
-                window = Some(at);
-                parts.push(Part { copies: i..i, ios: 0, reads: 0 });
-            }
-            if let Some(part) = parts.last_mut() {
-                part.copies.end = i + 1;
-                if !stands(standing, copy) {
-                    part.ios += copy.home.len.0.div_ceil(PIECE);
-                    part.reads += reads(copy.home);
-                }
-            }
-        }
-        parts.retain(|p| p.ios > 0);
-        // Reads an I/O, highest first; compared without division.
-        parts.sort_by(|a, b| {
-            let (x, y) = (u128::from(a.reads) * u128::from(b.ios), u128::from(b.reads) * u128::from(a.ios));
-            y.cmp(&x)
-        });
-        let (ios, reads) = (parts.iter().map(|p| p.ios).sum(), parts.iter().map(|p| p.reads).sum());
-        Self { plan, parts, ios, reads }
-    }
-
-    /// I/Os that are left to adopt all of it.
-    #[must_use]
-    pub const fn ios(&self) -> u64 {
-        self.ios
-    }
-
-    /// The next parts to adopt, of at most so many I/Os together, as long as a part's share of the reads, times `proof`,
-    /// reaches its share of the I/Os. None where that is none. What stands and is in nobody's way stays.
-    pub fn instalment(&mut self, standing: &Plan, ios: u64, proof: f64) -> Option<Instalment> {
-        let worth = |p: &Part| {
-            p.reads as f64 * proof * self.ios as f64 >= p.ios as f64 * self.reads as f64
-        };
-        let mut sum = 0;
-        let take = self
-            .parts
-            .iter()
-            .take_while(|p| {
-                sum += p.ios;
-                sum <= ios && worth(p)
-            })
-            .count();
-        let taken: Vec<Part> = self.parts.drain(..take).collect();
-        if taken.is_empty() {
-            return None;
-        }
-        let (moved, read) =
-            (taken.iter().map(|p| p.ios).sum::<u64>(), taken.iter().map(|p| p.reads).sum::<u64>());
-        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-        let (reads, ios) = (share(read, self.reads), share(moved, self.ios));
-        self.ios -= moved;
-        self.reads -= read;
-        let new = taken.into_iter().flat_map(|p| self.plan.copies[p.copies].iter().copied());
-        Some(Instalment { plan: over(standing, new.collect()), reads, ios })
-    }
+/// Part of a plan.
+#[derive(Clone, Debug)]
+struct Part {
+    /// Its copies, by index in the plan.
+    copies: Range<usize>,
+    ios: u64,
+    uses: u64,
 }
 
-/// Whether all of the copy stands where it should.
-fn stands(standing: &Plan, copy: &Copy) -> bool {
+/// I/Os that reading takes for all of `plan` that does not stand.
+#[must_use]
+pub fn ios_left(plan: &Plan, standing: &Plan) -> u64 {
+    plan.copies.iter().map(|c| ios(standing, c)).sum()
+}
+
+/// A step from `standing` towards `plan`: parts of at most `ios_most` I/Os together, those with most uses an I/O first,
+/// as long as a part's share of the uses, times `proof`, reaches its share of the I/Os. `uses` says how often a copy of
+/// an extent was used, or would have been, in any unit. None where no part is worth it. What stands and is in nobody's
+/// way stays.
+#[must_use]
+pub fn instalment(
+    plan: &Plan,
+    standing: &Plan,
+    uses: impl Fn(Extent) -> u64,
+    ios_most: u64,
+    proof: f64,
+) -> Option<Instalment> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut window = None;
+    for (i, copy) in plan.copies.iter().enumerate() {
+        let at = copy.place.0 / WINDOW;
+        if window != Some(at) {
+            window = Some(at);
+            parts.push(Part { copies: i..i, ios: 0, uses: 0 });
+        }
+        let Some(part) = parts.last_mut() else { continue };
+        part.copies.end = i + 1;
+        let cost = ios(standing, copy);
+        if cost > 0 {
+            part.ios += cost;
+            part.uses += uses(copy.home);
+        }
+    }
+    parts.retain(|p| p.ios > 0);
+    let (all_ios, all_uses): (u64, u64) =
+        (parts.iter().map(|p| p.ios).sum(), parts.iter().map(|p| p.uses).sum());
+    parts.retain(|p| {
+        p.uses > 0 && p.uses as f64 * proof * all_ios as f64 >= p.ios as f64 * all_uses as f64
+    });
+    // Uses an I/O, most first, compared without division.
+    let product = |a: &Part, b: &Part| u128::from(a.uses) * u128::from(b.ios);
+    parts.sort_by(|a, b| product(b, a).cmp(&product(a, b)));
+    let mut sum = 0;
+    let fits = |p: &&Part| {
+        sum += p.ios;
+        sum <= ios_most
+    };
+    let taken: Vec<Part> = parts.iter().take_while(fits).cloned().collect();
+    if taken.is_empty() {
+        return None;
+    }
+    let ios = taken.iter().map(|p| p.ios).sum();
+    let uses = taken.iter().map(|p| p.uses).sum::<u64>() as f64 / all_uses as f64;
+    let new = taken.into_iter().flat_map(|p| plan.copies[p.copies].iter().copied()).collect();
+    Some(Instalment { plan: over(standing, new), ios, uses })
+}
+
+/// I/Os to read the copy's home; none where it stands.
+fn ios(standing: &Plan, copy: &Copy) -> u64 {
     let at = standing.copies.partition_point(|c| c.place <= copy.place);
-    at.checked_sub(1).is_some_and(|i| {
+    let stands = at.checked_sub(1).is_some_and(|i| {
         let s = &standing.copies[i];
-        s.placed().contains(copy.placed()) && s.home.start + (copy.place - s.place) == copy.home.start
-    })
+        s.placed().contains(copy.placed())
+            && s.home.start + (copy.place - s.place) == copy.home.start
+    });
+    if stands { 0 } else { copy.home.len.0.div_ceil(PIECE) }
 }
 
 /// `new`, and of `standing` what shares no sector with it, neither at home nor in the area.

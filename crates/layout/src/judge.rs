@@ -7,9 +7,9 @@
 //! have saved what moving it costs (the ski-rental rule: Karlin, Manasse, Rudolph and Sleator, Algorithmica 1988).
 //!
 //! Beside that stands a *ledger* for each day: what was moved, and what copies made slower, less what they made
-//! faster. Moving stops at half of the allowance, and copies are bypassed at three quarters of it. So at the end of every
-//! day the disk was busy at most `1 + 3/4 allowance` of vanilla's time, and what the last look before the bypass
-//! lost at once, whatever the requests were.
+//! faster. Moving stops where that comes to three quarters of the allowance. Beyond, copies are bypassed at the first look
+//! in which they lose, and what coming back to them may cost is kept to the last quarter. So at every moment of every day the disk
+//! was busy at most `1 + allowance` times as long as vanilla's, and what one look lost at once, whatever the requests were.
 
 use seekless_block::Duration;
 
@@ -65,9 +65,9 @@ pub enum Decision {
     Replan,
     /// Adopt a part of the plan on paper, and call [`Judge::moved`].
     Move(Means),
-    /// Serve from home alone, and put the copies that stand on paper. They are kept, and kept equal to their homes.
+    /// Serve from home alone, and move nothing. Copies are kept, and kept equal to their homes.
     Bypass,
-    /// Serve from the copies again; on paper, too, is what stands.
+    /// Serve from the copies again.
     Resume,
     /// Forget every copy.
     Withdraw,
@@ -78,20 +78,9 @@ pub enum Decision {
 pub struct Means {
     /// Busy time that it may take.
     pub most: Duration,
-    /// What all that is left of the plan would take.
-    pub all: Duration,
     /// How often the plan on paper has earned what is left of its price: 1 where it has, as a whole. A part is worth
-    /// moving where its share of the reads, times this, reaches its share of the price.
+    /// moving where its share of the uses, times this, reaches its share of the price.
     pub proof: f64,
-}
-
-impl Means {
-    /// How many I/Os may be moved, where all that is left takes `ios`: rounded down.
-    #[must_use]
-    pub fn ios(&self, ios: u64) -> u64 {
-        let share = u128::from(self.most.0) * u128::from(ios) / u128::from(self.all.0.max(1));
-        u64::try_from(share).unwrap_or(u64::MAX)
-    }
 }
 
 /// A plan on paper.
@@ -135,8 +124,21 @@ enum State {
     Vanilla,
     /// They are served from.
     Serving,
-    /// They are not served from since this turn; `owed` nanoseconds were lost that day, and `shown` were saved on paper since.
-    Bypassed { turn: u64, owed: i128, shown: i128 },
+    /// They are not served from.
+    Bypassed(Bypassed),
+}
+
+/// Copies on trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bypassed {
+    /// Since this turn.
+    turn: u64,
+    /// Nanoseconds they lost before.
+    owed: i128,
+    /// Nanoseconds they have saved on paper since.
+    shown: i128,
+    /// Nanoseconds that vanilla was busy since.
+    vanilla: i128,
 }
 
 /// The judge of one volume's layout.
@@ -147,6 +149,8 @@ pub struct Judge {
     day: u64,
     turn: u64,
     today: Ledger,
+    /// Nanoseconds that copies had lost when they had lost least today; negative where they had saved.
+    best: i128,
     price: Option<Price>,
     /// Nanoseconds that plans on paper have saved and that have not been spent.
     credit: i128,
@@ -165,6 +169,7 @@ impl Judge {
             day: 0,
             turn: 0,
             today: Ledger { vanilla: Duration(0), actual: Duration(0), moving: Duration(0) },
+            best: 0,
             price: None,
             credit: 0,
             saved: 0,
@@ -189,13 +194,10 @@ impl Judge {
         self.price = Some(price);
     }
 
-    /// A part of the plan on paper was adopted: these shares of what was left of its reads and of its price.
-    pub fn moved(&mut self, reads: f64, price: f64) {
-        let left = |whole: f64, share: f64| whole * (1.0 - share.clamp(0.0, 1.0));
-        self.credit = left(self.credit as f64, reads) as i128;
-        if let Some(p) = &mut self.price {
-            p.all = Duration(left(p.all.0 as f64, price) as u64);
-        }
+    /// A part of the plan on paper was adopted: this share of the uses of what was left; and the price of what is left now.
+    pub fn moved(&mut self, uses: f64, price: Price) {
+        self.credit = (self.credit as f64 * (1.0 - uses.clamp(0.0, 1.0))) as i128;
+        self.price = Some(price);
         if self.state == State::Vanilla {
             (self.state, self.saved) = (State::Serving, 0);
         }
@@ -217,7 +219,10 @@ impl Judge {
         self.today.add(&look.costs);
         let better = i128::from(actual.0) - i128::from(paper.0);
         match &mut self.state {
-            State::Bypassed { shown, .. } => *shown += better,
+            State::Bypassed(b) => {
+                b.shown += better;
+                b.vanilla += i128::from(vanilla.0);
+            }
             State::Vanilla | State::Serving if self.price.is_some() => self.credit += better,
             State::Vanilla | State::Serving => {}
         }
@@ -229,34 +234,36 @@ impl Judge {
 
     fn decide(&mut self, look: &Look) -> Decision {
         let loss = self.today.loss();
-        // Thousandths of vanilla's time, times four: in quarters of the allowance.
-        let quarters = |n: i128| {
-            i128::from(self.today.vanilla.0) * i128::from(self.config.allowance) * n / 4000
-        };
+        let limit = self.share(self.today.vanilla, 3);
+        // Of clients alone: what was moved is spent, and no reason to leave copies that serve well.
+        let slower = loss - i128::from(self.today.moving.0);
+        self.best = self.best.min(slower);
+        let slump = slower - self.best;
         let demand = 1i128 << self.failures;
         match self.state {
-            State::Serving if loss > quarters(3) => {
+            State::Serving if loss > limit && slump > 0 => {
                 if self.saved < 0 {
                     self.fail();
                 }
-                self.state = State::Bypassed { turn: look.turn, owed: loss, shown: 0 };
-                self.price = None;
+                let turn = look.turn;
+                self.state = State::Bypassed(Bypassed { turn, owed: slump, shown: 0, vanilla: 0 });
                 Decision::Bypass
             }
-            State::Bypassed { owed, shown, .. }
-                if shown >= owed * demand && loss <= quarters(2) =>
+            State::Bypassed(b)
+                if b.shown >= b.owed * demand
+                    && (loss <= limit - b.owed || self.share(Duration(b.vanilla as u64), 1) >= b.owed) =>
             {
                 self.state = State::Serving;
-                self.turn = look.turn;
+                self.best = slower;
                 Decision::Resume
             }
-            State::Bypassed { turn, .. } if look.turn > turn + 1 => {
+            State::Bypassed(b) if look.turn > b.turn + 1 => {
                 self.fail();
                 self.state = State::Vanilla;
                 self.turn = look.turn;
                 Decision::Withdraw
             }
-            State::Bypassed { .. } => Decision::Keep,
+            State::Bypassed(_) => Decision::Keep,
             _ if look.turn > self.turn => {
                 self.turn = look.turn;
                 Decision::Replan
@@ -265,15 +272,23 @@ impl Judge {
                 let Some(price) = self.price.filter(|p| look.may_move && p.all.0 > 0) else {
                     return Decision::Keep;
                 };
-                let most = (quarters(2) - loss).min(self.credit / demand);
+                // Half of what was saved today may be spent on more: the other half keeps what stands from being bypassed.
+                let moved = i128::from(self.today.moving.0);
+                let most = self.share(self.today.vanilla, 2) + (-slower).max(0) / 2 - slower.max(0) - moved;
+                let most = most.min(self.credit / demand);
                 if most < i128::from(price.least.0.max(1)) {
                     return Decision::Keep;
                 }
                 let proof = self.credit as f64 / (demand as f64 * price.all.0 as f64);
                 let most = Duration(u64::try_from(most).unwrap_or(u64::MAX));
-                Decision::Move(Means { most, all: price.all, proof })
+                Decision::Move(Means { most, proof })
             }
         }
+    }
+
+    /// So many quarters of the allowance for a time that vanilla was busy, in nanoseconds.
+    fn share(&self, vanilla: Duration, quarters: i128) -> i128 {
+        i128::from(vanilla.0) * i128::from(self.config.allowance) * quarters / 4000
     }
 
     /// Evidence of plans that failed is none for those to come.
@@ -281,7 +296,6 @@ impl Judge {
         self.failures = (self.failures + 1).min(FAILURES_MAX);
         self.credit = self.credit.min(0);
         self.saved = 0;
-        self.price = None;
     }
 
     /// Evidence fades by a fifth: about five days' worth count, as many as an access graph remembers.
@@ -291,6 +305,7 @@ impl Judge {
         }
         self.credit = self.credit * 4 / 5;
         self.today = Ledger::default();
+        self.best = 0;
         self.day = day;
     }
 }

@@ -2,11 +2,13 @@
 //! asked the same requests; [`Judge`] decides, and this carries it out. The simulator runs it as a policy. A live
 //! volume mirrors what it does: [`Act`].
 
-use seekless_block::{Bytes, Duration, Lba, Request, Sectors, SimTime};
+use std::collections::BTreeMap;
+
+use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_layout::{
-    AccessGraph, BorgConfig, Candidate, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means,
-    Plan, Price, plan_borg,
+    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Plan, Price,
+    instalment, ios_left, plan_borg,
 };
 
 use crate::measure::Measured;
@@ -66,7 +68,13 @@ pub struct Judged {
     graph: AccessGraph,
     plan: BorgConfig,
     judge: Judge,
-    candidate: Candidate,
+    /// On paper.
+    candidate: Plan,
+    uses: Uses,
+    /// Busy time that an I/O of the candidate took when all of it was moved on paper.
+    an_io: Duration,
+    /// I/Os moved so far, and how long they kept the disk busy.
+    moved: (u64, Duration),
     /// In an open loop, how long no request must have come.
     idle: Option<Duration>,
     clock: Option<Clock>,
@@ -93,7 +101,10 @@ impl Judged {
             graph: AccessGraph::new(config.edges),
             plan: config.plan,
             judge: Judge::new(config.judge),
-            candidate: Candidate::default(),
+            candidate: Plan::default(),
+            uses: Uses::default(),
+            an_io: Duration::ZERO,
+            moved: (0, Duration::ZERO),
             idle: (config.sim.replay == Replay::Open).then_some(config.idle),
             clock: None,
             last_arrival: SimTime::ZERO,
@@ -125,16 +136,24 @@ impl Judged {
             && self.idle.is_none_or(|idle| quiet >= idle)
             && !self.actual.sim.is_moving();
         let decision = self.look(before.day, clock.turn, may_move);
+        if std::env::var_os("JDEBUG").is_some() && (decision != Decision::Keep || before.day != clock.day) {
+            let d = format!("{decision:?}");
+            eprintln!("day {} {} {:?} left ios {} standing {}", before.day, d, self.judge, ios_left(&self.candidate, &self.actual.sim.standing()), self.actual.sim.standing().sectors().0 / 2048);
+        }
         self.obey(decision)?;
         if before.day != clock.day {
             self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
+            self.uses.fade();
         }
         self.clock = Some(clock);
         self.graph.observe(request);
-        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
-            system.sim.offer(request)?;
+        self.vanilla.sim.offer(request)?;
+        let copy_reads = self.paper.sim.stats().copy_reads;
+        self.paper.sim.offer(request)?;
+        if self.paper.sim.stats().copy_reads > copy_reads {
+            self.uses.count(request.extent);
         }
-        Ok(())
+        self.actual.sim.offer(request)
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
@@ -142,6 +161,9 @@ impl Judged {
     /// # Errors
     /// Where a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
+        // All three at the same request: else one of them would have answered more of a day's than another.
+        self.vanilla.lap()?;
+        self.paper.lap()?;
         self.actual.lap()
     }
 
@@ -179,6 +201,7 @@ impl Judged {
     fn look(&mut self, day: u64, turn: u64, may_move: bool) -> Decision {
         let (actual, moving) = self.actual.take();
         let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
+        self.moved.1 += moving;
         let costs = Costs { vanilla, actual, moving, paper };
         self.judge.look(&Look { day, turn, costs, may_move })
     }
@@ -189,11 +212,12 @@ impl Judged {
             Decision::Replan => self.replan(),
             Decision::Move(means) => self.advance(&means),
             Decision::Bypass => {
-                let standing = self.actual.sim.standing();
                 self.bypass(true);
-                // What was still to be moved is not.
-                self.install(standing.clone())?;
-                self.paper.try_out(standing).map(|_| ())
+                if self.actual.sim.is_moving() {
+                    let standing = self.actual.sim.standing();
+                    self.install(standing)?;
+                }
+                Ok(())
             }
             Decision::Resume => {
                 self.bypass(false);
@@ -201,35 +225,41 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                self.install(Plan::default())?;
-                self.paper.try_out(Plan::default()).map(|_| ())
+                self.install(Plan::default())
             }
         }
     }
 
     fn replan(&mut self) -> Result<(), SimError> {
         let plan = plan_borg(&self.graph, &self.plan);
-        let (vertices, _) = self.graph.snapshot();
-        let reads = |home: seekless_block::Extent| {
-            let first = vertices.partition_point(|v| v.extent.end() <= home.start);
-            let within = vertices[first..].iter().take_while(|v| v.extent.start < home.end());
-            within.map(|v| u64::from(v.reads)).sum()
-        };
         let standing = self.actual.sim.standing();
-        self.candidate = Candidate::new(plan.clone(), &standing, reads);
+        let ios = ios_left(&plan, &standing);
         self.paper.try_out(standing)?;
-        let all = self.paper.try_out(plan)?;
-        let an_io = all.0 / self.candidate.ios().max(1);
-        self.judge.on_paper(Price { all, least: Duration(an_io * IOS_MIN) });
+        let all = self.paper.try_out(plan.clone())?;
+        self.an_io = Duration(all.0 / ios.max(1));
+        self.candidate = plan;
+        self.judge.on_paper(self.price(ios));
         Ok(())
+    }
+
+    /// A little at a time takes longer than all at once, where more I/Os share the way of the head: as long as it took
+    /// so far.
+    fn price(&self, ios: u64) -> Price {
+        let so_far = Duration(self.moved.1.0 / self.moved.0.max(1));
+        let an_io = self.an_io.max(so_far);
+        let times = |n: u64| Duration(an_io.0.saturating_mul(n));
+        Price { all: times(ios), least: times(IOS_MIN) }
     }
 
     fn advance(&mut self, means: &Means) -> Result<(), SimError> {
         let standing = self.actual.sim.standing();
-        let ios = means.ios(self.candidate.ios());
-        match self.candidate.instalment(&standing, ios, means.proof) {
+        let ios = IOS_MIN * means.most.0 / self.price(0).least.0.max(1);
+        let uses = |home| self.uses.of(home);
+        match instalment(&self.candidate, &standing, uses, ios, means.proof) {
             Some(step) => {
-                self.judge.moved(step.reads, step.ios);
+                self.moved.0 += step.ios;
+                let left = ios_left(&self.candidate, &step.plan);
+                self.judge.moved(step.uses, self.price(left));
                 self.install(step.plan)
             }
             None => {
@@ -250,6 +280,32 @@ impl Judged {
             Some(idle) => self.actual.sim.begin(idle, plan),
             None => self.actual.sim.install(plan),
         }
+    }
+}
+
+/// How often copies were used on paper, by the page that a request began at.
+#[derive(Clone, Debug, Default)]
+struct Uses(BTreeMap<u64, u32>);
+
+impl Uses {
+    /// What one use counts.
+    const USE: u32 = 16;
+
+    fn count(&mut self, request: Extent) {
+        *self.0.entry(request.start.0 / PAGE_SECTORS).or_insert(0) += Self::USE;
+    }
+
+    fn of(&self, home: Extent) -> u64 {
+        let pages = home.start.0 / PAGE_SECTORS..home.end().0.div_ceil(PAGE_SECTORS);
+        self.0.range(pages).map(|(_, &n)| u64::from(n)).sum()
+    }
+
+    /// By a fifth, as the judge's evidence does.
+    fn fade(&mut self) {
+        self.0.retain(|_, n| {
+            *n = *n * 4 / 5;
+            *n > 0
+        });
     }
 }
 

@@ -181,6 +181,12 @@ impl Simulation {
         self.engine.standing()
     }
 
+    /// What the engine has done so far.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
     /// Whether data is being moved.
     #[must_use]
     pub fn is_moving(&self) -> bool {
