@@ -7,9 +7,8 @@ use seekless_block::Extent;
 
 use crate::{Copy, Plan};
 
-/// A part is what stands in an aligned window of the area this long, in sectors: 256 KiB, a few of the clusters
-/// that a read of the area fetches.
-const WINDOW: u64 = 512;
+/// I/Os of a part: neighbours in the area, to be written at once.
+pub const PART_IOS: u64 = 8;
 
 /// Longest background I/O, in sectors: 1 MiB. A copy costs one for each begun.
 const PIECE: u64 = 2048;
@@ -53,22 +52,19 @@ pub fn instalment(
     proof: f64,
 ) -> Option<Instalment> {
     let mut parts: Vec<Part> = Vec::new();
-    let mut window = None;
     for (i, copy) in plan.copies.iter().enumerate() {
-        let at = copy.place.0 / WINDOW;
-        if window != Some(at) {
-            window = Some(at);
-            parts.push(Part { copies: i..i, ios: 0, uses: 0 });
+        let ios = ios(standing, copy);
+        if ios == 0 {
+            continue;
         }
-        let Some(part) = parts.last_mut() else { continue };
-        part.copies.end = i + 1;
-        let cost = ios(standing, copy);
-        if cost > 0 {
-            part.ios += cost;
-            part.uses += uses(copy.home);
+        let uses = uses(copy.home);
+        match parts.last_mut() {
+            Some(p) if p.copies.end == i && p.ios + ios <= PART_IOS => {
+                *p = Part { copies: p.copies.start..i + 1, ios: p.ios + ios, uses: p.uses + uses };
+            }
+            _ => parts.push(Part { copies: i..i + 1, ios, uses }),
         }
     }
-    parts.retain(|p| p.ios > 0);
     let (all_ios, all_uses): (u64, u64) =
         (parts.iter().map(|p| p.ios).sum(), parts.iter().map(|p| p.uses).sum());
     parts.retain(|p| {

@@ -16,6 +16,9 @@ use seekless_block::Duration;
 /// Failures after which the proof that is asked for grows no more: a thousandfold.
 const FAILURES_MAX: u32 = 10;
 
+/// Days in a row on which copies lose, moving not counted, before they are forgotten.
+const LOST_DAYS: u32 = 3;
+
 /// What the judge may risk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgeConfig {
@@ -154,8 +157,8 @@ pub struct Judge {
     price: Option<Price>,
     /// Nanoseconds that plans on paper have saved and that have not been spent.
     credit: i128,
-    /// Nanoseconds that copies saved since they were first served from, or since the last failure.
-    saved: i128,
+    /// Days in a row on which copies lost.
+    lost_days: u32,
     failures: u32,
 }
 
@@ -172,7 +175,7 @@ impl Judge {
             best: 0,
             price: None,
             credit: 0,
-            saved: 0,
+            lost_days: 0,
             failures: 0,
         }
     }
@@ -199,7 +202,7 @@ impl Judge {
         self.credit = (self.credit as f64 * (1.0 - uses.clamp(0.0, 1.0))) as i128;
         self.price = Some(price);
         if self.state == State::Vanilla {
-            (self.state, self.saved) = (State::Serving, 0);
+            (self.state, self.lost_days) = (State::Serving, 0);
         }
     }
 
@@ -226,9 +229,6 @@ impl Judge {
             State::Vanilla | State::Serving if self.price.is_some() => self.credit += better,
             State::Vanilla | State::Serving => {}
         }
-        if self.state == State::Serving {
-            self.saved += i128::from(vanilla.0) - i128::from(actual.0);
-        }
         self.decide(look)
     }
 
@@ -241,10 +241,10 @@ impl Judge {
         let slump = slower - self.best;
         let demand = 1i128 << self.failures;
         match self.state {
+            State::Serving | State::Bypassed(_) if self.lost_days >= LOST_DAYS => {
+                self.withdraw(look.turn)
+            }
             State::Serving if loss > limit && slump > 0 => {
-                if self.saved < 0 {
-                    self.fail();
-                }
                 let turn = look.turn;
                 self.state = State::Bypassed(Bypassed { turn, owed: slump, shown: 0, vanilla: 0 });
                 Decision::Bypass
@@ -257,12 +257,7 @@ impl Judge {
                 self.best = slower;
                 Decision::Resume
             }
-            State::Bypassed(b) if look.turn > b.turn + 1 => {
-                self.fail();
-                self.state = State::Vanilla;
-                self.turn = look.turn;
-                Decision::Withdraw
-            }
+            State::Bypassed(b) if look.turn > b.turn + 1 => self.withdraw(look.turn),
             State::Bypassed(_) => Decision::Keep,
             _ if look.turn > self.turn => {
                 self.turn = look.turn;
@@ -292,16 +287,25 @@ impl Judge {
     }
 
     /// Evidence of plans that failed is none for those to come.
-    fn fail(&mut self) {
+    fn withdraw(&mut self, turn: u64) -> Decision {
         self.failures = (self.failures + 1).min(FAILURES_MAX);
         self.credit = self.credit.min(0);
-        self.saved = 0;
+        self.state = State::Vanilla;
+        self.turn = turn;
+        self.lost_days = 0;
+        Decision::Withdraw
     }
 
     /// Evidence fades by a fifth: about five days' worth count, as many as an access graph remembers.
     fn new_day(&mut self, day: u64) {
+        let slower = self.today.loss() - i128::from(self.today.moving.0);
         if self.today.loss() < 0 {
             self.failures = self.failures.saturating_sub(1);
+        }
+        match slower.signum() {
+            1 if self.state != State::Vanilla => self.lost_days += 1,
+            -1 => self.lost_days = 0,
+            _ => {}
         }
         self.credit = self.credit * 4 / 5;
         self.today = Ledger::default();

@@ -12,6 +12,6 @@ mod plan;
 pub use borg::{BorgConfig, plan_borg};
 pub use budget::Budget;
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
-pub use instalment::{Instalment, instalment, ios_left};
+pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use plan::{Copy, Plan, PlanError};

@@ -7,15 +7,12 @@ use std::collections::BTreeMap;
 use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_layout::{
-    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Plan, Price,
+    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Plan, Price,
     instalment, ios_left, plan_borg,
 };
 
 use crate::measure::Measured;
 use crate::simulation::{Replay, SimConfig, SimError, Simulation};
-
-/// A move of fewer I/Os than this goes more into getting there than into moving.
-const IOS_MIN: u64 = 32;
 
 /// How a system that judges itself is set up.
 #[derive(Clone, Copy, Debug)]
@@ -136,10 +133,6 @@ impl Judged {
             && self.idle.is_none_or(|idle| quiet >= idle)
             && !self.actual.sim.is_moving();
         let decision = self.look(before.day, clock.turn, may_move);
-        if std::env::var_os("JDEBUG").is_some() && (decision != Decision::Keep || before.day != clock.day) {
-            let d = format!("{decision:?}");
-            eprintln!("day {} {} {:?} left ios {} standing {}", before.day, d, self.judge, ios_left(&self.candidate, &self.actual.sim.standing()), self.actual.sim.standing().sectors().0 / 2048);
-        }
         self.obey(decision)?;
         if before.day != clock.day {
             self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
@@ -147,10 +140,12 @@ impl Judged {
         }
         self.clock = Some(clock);
         self.graph.observe(request);
+        let at_home = |s: &Metered| s.sim.stats().home_reads;
+        let before = (at_home(&self.vanilla), at_home(&self.paper));
         self.vanilla.sim.offer(request)?;
-        let copy_reads = self.paper.sim.stats().copy_reads;
         self.paper.sim.offer(request)?;
-        if self.paper.sim.stats().copy_reads > copy_reads {
+        // Served by a copy, or by what a read of one left in RAM.
+        if at_home(&self.vanilla) > before.0 && at_home(&self.paper) == before.1 {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
@@ -248,12 +243,12 @@ impl Judged {
         let so_far = Duration(self.moved.1.0 / self.moved.0.max(1));
         let an_io = self.an_io.max(so_far);
         let times = |n: u64| Duration(an_io.0.saturating_mul(n));
-        Price { all: times(ios), least: times(IOS_MIN) }
+        Price { all: times(ios), least: times(PART_IOS) }
     }
 
     fn advance(&mut self, means: &Means) -> Result<(), SimError> {
         let standing = self.actual.sim.standing();
-        let ios = IOS_MIN * means.most.0 / self.price(0).least.0.max(1);
+        let ios = PART_IOS * means.most.0 / self.price(0).least.0.max(1);
         let uses = |home| self.uses.of(home);
         match instalment(&self.candidate, &standing, uses, ios, means.proof) {
             Some(step) => {
@@ -283,7 +278,7 @@ impl Judged {
     }
 }
 
-/// How often copies were used on paper, by the page that a request began at.
+/// How often copies would have spared vanilla a read of the disk, by the page that the request began at.
 #[derive(Clone, Debug, Default)]
 struct Uses(BTreeMap<u64, u32>);
 
