@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
+use seekless_layout::{Budget, JudgeConfig};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
     ServerHandle,
@@ -23,7 +24,7 @@ use seekless_serve::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::learner::BorgLearner;
+use crate::learner::{BorgLearner, JudgedLearner, Setup};
 use crate::output;
 use crate::trace_args::size;
 use disk::Emulated;
@@ -94,6 +95,17 @@ pub(crate) struct Args {
     /// Learn nothing, copy nothing: the vanilla system
     #[arg(long, help_heading = "Learning", conflicts_with = "learn_every")]
     no_learn: bool,
+    /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
+    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/judge.md
+    #[arg(long, conflicts_with = "no_learn", help_heading = "Learning")]
+    judge: bool,
+    /// With --judge: move data only after so long without a request
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
+          help_heading = "Learning")]
+    quiet_for: Duration,
+    /// With --judge: move data only in these hours, UTC, as FROM-TO: 22-6
+    #[arg(long, value_name = "HOURS", value_parser = hours, requires = "judge", help_heading = "Learning")]
+    quiet_hours: Option<(u64, u64)>,
     /// Bytes a second, read and written, that moving data may take; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
@@ -162,6 +174,9 @@ impl Args {
             area_dir: None,
             learn_every: Duration::from_secs(3600),
             no_learn: true,
+            judge: false,
+            quiet_for: Duration::from_secs(1),
+            quiet_hours: None,
             background_rate: Bytes(0),
             cache: Bytes(0),
             read_ahead: Bytes(0),
@@ -301,7 +316,9 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
     if let Some(dir) = &args.area_dir {
         builder = builder.area_dir(dir.clone());
     }
-    if learns {
+    if learns && args.judge {
+        builder = builder.learner(Box::new(JudgedLearner::new(judged(args)?)), None);
+    } else if learns {
         builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
@@ -320,6 +337,24 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
         builder = builder.watched(about, shadow);
     }
     Ok(args.nbd.iter().cloned().fold(builder, Builder::listen))
+}
+
+/// What judges the layout.
+fn judged(args: &Args) -> anyhow::Result<Setup> {
+    let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
+    let disk = named.map(|name| crate::disks::named(name)).transpose()?;
+    let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
+    let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Setup {
+        disk,
+        scheduler: args.scheduler,
+        every: args.learn_every,
+        budget: Budget {
+            idle: seekless_block::Duration(idle),
+            hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
+        },
+        judge: JudgeConfig::default(),
+    })
 }
 
 /// The server's word, with what the command line knows better.
@@ -378,6 +413,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
 }
 
+/// Hours of the day, from the first on, to before the second.
+fn hours(text: &str) -> Result<(u64, u64), String> {
+    let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
+    text.split_once('-')
+        .and_then(|(from, to)| Some((hour(from)?, hour(to)?)))
+        .filter(|(from, to)| from != to)
+        .ok_or_else(|| format!("'{text}' are no hours: write 22-6 or 1-5, of 0 to 24"))
+}
+
 /// A size a second.
 fn rate(text: &str) -> Result<Bytes, String> {
     size(text.strip_suffix("/s").unwrap_or(text))
@@ -394,6 +438,10 @@ mod tests {
         }
         for text in ["", "5", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999d"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(hours("22-6"), Ok((22, 6)));
+        for text in ["", "5", "1-25", "3-3", "a-b", "-1-2"] {
+            assert!(hours(text).is_err(), "{text}");
         }
         assert_eq!(rate("8MiB/s"), Ok(Bytes(8 << 20)));
         assert_eq!(rate("0"), Ok(Bytes(0)));

@@ -115,3 +115,84 @@ fn over(standing: &Plan, mut new: Vec<Copy>) -> Plan {
     copies.sort_unstable_by_key(|c| c.place);
     Plan { copies }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use seekless_block::{Lba, Sectors};
+
+    use super::*;
+
+    fn plan_of(copies: &[(u64, u64, u64)]) -> Plan {
+        let copy = |&(home, len, place)| Copy { home: Extent::new(home, len), place: Lba(place) };
+        Plan { copies: copies.iter().map(copy).collect() }
+    }
+
+    /// Disjoint homes in a shuffled order, one after another in the area.
+    fn plans() -> impl Strategy<Value = Plan> {
+        prop::collection::vec((0u64..4, 1u64..9), 0..40).prop_shuffle().prop_map(|lens| {
+            let mut order: Vec<usize> = (0..lens.len()).collect();
+            order.sort_by_key(|&i| (lens[i].1 * 7 + i as u64) % 5);
+            let starts: Vec<u64> = lens
+                .iter()
+                .scan(0, |at, &(gap, len)| {
+                    let start = *at + gap;
+                    *at = start + len;
+                    Some(start)
+                })
+                .collect();
+            let mut place = 0;
+            let copies = order.iter().map(|&i| {
+                place += lens[i].1;
+                Copy { home: Extent::new(starts[i], lens[i].1), place: Lba(place - lens[i].1) }
+            });
+            Plan { copies: copies.collect() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_step_fits_and_together_they_arrive(from in plans(), to in plans(), most in 8u64..40) {
+            let (capacity, area) = (Sectors(1000), Sectors(1000));
+            let mut standing = from;
+            let mut left = ios_left(&to, &standing);
+            while let Some(step) = instalment(&to, &standing, |_| 1, most, f64::INFINITY) {
+                prop_assert!(step.plan.check(capacity, area).is_ok());
+                prop_assert!(step.ios <= most && step.ios > 0);
+                let now = ios_left(&to, &step.plan);
+                prop_assert_eq!(now, left - step.ios);
+                (left, standing) = (now, step.plan);
+            }
+            prop_assert_eq!(left, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_used_most_comes_first_and_what_is_not_never() {
+        // Three parts of eight copies; the second is used, the third a little.
+        let copies: Vec<(u64, u64, u64)> = (0..24).map(|i| (i * 100, 8, i * 8)).collect();
+        let plan = plan_of(&copies);
+        let uses = |home: Extent| match home.start.0 / 800 {
+            1 => 5,
+            2 => 1,
+            _ => 0,
+        };
+        let step = instalment(&plan, &Plan::default(), uses, 8, 1.0).unwrap();
+        assert_eq!(step.plan, plan_of(&copies[8..16]));
+        assert!((step.uses - 5.0 / 6.0).abs() < 1e-12 && step.ios == 8);
+        // A sixth of the uses for a half of the I/Os: only with three times the proof.
+        assert_eq!(instalment(&plan, &step.plan, uses, 8, 0.49), None);
+        let next = instalment(&plan, &step.plan, uses, 8, 3.0).unwrap();
+        assert_eq!(next.plan, plan_of(&copies[8..]));
+        assert_eq!(instalment(&plan, &next.plan, uses, 100, f64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_in_the_way_goes_and_the_rest_stays() {
+        let standing = plan_of(&[(0, 8, 0), (50, 8, 8), (100, 8, 16), (200, 8, 24)]);
+        // One wants the place of the first, and the home of the third.
+        let plan = plan_of(&[(100, 4, 0), (104, 4, 4)]);
+        let step = instalment(&plan, &standing, |_| 1, 8, 9.0).unwrap();
+        assert_eq!(step.plan, plan_of(&[(100, 4, 0), (104, 4, 4), (50, 8, 8), (200, 8, 24)]));
+    }
+}

@@ -206,6 +206,13 @@ impl Judge {
         }
     }
 
+    /// Someone had a plan installed, and all of it stands: it is served from until it shows that it loses.
+    pub fn adopted(&mut self) {
+        (self.state, self.lost_days) = (State::Serving, 0);
+        self.credit = self.credit.min(0);
+        self.price = None;
+    }
+
     /// With these means nothing of the plan on paper is worth moving: asks again when there is a quarter more.
     pub const fn nothing_for(&mut self, means: &Means) {
         if let Some(p) = &mut self.price {

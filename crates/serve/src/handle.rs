@@ -220,8 +220,11 @@ impl Builder {
         let bell = rustix::event::eventfd(0, flags).map_err(host("make an event descriptor"))?;
         let bell = Arc::new(bell);
         let (control, commands) = channel();
-        let learning = self
-            .learner
+        let mut learner = self.learner;
+        if let Some(l) = &mut learner {
+            l.begin(&config).map_err(ServeError::Model)?;
+        }
+        let learning = learner
             .map(|l| learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell)))
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::Request;
+use seekless_engine::Config;
 use seekless_layout::Plan;
 
 use crate::backend::workers::ring;
@@ -28,8 +29,28 @@ const NICE: i32 = 10;
 pub trait Learner: Send {
     /// A request came.
     fn observe(&mut self, request: &Request);
-    /// The plan that what was seen calls for.
+    /// The plan that what was seen calls for: someone wants it installed now.
     fn plan(&mut self) -> Plan;
+    /// The volume's settings, before anything else is called.
+    ///
+    /// # Errors
+    /// Why this learner cannot learn for such a volume.
+    fn begin(&mut self, _config: &Config) -> Result<(), String> {
+        Ok(())
+    }
+    /// What the volume should do now, asked about once a second. No request has come for as long as `quiet`.
+    fn wishes(&mut self, _quiet: Duration) -> Vec<Wish> {
+        Vec::new()
+    }
+}
+
+/// What a learner wants of the volume.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wish {
+    /// Move to this plan.
+    Install(Plan),
+    /// Serve from home although copies stand, or no longer so.
+    Bypass(bool),
 }
 
 /// What a learner is told.
@@ -151,13 +172,16 @@ impl Work {
     fn run(mut self, inbox: &Receiver<Message>) {
         // Clients come first. Where the host refuses, learning merely costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
-        let mut planned = Instant::now();
+        let (mut planned, mut asked) = (Instant::now(), Instant::now());
         loop {
             let wait = self
                 .every
                 .map_or(LOOK_EVERY, |e| LOOK_EVERY.min(e.saturating_sub(planned.elapsed())));
             let message = inbox.recv_timeout(wait);
-            self.drain();
+            if self.drain() {
+                asked = Instant::now();
+            }
+            self.grant(asked.elapsed());
             match message {
                 Ok(Message::Drain) => {}
                 Ok(Message::Relearn(reply)) => {
@@ -180,11 +204,32 @@ impl Work {
         }
     }
 
-    fn drain(&mut self) {
+    /// Whether any request had come.
+    fn drain(&mut self) -> bool {
         self.called.store(false, Ordering::Relaxed);
+        let mut any = false;
         while let Ok(request) = self.consumer.pop() {
             self.learner.observe(&request);
             self.learned.observed.fetch_add(1, Ordering::Relaxed);
+            any = true;
+        }
+        any
+    }
+
+    /// Passes on what the learner wants. Where the volume has ended, nobody needs it.
+    fn grant(&mut self, quiet: Duration) {
+        let began = Instant::now();
+        for wish in self.learner.wishes(quiet) {
+            let control = match wish {
+                Wish::Install(plan) => {
+                    self.learned.made(&plan, began.elapsed());
+                    Control::Install(plan)
+                }
+                Wish::Bypass(on) => Control::Bypass(on),
+            };
+            if self.control.send(control).is_ok() {
+                ring(&self.bell);
+            }
         }
     }
 

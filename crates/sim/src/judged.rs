@@ -23,8 +23,11 @@ pub struct JudgedConfig {
     pub plan: BorgConfig,
     /// What may be risked.
     pub judge: JudgeConfig,
-    /// In an open loop, data is moved where no request has come for this long. In a closed loop, between two requests.
-    pub idle: Duration,
+    /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
+    /// ([`Judged::rest`]). In a closed loop, data is moved between two requests.
+    pub idle: Option<Duration>,
+    /// Requests in flight at each of the systems, at most: what comes faster than a disk can answer waits.
+    pub in_flight: u32,
     /// Edges that the access graph keeps.
     pub edges: usize,
 }
@@ -72,8 +75,9 @@ pub struct Judged {
     an_io: Duration,
     /// I/Os moved so far, and how long they kept the disk busy.
     moved: (u64, Duration),
-    /// In an open loop, how long no request must have come.
+    open: bool,
     idle: Option<Duration>,
+    in_flight: u32,
     clock: Option<Clock>,
     last_arrival: SimTime,
     days: Vec<DayCosts>,
@@ -102,7 +106,9 @@ impl Judged {
             uses: Uses::default(),
             an_io: Duration::ZERO,
             moved: (0, Duration::ZERO),
-            idle: (config.sim.replay == Replay::Open).then_some(config.idle),
+            open: config.sim.replay == Replay::Open,
+            idle: config.idle,
+            in_flight: config.in_flight,
             clock: None,
             last_arrival: SimTime::ZERO,
             days: Vec::new(),
@@ -130,16 +136,17 @@ impl Judged {
         self.last_arrival = self.last_arrival.max(request.arrival);
         // What is moved now is of the day that begins: it must not be paid from the day before.
         let may_move = before.day == clock.day
-            && self.idle.is_none_or(|idle| quiet >= idle)
-            && !self.actual.sim.is_moving();
-        let decision = self.look(before.day, clock.turn, may_move);
-        self.obey(decision)?;
+            && (!self.open || self.idle.is_some_and(|idle| quiet >= idle));
+        self.judge(before.day, clock.turn, may_move, self.idle.unwrap_or_default())?;
         if before.day != clock.day {
             self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
             self.uses.fade();
         }
         self.clock = Some(clock);
         self.graph.observe(request);
+        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+            system.sim.settle_below(self.in_flight)?;
+        }
         let at_home = |s: &Metered| s.sim.stats().home_reads;
         let before = (at_home(&self.vanilla), at_home(&self.paper));
         self.vanilla.sim.offer(request)?;
@@ -149,6 +156,33 @@ impl Judged {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
+    }
+
+    /// It is quiet, and data may be moved: judges what came so far, and does what that calls for.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
+        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+            system.sim.settle_below(1)?;
+        }
+        // Of a day that has begun with nothing, nothing may be spent.
+        let Some(Clock { day, .. }) = self.clock else { return Ok(()) };
+        self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
+    }
+
+    /// Moves to all that a plan of what was learned calls for, because someone said so: that is not held against it.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn adopt(&mut self) -> Result<Plan, SimError> {
+        self.replan()?;
+        let plan = self.candidate.clone();
+        self.actual.try_out(plan.clone())?;
+        self.bypass(false);
+        self.judge.adopted();
+        self.acts.push(Act::Install(plan.clone()));
+        Ok(plan)
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
@@ -182,6 +216,12 @@ impl Judged {
         days
     }
 
+    /// What clients may address.
+    #[must_use]
+    pub const fn capacity(&self) -> Sectors {
+        self.vanilla.sim.capacity()
+    }
+
     /// How often a layout was given up; see [`Judge::failures`].
     #[must_use]
     pub const fn failures(&self) -> u32 {
@@ -193,24 +233,22 @@ impl Judged {
         std::mem::take(&mut self.acts)
     }
 
-    fn look(&mut self, day: u64, turn: u64, may_move: bool) -> Decision {
+    /// Looks, and does what that calls for; what is to be moved, after so much time.
+    fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
+        let may_move = quiet && !self.actual.sim.is_moving();
         let (actual, moving) = self.actual.take();
         let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
         self.moved.1 += moving;
         let costs = Costs { vanilla, actual, moving, paper };
-        self.judge.look(&Look { day, turn, costs, may_move })
-    }
-
-    fn obey(&mut self, decision: Decision) -> Result<(), SimError> {
-        match decision {
+        match self.judge.look(&Look { day, turn, costs, may_move }) {
             Decision::Keep => Ok(()),
             Decision::Replan => self.replan(),
-            Decision::Move(means) => self.advance(&means),
+            Decision::Move(means) => self.advance(&means, after),
             Decision::Bypass => {
                 self.bypass(true);
                 if self.actual.sim.is_moving() {
                     let standing = self.actual.sim.standing();
-                    self.install(standing)?;
+                    self.install(standing, Duration::ZERO)?;
                 }
                 Ok(())
             }
@@ -220,7 +258,7 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                self.install(Plan::default())
+                self.install(Plan::default(), Duration::ZERO)
             }
         }
     }
@@ -246,7 +284,7 @@ impl Judged {
         Price { all: times(ios), least: times(PART_IOS) }
     }
 
-    fn advance(&mut self, means: &Means) -> Result<(), SimError> {
+    fn advance(&mut self, means: &Means, after: Duration) -> Result<(), SimError> {
         let standing = self.actual.sim.standing();
         let ios = PART_IOS * means.most.0 / self.price(0).least.0.max(1);
         let uses = |home| self.uses.of(home);
@@ -255,7 +293,7 @@ impl Judged {
                 self.moved.0 += step.ios;
                 let left = ios_left(&self.candidate, &step.plan);
                 self.judge.moved(step.uses, self.price(left));
-                self.install(step.plan)
+                self.install(step.plan, after)
             }
             None => {
                 self.judge.nothing_for(means);
@@ -269,11 +307,12 @@ impl Judged {
         self.acts.push(Act::Bypass(on));
     }
 
-    fn install(&mut self, plan: Plan) -> Result<(), SimError> {
+    fn install(&mut self, plan: Plan, after: Duration) -> Result<(), SimError> {
         self.acts.push(Act::Install(plan.clone()));
-        match self.idle {
-            Some(idle) => self.actual.sim.begin(idle, plan),
-            None => self.actual.sim.install(plan),
+        if self.open {
+            self.actual.sim.begin(after, plan)
+        } else {
+            self.actual.sim.install(plan)
         }
     }
 }

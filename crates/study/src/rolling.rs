@@ -382,7 +382,8 @@ pub(crate) fn judged_config(sim: SimConfig) -> JudgedConfig {
         sim,
         plan: BorgConfig { area: sim.engine.area, min_weight: 0 },
         judge: JudgeConfig::default(),
-        idle: IDLE,
+        idle: Some(IDLE),
+        in_flight: u32::MAX,
         edges: EDGES,
     }
 }
