@@ -20,6 +20,7 @@ mod stat_report;
 mod stat_tables;
 mod top;
 mod trace_args;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ enum Command {
     Demo(demo::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
+    Tune(tune::Args),
     Stat(stat::Args),
     Convert(convert::Args),
     Record(record::Args),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Record(args) => record::run(&args),

@@ -1,6 +1,8 @@
 //! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
 //! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
 
+use std::ops::Range;
+
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
 use seekless_sim::Replay;
@@ -138,7 +140,7 @@ pub struct Advice {
 }
 
 /// Sizes are rounded up to a multiple of this.
-const STEP: u64 = 16 << 20;
+pub(crate) const STEP: u64 = 16 << 20;
 
 /// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
 fn systems(
@@ -262,6 +264,14 @@ pub fn advise(
     Ok(judge(options, &changes, &systems, rolled))
 }
 
+/// Of so many folds, those that choose, and how many behind them are left out. The first is nobody's: there was nothing
+/// to learn from.
+pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
+    let judged = folds.saturating_sub(1);
+    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
+    (1..1 + judged - held_out, held_out)
+}
+
 /// Chooses by the earlier folds, checks on the later ones.
 fn judge(
     options: &AdviseOptions,
@@ -269,11 +279,8 @@ fn judge(
     systems: &[System],
     rolled: Rolling,
 ) -> Advice {
-    // The first fold is nobody's: there was nothing to learn from.
-    let judged = rolled.folds.len() - 1;
-    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
-    let chooses = 1..1 + judged - held_out;
-    let later = 1 + judged - held_out..1 + judged;
+    let (chooses, held_out) = chooses(rolled.folds.len());
+    let later = chooses.end..rolled.folds.len();
     let base = &rolled.laps[0];
     let cost = |laps: &[Lap], of: fn(&Lap) -> f64| -> Vec<f64> { laps.iter().map(of).collect() };
     let sum = |laps: &[Lap], of: fn(&Lap) -> f64| -> f64 { laps.iter().map(of).sum() };

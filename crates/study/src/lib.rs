@@ -9,6 +9,7 @@ mod outcome;
 mod rolling;
 mod scan;
 mod simulate;
+mod tune;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use estimate::Gain;
@@ -16,3 +17,4 @@ pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, Tr
 pub use rolling::{Fold, Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling};
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};
+pub use tune::{Panel, Parameter, Setting, TuneOptions, Tuned, Tuning, tune};

@@ -167,6 +167,16 @@ pub enum StudyError {
         /// Its size.
         has: Bytes,
     },
+    /// The disk has no room beside the trace.
+    #[error(
+        "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
+    )]
+    NoRoom {
+        /// The trace.
+        path: String,
+        /// The disk's name.
+        disk: String,
+    },
     /// The simulation could not go on.
     #[error("policy {policy}")]
     Run {
