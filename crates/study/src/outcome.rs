@@ -238,6 +238,9 @@ pub struct Run {
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
+    /// Day by day, where it judges itself; absent for others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Day>,
     /// Time from the first request to the last completion, simulated.
     pub span_s: f64,
     /// Time this computer took.
@@ -301,6 +304,7 @@ impl Run {
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
             cache_hits: m.engine.cache_hits,
             copy_hits: m.engine.copy_reads,
+            days: Vec::new(),
             span_s: m.span.as_secs_f64(),
             wall_s,
             requests_per_wall_s: if wall_s > 0.0 { m.requests as f64 / wall_s } else { 0.0 },

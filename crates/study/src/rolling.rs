@@ -367,7 +367,7 @@ impl Running {
             replay,
         };
         let world = if judged {
-            Judged::new(&disk, &judged_config(config)).map(|j| World::Judged(Box::new(j)))
+            Judged::new(&disk, &judged_config(config, 0)).map(|j| World::Judged(Box::new(j)))
         } else {
             Simulation::new(disk, config).map(|s| World::Told(Box::new(s)))
         };
@@ -377,10 +377,10 @@ impl Running {
 }
 
 /// How a system that judges itself is set up here.
-pub(crate) fn judged_config(sim: SimConfig) -> JudgedConfig {
+pub(crate) fn judged_config(sim: SimConfig, min_weight: u32) -> JudgedConfig {
     JudgedConfig {
         sim,
-        plan: BorgConfig { area: sim.engine.area, min_weight: 0 },
+        plan: BorgConfig { area: sim.engine.area, min_weight },
         judge: JudgeConfig::default(),
         idle: Some(IDLE),
         in_flight: u32::MAX,
@@ -564,7 +564,7 @@ enum By {
 }
 
 /// Fewer days than this tell too little of one another: the trace is cut by requests.
-const DAYS_MIN: usize = 4;
+pub(crate) const DAYS_MIN: usize = 4;
 
 impl Cut {
     /// At most `most` folds of whole days with nearly equally many days each, where there are enough; else of

@@ -8,10 +8,13 @@ use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
-use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_sim::{
+    Clock, DayCosts, Judged, Measured, Replay, SimConfig, SimError, Simulation,
+};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
-use crate::outcome::{Outcome, Run};
+use crate::outcome::{Day, Outcome, Run, Split};
+use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
@@ -24,13 +27,15 @@ pub enum Policy {
     Vanilla,
     /// BORG's planner, trained on what came before.
     Borg,
+    /// The same planner and a judge, which go on learning while they serve, and move what has proved itself.
+    Judged,
     /// The same planner, trained on what is measured: what perfect foresight would gain.
     Oracle,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Vanilla, Self::Borg, Self::Oracle];
+    pub const ALL: [Self; 4] = [Self::Vanilla, Self::Borg, Self::Judged, Self::Oracle];
 
     /// As on the command line.
     #[must_use]
@@ -38,6 +43,7 @@ impl Policy {
         match self {
             Self::Vanilla => "vanilla",
             Self::Borg => "borg",
+            Self::Judged => "judged",
             Self::Oracle => "oracle",
         }
     }
@@ -49,7 +55,7 @@ impl FromStr for Policy {
         Self::ALL
             .into_iter()
             .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg or oracle"))
+            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg, judged or oracle"))
     }
 }
 
@@ -237,13 +243,14 @@ pub fn simulate(
     let mut measured = Vec::new();
     for &policy in &options.policies {
         let learned = match policy {
-            Policy::Vanilla => Learned::default(),
+            Policy::Vanilla | Policy::Judged => Learned::default(),
             Policy::Borg => plans.0.clone(),
             Policy::Oracle => plans.1.clone(),
         };
         let vanilla = policy == Policy::Vanilla;
         let area_at = match options.area_at {
             AreaAt::End => Lba(scan.capacity.0),
+            _ if policy == Policy::Judged => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
         };
         let config = SimConfig {
@@ -260,17 +267,16 @@ pub fn simulate(
             replay,
         };
         let started = Instant::now();
-        let m = run(
-            source,
-            options,
-            &scan,
-            boundary,
-            (policy, learned.plan, config, disk.clone()),
-            progress,
-        )?;
+        let what = (policy, learned.plan, config, disk.clone());
+        let (m, days) = if policy == Policy::Judged {
+            run_judged(source, options, &scan, (boundary, &split), (config, &disk), progress)?
+        } else {
+            (run(source, options, &scan, boundary, what, progress)?, Vec::new())
+        };
         let start = (!vanilla).then_some(area_at.0);
         let wall_s = started.elapsed().as_secs_f64();
-        runs.push(Run::new(policy.name(), start, &m, wall_s, options.disk.priced()));
+        let run = Run::new(policy.name(), start, &m, wall_s, options.disk.priced());
+        runs.push(Run { days: days.iter().map(Day::of).collect(), ..run });
         measured.push(m);
     }
     Ok(Outcome {
@@ -417,4 +423,45 @@ fn run(
         },
     )?;
     simulation.finish().map_err(failed)
+}
+
+/// Judges by day, or by as many parts of the measured requests where the trace has fewer than four days.
+fn run_judged(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    (boundary, split): (Boundary, &Split),
+    (config, disk): (SimConfig, &Device),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<(Measured, Vec<DayCosts>), StudyError> {
+    const PARTS: u64 = 12;
+    let failed = |source| StudyError::Run { policy: Policy::Judged.name().to_owned(), source };
+    let config = judged_config(config, options.min_weight);
+    let mut judged = Judged::new(disk, &config).map_err(failed)?;
+    let span_days = scan.facts.span_s.map_or(0.0, |s| s / 86_400.0);
+    let has_days = scan.facts.days >= DAYS_MIN as u64 || span_days >= DAYS_MIN as f64;
+    let (mut today, mut measured) = (0, 0);
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(Policy::Judged), r.progress()),
+        |trains, day, request| {
+            (today..day.min(today + AGES_MAX)).for_each(|_| judged.age());
+            today = today.max(day);
+            if trains {
+                judged.learn(request);
+                return Ok(());
+            }
+            let part = measured * PARTS / split.measured_requests.max(1);
+            measured += 1;
+            // What was learned before is put on paper at once.
+            let at = 1 + if has_days { today } else { part };
+            judged.offer(Clock { day: at, turn: at }, request).map_err(failed)
+        },
+    )?;
+    let m = judged.lap().map_err(failed)?;
+    let days = judged.days().into_iter().map(|d| DayCosts { day: d.day - 1, ..d }).collect();
+    Ok((m, days))
 }
