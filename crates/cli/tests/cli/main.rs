@@ -9,4 +9,5 @@ mod convert;
 mod devices;
 mod exports;
 mod honest;
+mod judged;
 mod support;
