@@ -87,7 +87,9 @@ impl JudgedLearner {
     fn check<T>(&mut self, result: Result<T, SimError>) -> Option<T> {
         result
             .map_err(|e| {
-                output::say(&format!("note: nothing more is learned: the judge's model stopped: {e}"));
+                output::say(&format!(
+                    "note: nothing more is learned: the judge's model stopped: {e}"
+                ));
                 self.judged = None;
             })
             .ok()
@@ -145,7 +147,8 @@ impl Learner for JudgedLearner {
     fn wishes(&mut self, quiet: Duration) -> Vec<Wish> {
         let (clock, now) = self.clock();
         let Some(judged) = &mut self.judged else { return Vec::new() };
-        let ns = |d: Duration| seekless_block::Duration(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let ns =
+            |d: Duration| seekless_block::Duration(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         let mut acts = judged.take_acts();
         if self.setup.budget.allows(ns(quiet), ns(now)) {
             let result = judged.rest(clock);

@@ -240,9 +240,8 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
             .map(|(r, m)| Points::new(r.policy.as_str(), cdf(m)))
             .collect(),
     };
-    let mut costs = Section::new("What it costs")
-        .table(table(outcome, false))
-        .table(energy_table(outcome));
+    let mut costs =
+        Section::new("What it costs").table(table(outcome, false)).table(energy_table(outcome));
     if let Some(days) = days_table(outcome) {
         costs = costs.table(days);
     }

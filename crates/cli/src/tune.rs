@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile, Unit,
+    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
+    Unit,
 };
 use seekless_study::{
     Panel, Parameter, RollingOptions, RollingStage, TuneOptions, Tuned, Tuning, tune,
@@ -169,13 +170,19 @@ fn finding(tuned: &Tuned) -> String {
     let text = if t.saves_busy.share > 0.0 {
         format!("Best of {} settings tried: {best}", tuned.settings_tried)
     } else {
-        format!("No setting saves anything. The least bad of {} tried: {best}", tuned.settings_tried)
+        format!(
+            "No setting saves anything. The least bad of {} tried: {best}",
+            tuned.settings_tried
+        )
     };
     if tuned.held_out_folds == 0 {
         return format!("{text}. The trace is too short to check this on folds left out.");
     }
     let held_out = percent(t.held_out_saves_busy);
-    format!("{text}; on the last {} folds, which the choice has not seen, {held_out}.", tuned.held_out_folds)
+    format!(
+        "{text}; on the last {} folds, which the choice has not seen, {held_out}.",
+        tuned.held_out_folds
+    )
 }
 
 fn report(tuned: &Tuned, command: &str) -> Report {
@@ -185,7 +192,11 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     let mut report = Report::new(title, finding(tuned))
         .tile(Tile::new("Interval", every, "from one plan to the next"))
         .tile(Tile::new("Size", size(t), "of the optimized area"))
-        .tile(Tile::new("Saves", percent(t.saves_busy.share), "of the disk's time, moving counted"));
+        .tile(Tile::new(
+            "Saves",
+            percent(t.saves_busy.share),
+            "of the disk's time, moving counted",
+        ));
     for panel in shown(tuned) {
         let (name, axis) = match panel.parameter {
             Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
@@ -221,7 +232,11 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             fact("requests", Unit::Count.format(tuned.trace.requests as f64, 3)),
             fact(
                 "folds",
-                format!("{}, {} left out of the choice", tuned.fold_requests.len(), tuned.held_out_folds),
+                format!(
+                    "{}, {} left out of the choice",
+                    tuned.fold_requests.len(),
+                    tuned.held_out_folds
+                ),
             ),
             fact("settings simulated", tuned.settings_tried.to_string()),
         ],

@@ -52,7 +52,11 @@ mod tests {
             (3, 3, 3, false),
         ] {
             let at = Duration(now * HOUR);
-            assert_eq!(budget(from, to).allows(Duration(5), at), allowed, "{from} to {to} at {now}");
+            assert_eq!(
+                budget(from, to).allows(Duration(5), at),
+                allowed,
+                "{from} to {to} at {now}"
+            );
             assert!(!budget(from, to).allows(Duration(4), at));
         }
         assert!(Budget::default().allows(Duration(0), Duration(0)));

@@ -258,7 +258,8 @@ impl Judge {
             }
             State::Bypassed(b)
                 if b.shown >= b.owed * demand
-                    && (loss <= limit - b.owed || self.share(Duration(b.vanilla as u64), 1) >= b.owed) =>
+                    && (loss <= limit - b.owed
+                        || self.share(Duration(b.vanilla as u64), 1) >= b.owed) =>
             {
                 self.state = State::Serving;
                 self.best = slower;
@@ -276,7 +277,9 @@ impl Judge {
                 };
                 // Half of what was saved today may be spent on more: the other half keeps what stands from being bypassed.
                 let moved = i128::from(self.today.moving.0);
-                let most = self.share(self.today.vanilla, 2) + (-slower).max(0) / 2 - slower.max(0) - moved;
+                let most = self.share(self.today.vanilla, 2) + (-slower).max(0) / 2
+                    - slower.max(0)
+                    - moved;
                 let most = most.min(self.credit / demand);
                 if most < i128::from(price.least.0.max(1)) {
                     return Decision::Keep;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_layout::{
-    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Plan, Price,
-    instalment, ios_left, plan_borg,
+    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS,
+    Plan, Price, instalment, ios_left, plan_borg,
 };
 
 use crate::measure::Measured;
@@ -135,8 +135,8 @@ impl Judged {
         let quiet = request.arrival.since(self.last_arrival);
         self.last_arrival = self.last_arrival.max(request.arrival);
         // What is moved now is of the day that begins: it must not be paid from the day before.
-        let may_move = before.day == clock.day
-            && (!self.open || self.idle.is_some_and(|idle| quiet >= idle));
+        let may_move =
+            before.day == clock.day && (!self.open || self.idle.is_some_and(|idle| quiet >= idle));
         self.judge(before.day, clock.turn, may_move, self.idle.unwrap_or_default())?;
         if before.day != clock.day {
             self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
@@ -309,11 +309,7 @@ impl Judged {
 
     fn install(&mut self, plan: Plan, after: Duration) -> Result<(), SimError> {
         self.acts.push(Act::Install(plan.clone()));
-        if self.open {
-            self.actual.sim.begin(after, plan)
-        } else {
-            self.actual.sim.install(plan)
-        }
+        if self.open { self.actual.sim.begin(after, plan) } else { self.actual.sim.install(plan) }
     }
 }
 

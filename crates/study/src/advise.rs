@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use crate::estimate::{Gain, saved};
 use crate::outcome::{Day, TraceFacts};
-use crate::rolling::{Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling};
+use crate::rolling::{
+    Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling,
+};
 use crate::simulate::{AreaAt, StudyError};
 
 /// A gain below this is not worth a change: two per cent of disk time.

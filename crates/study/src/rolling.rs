@@ -12,7 +12,9 @@ use seekless_block::{Bytes, Duration, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, JudgeConfig, Plan, plan_borg};
-use seekless_sim::{Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_sim::{
+    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
 

@@ -8,9 +8,7 @@ use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
-use seekless_sim::{
-    Clock, DayCosts, Judged, Measured, Replay, SimConfig, SimError, Simulation,
-};
+use seekless_sim::{Clock, DayCosts, Judged, Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};

@@ -12,7 +12,9 @@ use serde::Serialize;
 use crate::advise::{STEP, chooses};
 use crate::estimate::{Gain, saved};
 use crate::outcome::TraceFacts;
-use crate::rolling::{Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling};
+use crate::rolling::{
+    Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling,
+};
 use crate::simulate::{AreaAt, StudyError};
 
 /// Times that both parameters are gone through, at most.
@@ -147,7 +149,8 @@ pub fn tune(
     for round in 1..=ROUNDS {
         let before = at;
         for parameter in [Parameter::Interval, Parameter::Size] {
-            let tunings = search.panel(parameter, &mut at, (&mut intervals, &mut sizes), progress)?;
+            let tunings =
+                search.panel(parameter, &mut at, (&mut intervals, &mut sizes), progress)?;
             let best = best_of(&tunings);
             at = tunings[best].setting;
             panels.push(Panel { parameter, round, points: tunings, best });
@@ -312,16 +315,23 @@ mod tests {
         assert_eq!(interval_grid(2), [1]);
         let at = Setting { interval_folds: 4, optimized_bytes: 7 };
         let varied = settings(Parameter::Interval, at, &[1, 2], &[]);
-        assert_eq!(varied.iter().map(|s| (s.interval_folds, s.optimized_bytes)).collect::<Vec<_>>(), [(1, 7), (2, 7)]);
+        assert_eq!(
+            varied.iter().map(|s| (s.interval_folds, s.optimized_bytes)).collect::<Vec<_>>(),
+            [(1, 7), (2, 7)]
+        );
     }
 
     #[test]
     fn the_first_of_equals_is_the_best() {
         let lap = |busy_s| Lap { busy_s, ..Lap::default() };
         let base = vec![lap(10.0); 5];
-        let point = |busy: f64| tuning(Setting { interval_folds: 1, optimized_bytes: 0 }, &base, &vec![lap(busy); 5]);
+        let point = |busy: f64| {
+            tuning(Setting { interval_folds: 1, optimized_bytes: 0 }, &base, &vec![lap(busy); 5])
+        };
         assert_eq!(best_of(&[point(9.0), point(8.0), point(8.0), point(9.5)]), 1);
         let t = point(8.0);
-        assert!((t.saves_busy.share - 0.2).abs() < 1e-12 && (t.held_out_saves_busy - 0.2).abs() < 1e-12);
+        assert!(
+            (t.saves_busy.share - 0.2).abs() < 1e-12 && (t.held_out_saves_busy - 0.2).abs() < 1e-12
+        );
     }
 }

@@ -28,7 +28,8 @@ fn every_day_is_answered_for_and_what_comes_again_pays() {
     assert!(ratios.iter().all(|&r| r <= 1.01), "{ratios:?}");
     assert!(ratios[11] < 0.5, "{ratios:?}");
     // The days are the run: nothing is left out of them.
-    let sum = |of: &str| run["days"].as_array().unwrap().iter().map(|d| number(&d[of])).sum::<f64>();
+    let sum =
+        |of: &str| run["days"].as_array().unwrap().iter().map(|d| number(&d[of])).sum::<f64>();
     for (of, whole) in [
         ("busy_s", number(&run["busy_s"])),
         ("background_busy_s", number(&run["background_busy_s"])),
@@ -77,7 +78,11 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
         let best = shares[panel["best"].as_u64().unwrap() as usize];
         assert!(shares.iter().all(|&s| s <= best), "{shares:?}");
         // Moving is never a gain.
-        assert!(points.iter().all(|p| number(&p["saves_foreground"]) >= number(&p["saves_busy"]["share"])));
+        assert!(
+            points
+                .iter()
+                .all(|p| number(&p["saves_foreground"]) >= number(&p["saves_busy"]["share"]))
+        );
     }
     let intervals = panels[0]["points"].as_array().unwrap();
     let folds: Vec<u64> =

@@ -38,7 +38,8 @@ fn run(config: JudgeConfig, days: &[Vec<Step>]) -> (Vec<Day>, u32) {
         let mut account = Day::default();
         for (i, &(vanilla_ms, copies, paper, off)) in steps.iter().enumerate() {
             let vanilla = vanilla_ms * MS;
-            let scaled = |thousandths: i64| (vanilla as i64 + vanilla as i64 * thousandths / 1000) as u64;
+            let scaled =
+                |thousandths: i64| (vanilla as i64 + vanilla as i64 * thousandths / 1000) as u64;
             let actual = if world.serving { scaled(copies) } else { vanilla };
             let moving = std::mem::take(&mut world.moving);
             let costs = Costs {
@@ -129,7 +130,8 @@ fn what_saves_on_paper_is_moved_and_saves() {
 #[test]
 fn what_does_not_save_on_paper_is_never_moved() {
     for paper in [0, 1, 300] {
-        let (accounts, moved) = run(JudgeConfig::default(), &days(10, 1000, (10, -300, paper, 100)));
+        let (accounts, moved) =
+            run(JudgeConfig::default(), &days(10, 1000, (10, -300, paper, 100)));
         assert_eq!(moved, 0);
         assert!(accounts.iter().all(|a| a.spent == a.vanilla));
     }
@@ -148,7 +150,9 @@ fn a_plan_that_fails_is_withdrawn_and_the_next_must_prove_twice_as_much() {
         proof_since += 1;
         let day = i / 1000;
         match judge.look(&Look { day, turn: day, costs, may_move: true }) {
-            Decision::Replan => judge.on_paper(Price { all: Duration(500 * MS), least: Duration(40 * MS) }),
+            Decision::Replan => {
+                judge.on_paper(Price { all: Duration(500 * MS), least: Duration(40 * MS) })
+            }
             Decision::Move(means) => {
                 assert!(means.proof > 0.0);
                 serving = true;
