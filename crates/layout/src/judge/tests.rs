@@ -1,3 +1,5 @@
+//! The judge against costs that mean it ill: the bound holds for any sequence. It refuses to know where costs come from.
+
 use super::*;
 use proptest::prelude::*;
 
