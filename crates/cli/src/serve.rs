@@ -138,14 +138,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     watching: HttpArgs,
     /// Compute beside what this disk would have done with the requests, with copies and without: a name from
-    /// `seekless disk list` or the path of a TOML file. Changes nothing that is served
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "http",
-        conflicts_with = "disk",
-        help_heading = "Watching"
-    )]
+    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with --judge
+    #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
@@ -202,6 +196,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         !args.nbd.is_empty() || args.fuse.is_some(),
         "nothing to serve it through: give --nbd ADDRESS, --fuse PATH, or both"
+    );
+    ensure!(
+        args.model.is_none() || args.judge || args.watching.http.is_some(),
+        "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
     );
     let (send, events) = channel();
     watch_signals(send.clone())?;

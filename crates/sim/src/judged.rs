@@ -242,7 +242,11 @@ impl Judged {
         let costs = Costs { vanilla, actual, moving, paper };
         match self.judge.look(&Look { day, turn, costs, may_move }) {
             Decision::Keep => Ok(()),
-            Decision::Replan => self.replan(),
+            Decision::Replan => {
+                self.replan()?;
+                // What earlier plans earned may be spent on this one, now if ever: a live volume is seldom quiet.
+                self.judge(day, turn, quiet, after)
+            }
             Decision::Move(means) => self.advance(&means, after),
             Decision::Bypass => {
                 self.bypass(true);

@@ -153,7 +153,7 @@ fn a_plan_that_fails_is_withdrawn_and_the_next_must_prove_twice_as_much() {
         let day = i / 1000;
         match judge.look(&Look { day, turn: day, costs, may_move: true }) {
             Decision::Replan => {
-                judge.on_paper(Price { all: Duration(500 * MS), least: Duration(40 * MS) })
+                judge.on_paper(Price { all: Duration(500 * MS), least: Duration(40 * MS) });
             }
             Decision::Move(means) => {
                 assert!(means.proof > 0.0);
