@@ -22,8 +22,10 @@ FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
 TOOLS = {"nbdkit": "nbdkit", "qemu-nbd": "qemu-nbd", "nbd-server": "nbd-server"}
 SERVERS = [s for s, tool in TOOLS.items() if shutil.which(tool)] + ["seekless", "seekless-learn"]
 SERVERS = [s for s in SERVERS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
-LEAN = [(op, depth, how) for how in ("sleep", "poll") for op in ("read", "write") for depth in (1, 32)]
-FIO = [(op, depth, jobs) for op in ("randread", "randwrite") for depth, jobs in ((1, 1), (32, 1), (32, 4))]
+# What is asked, requests in flight on each connection, how replies are waited for, connections.
+LOADS = [(1, "sleep", 1), (32, "sleep", 1), (1, "poll", 1), (32, "poll", 1), (1, "sleep", 4), (32, "sleep", 4)]
+SEQUENTIAL = [(1, "sleep", 1), (4, "sleep", 1)]
+FIO = [(1, 1), (32, 1), (32, 4)]
 
 
 def run(command, seconds):
@@ -86,9 +88,10 @@ class Server:
         if os.path.exists(self.socket):
             os.unlink(self.socket)
 
-    def lean(self, op, depth, how, seconds=LEAN_SECONDS):
-        command = [os.path.join(TARGET, "lean"), self.socket, op, str(depth), str(seconds), how]
-        done = run(CLIENT + command + [self.export], seconds)
+    def lean(self, op, depth, how, connections, seconds=LEAN_SECONDS):
+        command = [os.path.join(TARGET, "lean"), self.socket, op, str(depth), str(seconds), how,
+                   self.export, str(connections)]
+        done = run(CLIENT + command, seconds)
         return float(done.stdout) if done.returncode == 0 else None
 
     def fio(self, op, depth, jobs):
@@ -102,6 +105,19 @@ class Server:
         # fio prints notices before its JSON.
         job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
         return job["read"]["iops"] + job["write"]["iops"]
+
+
+def measure(server, what, rows):
+    """All rows of reads, or of writes."""
+    def note(row, value):
+        rows.setdefault(row, {}).setdefault(server.kind, []).append(value)
+
+    for op, loads in ((what, LOADS), ("seq" + what, SEQUENTIAL)):
+        for load in loads:
+            depth, how, connections = load
+            note(f"lean {how:5} {op:8} depth {depth:2} x {connections}", server.lean(op, *load))
+    for depth, jobs in FIO if shutil.which("fio") else []:
+        note(f"fio        rand{what:5} depth {depth:2} x {jobs}", server.fio("rand" + what, depth, jobs))
 
 
 def version(tool):
@@ -123,23 +139,20 @@ def main():
                 os.sync()
                 server = Server(kind, folder)
                 try:
+                    # Reads first: a write takes a copy out of use, and the map is to be full.
+                    measure(server, "read", rows)
                     # The first writes to a clean page cost the file system more: they are made beforehand.
-                    server.lean("write", 32, "sleep", 1.5)
-                    for op, depth, how in LEAN:
-                        row = f"lean {how:5} {op:5} depth {depth}"
-                        rows.setdefault(row, {}).setdefault(kind, []).append(server.lean(op, depth, how))
-                    for op, depth, jobs in FIO if shutil.which("fio") else []:
-                        row = f"fio {op:9} depth {depth:2} x {jobs}"
-                        rows.setdefault(row, {}).setdefault(kind, []).append(server.fio(op, depth, jobs))
+                    server.lean("write", 32, "sleep", 1, 1.5)
+                    measure(server, "write", rows)
                 finally:
                     server.stop()
                 if kind == "seekless-learn":
                     said.append(server.said)
             print(f"round {turn + 1} of {ROUNDS}", file=sys.stderr)
     print(f"{'requests a second: median, and ratio to nbdkit: median (least..most of the rounds)':>60}")
-    print(f"{'':24}" + "".join(f"{kind:>28}" for kind in SERVERS))
+    print(f"{'':32}" + "".join(f"{kind:>28}" for kind in SERVERS))
     for row, kinds in rows.items():
-        line = f"{row:24}"
+        line = f"{row:32}"
         for kind in SERVERS:
             got = [v for v in kinds[kind] if v]
             pairs = [v / b for v, b in zip(kinds[kind], kinds.get("nbdkit", [])) if v and b]

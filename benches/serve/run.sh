@@ -1,7 +1,8 @@
 #!/bin/sh
-# Paired measurement of NBD servers on one file in the page cache, over a unix socket, 4 KiB random
-# requests: nbdkit's file plugin, qemu-nbd, nbd-server, and seekless as a pass-through and with a full map
-# while it learns. Server on one core, client on the other; servers take turns in every round.
+# Paired measurement of NBD servers on one file in the page cache, over a unix socket, 4 KiB random and
+# 1 MiB sequential requests, one and four connections: nbdkit's file plugin, qemu-nbd, nbd-server, and
+# seekless as a pass-through and with a full map while it learns. Server on one core, client on the other;
+# servers take turns in every round.
 #   benches/serve/run.sh [ROUNDS]
 # PRIORITY="chrt -f 5" shields both from whatever else the machine does. Raw numbers go to
 # benches/serve/runs/DATE.json.

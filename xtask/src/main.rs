@@ -1,8 +1,9 @@
 //! The project's own checks: `cargo xtask tidy` fails where a rule of the house is broken, and
-//! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it.
+//! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it; `cargo xtask format-doc` writes
+//! docs/on-disk-format.md.
 //!
 //! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This crate knows
-//! nothing of what the product does.
+//! nothing of what the product does, but for the document of its on-disk format, which the engine writes.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -22,10 +23,11 @@ fn main() -> ExitCode {
         ["tidy"] => match tidy() {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
-            Err(error) => {
-                eprintln!("tidy: {error:#}");
-                ExitCode::from(2)
-            }
+            Err(error) => failed("tidy", &error),
+        },
+        ["format-doc"] => match format_doc() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed("format-doc", &error),
         },
         ["arrows"] => {
             print!("{}", rules::arrows::table());
@@ -33,19 +35,38 @@ fn main() -> ExitCode {
         }
         _ => {
             eprintln!(
-                "usage: cargo xtask tidy     check the rules of the house\n       \
-                 cargo xtask arrows   print which room may use which"
+                "usage: cargo xtask tidy         check the rules of the house\n       \
+                 cargo xtask arrows       print which room may use which\n       \
+                 cargo xtask format-doc   write {}",
+                rules::format::DOCUMENT
             );
             ExitCode::from(2)
         }
     }
 }
 
+fn failed(what: &str, error: &anyhow::Error) -> ExitCode {
+    eprintln!("{what}: {error:#}");
+    ExitCode::from(2)
+}
+
+/// The repository's folder.
+fn root() -> Result<PathBuf> {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .context("CARGO_MANIFEST_DIR is not set; run this as `cargo xtask`")?;
+    Ok(PathBuf::from(manifest).parent().context("xtask has no parent folder")?.to_owned())
+}
+
+/// Writes the document of the on-disk format.
+fn format_doc() -> Result<()> {
+    let path = root()?.join(rules::format::DOCUMENT);
+    std::fs::write(&path, seekless_engine::format::document())
+        .with_context(|| format!("could not write {}", path.display()))
+}
+
 /// Whether every rule holds.
 fn tidy() -> Result<bool> {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .context("CARGO_MANIFEST_DIR is not set; run this as `cargo xtask tidy`")?;
-    let root = PathBuf::from(manifest).parent().context("xtask has no parent folder")?.to_owned();
+    let root = root()?;
     let repo = repo::Repo::load(&root)?;
     let mut broken = 0;
     for (name, rule) in rules::ALL {

@@ -1,6 +1,7 @@
 //! The rules, one a file. Each is a pure function of the repository.
 
 pub(crate) mod arrows;
+pub(crate) mod format;
 mod licences;
 mod links;
 mod manifests;
@@ -23,4 +24,5 @@ pub(crate) const ALL: &[(&str, Rule)] = &[
     ("manifests", manifests::check),
     ("readme", readme::check),
     ("links", links::check),
+    ("format", format::check),
 ];

@@ -17,7 +17,7 @@ use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
 use crate::output;
-use crate::trace_args::{ReadArgs, SystemArgs, size};
+use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, size};
 
 /// Would a learned layout help, how much, how surely; and what would help instead
 ///
@@ -58,6 +58,8 @@ pub(crate) struct Args {
     /// trace does not fit
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
     or: Vec<String>,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
     device: Option<String>,
@@ -90,6 +92,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             device: args.device.clone(),
             replay: args.system.replay(),
             folds: args.folds,
+            ram: args.system.cache,
+            learner: args.learning.learner(),
         },
         disk,
         scheduler: args.system.scheduler,

@@ -1,13 +1,14 @@
 //! Where words go: results to standard output or a file, everything else to standard error; progress bars
 //! only for people.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_report::Report;
+use tempfile::NamedTempFile;
 
 /// A line on standard error.
 pub(crate) fn say(text: &str) {
@@ -42,6 +43,26 @@ pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
             let _ = fs::remove_file(&part);
         })
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A file without its name until [`keep`] gives it that, beside where it is to stand; gone when dropped.
+pub(crate) fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
+}
+
+/// Gives a file its name, once its bytes are on stable storage; then the name is too.
+pub(crate) fn keep(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|e| e.error)?;
+    fs::File::open(folder(path))?.sync_all()
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A report as one HTML file, and its figures into a folder, where these are asked for.

@@ -335,17 +335,9 @@ impl Out {
         if path.metadata().is_ok_and(|m| !m.is_file()) {
             return Ok(Self::Special(File::options().write(true).open(path).with_context(cannot)?));
         }
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(path.file_name().with_context(cannot)?);
-        prefix.push(".");
-        let file = tempfile::Builder::new()
-            .prefix(&prefix)
-            .suffix(".part")
-            // As any new file: the user's umask takes away from this.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(folder(path))
-            .with_context(cannot)?;
-        Ok(Self::Whole(file))
+        // As any new file: the user's umask takes away from this.
+        let mode = Permissions::from_mode(0o666);
+        Ok(Self::Whole(output::part(path, mode).with_context(cannot)?))
     }
 
     fn file(&mut self) -> &mut File {
@@ -361,16 +353,8 @@ impl Out {
 
     /// Gives it its name.
     fn keep(self, path: &Path) -> io::Result<()> {
-        let Self::Whole(file) = self else { return Ok(()) };
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|e| e.error)?;
-        // The name too is to survive.
-        File::open(folder(path))?.sync_all()
+        if let Self::Whole(file) = self { output::keep(file, path) } else { Ok(()) }
     }
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Counts what is written. `durably`: waits until it is on the disk, so that it is this thread that writes

@@ -3,6 +3,7 @@
 
 mod backing;
 mod disk;
+pub(crate) mod memory;
 mod report;
 mod shadow;
 pub(crate) mod watching;
@@ -17,17 +18,19 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_layout::{Budget, JudgeConfig};
+use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
-    ServerHandle,
+    ServerHandle, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::learner::{BorgLearner, JudgedLearner, Setup};
+use crate::learner::{BorgLearner, EDGES, JudgedLearner, Setup};
 use crate::output;
-use crate::trace_args::size;
+use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
+use memory::Memory;
 use watching::HttpArgs;
 
 /// How often the status line moves, and a server that failed is noticed.
@@ -93,11 +96,22 @@ pub(crate) struct Args {
           help_heading = "Learning")]
     learn_every: Duration,
     /// Learn nothing, copy nothing: the vanilla system
-    #[arg(long, help_heading = "Learning", conflicts_with = "learn_every")]
+    #[arg(long, help_heading = "Learning", conflicts_with_all = ["learn_every", "observe", "state"])]
     no_learn: bool,
+    /// Learn from what each process asks of this block device, by the kernel's own trace: the device through
+    /// which the volume is used, such as /dev/loop0 or /dev/nbd0, or a partition of it. It may be attached
+    /// later; until then, and where the trace fails, requests are learned from as they come, as one stream.
+    /// Needs what `seekless record` needs
+    #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
+    observe: Option<PathBuf>,
+    /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
+    #[arg(long, value_name = "FILE", help_heading = "Learning")]
+    state: Option<PathBuf>,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
     /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/judge.md
-    #[arg(long, conflicts_with = "no_learn", help_heading = "Learning")]
+    #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
     judge: bool,
     /// With --judge: move data only after so long without a request
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
@@ -168,6 +182,9 @@ impl Args {
             area_dir: None,
             learn_every: Duration::from_secs(3600),
             no_learn: true,
+            observe: None,
+            state: None,
+            learning: LearnArgs::default(),
             judge: false,
             quiet_for: Duration::from_secs(1),
             quiet_hours: None,
@@ -198,15 +215,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "nothing to serve it through: give --nbd ADDRESS, --fuse PATH, or both"
     );
     ensure!(
+        args.optimized.0 > 0 || (args.observe.is_none() && args.state.is_none()),
+        "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
+    );
+    ensure!(
         args.model.is_none() || args.judge || args.watching.http.is_some(),
         "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
     );
     let (send, events) = channel();
+    let manager = Manager::from_env()?;
     watch_signals(send.clone())?;
     seekless_serve::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
     let made = backing::prepare(&args.backing, args.size)?;
-    let server = builder(args)?.spawn().map_err(|e| explain(e, args))?;
+    let (builder, knows) = builder(args)?;
+    let server = builder.spawn().map_err(|e| explain(e, args))?;
+    if knows {
+        // What was known before is put to use at once.
+        let _ = send.send(Event::Learn);
+    }
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
     let http = watching::start(args, &server)?;
@@ -215,7 +242,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some((_, place)) = &http {
         tell(args, place)?;
     }
-    let result = watch(args, &server, mount, &events);
+    let told = Told { manager, streams: Streams::default() };
+    let result = watch(args, &server, mount, &events, told);
     drop(http);
     let stats = server.stop().context("the server failed")?;
     result?;
@@ -240,8 +268,10 @@ fn watch(
     server: &ServerHandle,
     mut mount: Option<FuseMount>,
     events: &Receiver<Event>,
+    mut told: Told,
 ) -> anyhow::Result<()> {
     let line = status_line();
+    told.manager(notify::READY, "serving");
     let mut stopping = false;
     let mut learning = false;
     loop {
@@ -254,6 +284,7 @@ fn watch(
             }
             Ok(Event::Stop) => {
                 stopping = true;
+                told.manager(notify::STOPPING, "stopping");
                 if let Some(m) = &mut mount
                     && !m.unmount()?
                 {
@@ -292,11 +323,41 @@ fn watch(
             let copied = Bytes(stats.copied_sectors * 512);
             line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
         }
-        line.set_message(report::status(&stats));
+        if let Some(streams) = told.news(server) {
+            line.suspend(|| tell(args, &format!("streams: {streams}")))?;
+        }
+        let status = report::status(&stats);
+        if !stopping {
+            told.manager(notify::ALIVE, &status);
+        }
+        line.set_message(status);
     }
 }
 
-fn builder(args: &Args) -> anyhow::Result<Builder> {
+/// Who was told what.
+struct Told {
+    manager: Option<Manager>,
+    streams: Streams,
+}
+
+impl Told {
+    fn manager(&self, state: &str, status: &str) {
+        if let Some(manager) = &self.manager {
+            manager.tell(state, status);
+        }
+    }
+
+    /// Where the learner's requests come from, if that has changed.
+    fn news(&mut self, server: &ServerHandle) -> Option<&Streams> {
+        let streams = server.streams();
+        let is_news = streams != self.streams;
+        self.streams = streams;
+        is_news.then_some(&self.streams)
+    }
+}
+
+/// The server to be, and whether it knows something from before.
+fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let learns = !args.no_learn && args.optimized.0 > 0;
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
@@ -314,10 +375,20 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
     if let Some(dir) = &args.area_dir {
         builder = builder.area_dir(dir.clone());
     }
+    let mut knows = false;
     if learns && args.judge {
         builder = builder.learner(Box::new(JudgedLearner::new(judged(args)?)), None);
     } else if learns {
-        builder = builder.learner(Box::new(BorgLearner::new(area)), Some(args.learn_every));
+        let mut learner = BorgLearner::new(args.learning.learner());
+        if let Some(path) = &args.state {
+            let (memory, known) = Memory::open(path, args.cache, EDGES)?;
+            knows = known.is_some();
+            learner = learner.remember(memory, known);
+        }
+        builder = builder.learner(Box::new(learner), Some(args.learn_every));
+    }
+    if let Some(device) = &args.observe {
+        builder = builder.observe(device.clone());
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
         let spec = crate::disks::named(name)?;
@@ -334,7 +405,7 @@ fn builder(args: &Args) -> anyhow::Result<Builder> {
         let (about, shadow) = watching::about(args)?;
         builder = builder.watched(about, shadow);
     }
-    Ok(args.nbd.iter().cloned().fold(builder, Builder::listen))
+    Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
 }
 
 /// What judges the layout.
@@ -344,6 +415,7 @@ fn judged(args: &Args) -> anyhow::Result<Setup> {
     let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
     let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
     Ok(Setup {
+        how: args.learning.learner(),
         disk,
         scheduler: args.scheduler,
         every: args.learn_every,

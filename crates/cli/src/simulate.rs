@@ -11,7 +11,7 @@ use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{ReadArgs, SystemArgs, share, size};
+use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -42,14 +42,23 @@ pub(crate) struct Args {
     /// Size of the optimized area
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
+    /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
+    #[arg(long, value_name = "SHARE", value_parser = crate::trace_args::share, default_value = "0")]
+    write_buffer: f64,
     /// Where the optimized area lies: amid the trace's addresses, at the median of what is learned from,
     /// or behind them all
     #[arg(long, value_enum, default_value = "median")]
     optimized_at: Place,
-    /// An extent is copied only if it was read before or after what is copied this often; a day-old access
-    /// counts half; 0 = ever, and not yet forgotten
+    /// An extent is copied only if it was read before or after what is copied this often; 0 = ever, and
+    /// not yet forgotten
     #[arg(long, value_name = "N", default_value_t = 0)]
     min_weight: u32,
+    /// What is learned from: each process by itself, as the trace names them and as `serve --observe` sees them, or
+    /// all as one stream, as `serve` does otherwise
+    #[arg(long, value_enum, default_value = "recorded")]
+    streams: Streams,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
     device: Option<String>,
@@ -75,6 +84,12 @@ enum Place {
     End,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Streams {
+    Recorded,
+    One,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.trace);
     let spec = crate::disks::named(&args.disk)?;
@@ -91,11 +106,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         replay: args.system.replay(),
         train: args.train,
         optimized: args.optimized,
+        write_buffer: (args.write_buffer * 100.0).ceil() as u8,
         area_at: match args.optimized_at {
             Place::Median => AreaAt::Median,
             Place::End => AreaAt::End,
         },
+        one_stream: matches!(args.streams, Streams::One),
         min_weight: args.min_weight,
+        learner: args.learning.learner(),
     };
     let bar = output::bar();
     let mut outcome =

@@ -3,7 +3,9 @@
 use clap::{Args, ValueEnum};
 use seekless_block::{Bytes, parse_size};
 use seekless_disk::{Scheduler, SpinDown};
+use seekless_layout::{Planning, Strategy, Training};
 use seekless_sim::Replay;
+use seekless_study::Learner;
 use seekless_trace::{Event, OpenOptions};
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -35,6 +37,29 @@ impl ReadArgs {
             EventArg::Complete => Event::Complete,
         };
         OpenOptions { event, lenient: self.lenient }
+    }
+}
+
+/// How a layout is learned.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct LearnArgs {
+    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) strategy: Strategy,
+    /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since
+    /// the last plan)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) training: Training,
+    /// What becomes of the plan in force: revise (it stays, but for what is worth its move) or anew (everything is laid
+    /// anew each time, as BORG does)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub(crate) planning: Planning,
+}
+
+impl LearnArgs {
+    pub(crate) const fn learner(self) -> Learner {
+        let Self { strategy, training, planning } = self;
+        Learner { strategy, training, planning }
     }
 }
 

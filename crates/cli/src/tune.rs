@@ -13,7 +13,7 @@ use seekless_study::{
 use seekless_trace::{Progress, Source};
 
 use crate::output;
-use crate::trace_args::{ReadArgs, SystemArgs};
+use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs};
 
 /// Find the interval and the size of the learned layout that fit a trace, and show how much each matters
 ///
@@ -39,6 +39,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
+    #[command(flatten)]
+    learning: LearnArgs,
     /// Only this device of the trace
     #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
     device: Option<String>,
@@ -62,6 +64,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             device: args.device.clone(),
             replay: args.system.replay(),
             folds: args.folds,
+            ram: args.system.cache,
+            learner: args.learning.learner(),
         },
         disk: crate::disks::named(&args.disk)?,
         scheduler: args.system.scheduler,

@@ -1,4 +1,5 @@
-//! What the engine costs a request, with no device behind it: every I/O is answered at once.
+//! What the engine costs a request, with no device behind it: every I/O is answered at once. And what its
+//! map of pages costs a look, full of single pages in no order.
 
 #![allow(missing_docs)]
 
@@ -6,6 +7,12 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Output, RequestId};
 use seekless_layout::{Copy, Plan};
+
+#[path = "../src/pagemap.rs"]
+#[allow(dead_code, unreachable_pub, reason = "a part of the crate, seen from outside")]
+mod pagemap;
+
+use pagemap::{HOME_PAGES_MAX, PageMap, State};
 
 const REQUESTS: u64 = 100_000;
 const SPAN: u64 = 1 << 24;
@@ -60,5 +67,41 @@ fn bench(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench);
+/// A page of home in no order: an odd factor modulo a power of two gives none twice.
+fn scattered(i: u64) -> u64 {
+    i.wrapping_mul(6_364_136_223_846_793_005) % HOME_PAGES_MAX
+}
+
+fn bench_map(c: &mut Criterion) {
+    const SLOTS: u32 = 1_000_000;
+    let mut group = c.benchmark_group("page map, 1M slots");
+    let mut map = PageMap::new(SLOTS);
+    for slot in 0..SLOTS {
+        map.set(slot, scattered(u64::from(slot)), State::Clean, slot);
+    }
+    let mut i = 0u64;
+    group.bench_function("find, held", |b| {
+        b.iter(|| {
+            i = (i + 377_777) % u64::from(SLOTS);
+            map.find(scattered(i))
+        });
+    });
+    group.bench_function("find, not held", |b| {
+        b.iter(|| {
+            i += 1;
+            map.find(scattered(u64::from(SLOTS) + i))
+        });
+    });
+    // Every slot is given away in turn, so that each call removes an old page and adds a new one.
+    let mut next = u64::from(SLOTS);
+    group.bench_function("set", |b| {
+        b.iter(|| {
+            map.set((next * 377_777 % u64::from(SLOTS)) as u32, scattered(next), State::Clean, 0);
+            next += 1;
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, bench, bench_map);
 criterion_main!(benches);

@@ -1,8 +1,10 @@
 //! The engine's words: what goes in, what comes out. No byte of data passes through the engine; it says
 //! which bytes move where, and its driver, live or simulated, moves them.
 
-use seekless_block::{Bytes, Extent, Flags, Op, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_layout::Plan;
+
+use crate::shape::Shape;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +33,19 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
-    /// Whether reads go home although copies stand. Copies are kept, and kept equal to their homes.
+    /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at
+    /// home still comes from the write buffer.
     Bypass(bool),
+    /// Change where writes go. To write-through: the write buffer is emptied in the background.
+    SetMode(Mode),
+    /// Write everything home that is not there, and absorb nothing more until [`Input::SetMode`].
+    Drain,
+    /// Come to rest: put the map down and mark the area cleanly detached, with what the driver can prove about the
+    /// home. Ends when [`crate::Engine::is_detached`]; no request may follow. What is dirty stays so: see `Drain`.
+    Detach {
+        /// Equal at the next attach exactly where nobody else wrote home meanwhile; all zero proves nothing.
+        stamp: [u8; 32],
+    },
     /// The time named by [`crate::Engine::wakeup`] has come.
     Tick,
 }
@@ -48,6 +61,15 @@ pub enum Output {
     Submit(Io),
     /// Copy bytes within memory, now.
     Move(Move),
+    /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
+    Put {
+        /// Which page of the engine's.
+        page: u32,
+        /// Where to.
+        to: Memory,
+    },
+    /// Compute the CRC-32C of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
+    Sum(Sum),
     /// Answer the client. All `Move`s into its buffer came before.
     Complete {
         /// Which request.
@@ -129,6 +151,25 @@ pub enum Memory {
     },
 }
 
+/// Pages of memory to be checksummed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// Where the first page starts.
+    pub from: Memory,
+    /// How many.
+    pub pages: u32,
+}
+
+/// Where writes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Home, always: the backing device is complete at every moment.
+    #[default]
+    WriteThrough,
+    /// Into the write buffer while there is room (BORG, FAST'09, 4.5): the backing device alone is not complete.
+    WriteBack,
+}
+
 /// A copy within memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
@@ -154,6 +195,9 @@ pub enum Fault {
     /// The backing device failed.
     #[error("the backing device failed at {0}")]
     Device(Extent),
+    /// The only copy of some of it does not match its checksum.
+    #[error("the only copy of a page within {0} is damaged: its checksum does not match")]
+    Damaged(Extent),
 }
 
 /// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
@@ -161,8 +205,17 @@ pub enum Fault {
 pub struct Config {
     /// Size of the device as clients see it.
     pub capacity: Sectors,
-    /// Size of the optimized area; zero where there is none.
+    /// Size of the optimized area, its metadata included; zero where there is none. An area too small for
+    /// its metadata is as good as none.
     pub area: Sectors,
+    /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
+    pub write_buffer_percent: u8,
+    /// Where writes go.
+    pub mode: Mode,
+    /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
+    pub grid: Sectors,
+    /// Pages of a segment: a power of two from 8 to 256.
+    pub segment_pages: u32,
     /// RAM for cached pages.
     pub cache_bytes: Bytes,
     /// A read that misses RAM and goes home reads on to at least this length.
@@ -176,21 +229,34 @@ pub struct Config {
     pub stage_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
+    /// Background work pauses until no client has asked for anything for so long.
+    pub background_pause: Duration,
 }
 
 impl Config {
+    /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
+    #[must_use]
+    pub fn room(&self) -> Sectors {
+        Shape::of(self).room()
+    }
+
     /// A pass-through to a device of `capacity`.
     #[must_use]
     pub const fn new(capacity: Sectors) -> Self {
         Self {
             capacity,
             area: Sectors(0),
+            write_buffer_percent: 0,
+            mode: Mode::WriteThrough,
+            grid: Sectors(0),
+            segment_pages: 256,
             cache_bytes: Bytes(0),
             read_ahead: Bytes(0),
             cluster: Bytes(0),
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),
             background_rate: Bytes(0),
+            background_pause: Duration::ZERO,
         }
     }
 }
@@ -212,6 +278,16 @@ pub struct Stats {
     pub overtaken: u64,
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
     pub plans_refused: u64,
+    /// Writes that went into the write buffer.
+    pub absorbed: u64,
+    /// Bytes written home out of the write buffer.
+    pub destaged_bytes: u64,
+    /// Bytes of metadata and log headers written into the area.
+    pub metadata_bytes: u64,
+    /// Pages of the area that did not match their checksum.
+    pub damaged: u64,
+    /// Copies that were in doubt after an attach and have been proven equal to their home.
+    pub proven: u64,
 }
 
 impl std::ops::Sub for Stats {
@@ -226,6 +302,11 @@ impl std::ops::Sub for Stats {
             moved_bytes: self.moved_bytes - before.moved_bytes,
             overtaken: self.overtaken - before.overtaken,
             plans_refused: self.plans_refused - before.plans_refused,
+            absorbed: self.absorbed - before.absorbed,
+            destaged_bytes: self.destaged_bytes - before.destaged_bytes,
+            metadata_bytes: self.metadata_bytes - before.metadata_bytes,
+            damaged: self.damaged - before.damaged,
+            proven: self.proven - before.proven,
         }
     }
 }

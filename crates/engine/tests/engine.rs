@@ -1,5 +1,5 @@
-//! The engine against a flat array of bytes: random requests, random order of device I/O, faults, and
-//! plans installed at any moment. Every read must be linearizable, sector by sector.
+//! The engine against the histories of its sectors: random requests, random order of device I/O, faults, plans, modes
+//! and drains at any moment. Every read must be linearizable, sector by sector.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -7,15 +7,19 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use seekless_block::{
-    Bytes, Device, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
+    Bytes, Device, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, Input, Io, IoFailed, Memory, Output, RequestId, Target,
+    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output, Repair,
+    RequestId, Target, examine, format_area, repair,
 };
 use seekless_layout::{Copy, Plan};
 
-const CAPACITY: u64 = 256;
-const AREA: u64 = 128;
+/// 64 pages, a few sectors before the grid and a part of a page at the end.
+const CAPACITY: u64 = 3 + 64 * 8 + 5;
+const GRID: u64 = 3;
+/// Enough for the metadata, 4 segments to read from and some of log, of 8 pages each.
+const AREA: u64 = 8 * (2 + 2 * 2 + 2 + 8 * 8);
 const SECTOR: usize = 512;
 
 /// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the test.
@@ -28,31 +32,35 @@ struct World {
     slots: Vec<u8>,
     stage: Vec<u8>,
     waiting: Vec<Io>,
-    /// By the engine's name of an I/O: the request issued last when it was sent.
-    writers: BTreeMap<u32, u64>,
-    /// For each home sector, its values in order and the step each became current.
-    history: Vec<Vec<(u64, u64)>>,
-    /// For each home sector, the step of the newest write that a client was told of, and that of the newest
-    /// one on stable storage: home has a volatile cache.
-    told: Vec<u64>,
-    durable: Vec<u64>,
+    /// For each home sector, what was written to it.
+    history: Vec<Vec<Written>>,
     step: u64,
     now: u64,
     next: u64,
     completed: u64,
     fail_area_reads: bool,
     fail_background: bool,
+    /// When an I/O failed last.
+    failed_at: u64,
 }
 
 struct Client {
     request: Request,
     buffer: Vec<u8>,
     issued: u64,
-    /// Of a flush: what clients had been told of when it was asked.
-    told: Vec<u64>,
-    /// Of a write: when it took effect.
-    effective: u64,
 }
+
+/// A value and its life: from when it may be read, and from when on a read that begins must not see it any more.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    value: u64,
+    by: u64,
+    issued: u64,
+    ended: u64,
+    dead: u64,
+}
+
+const NEVER: u64 = u64::MAX;
 
 fn value_of(sector: &[u8]) -> u64 {
     let v = u64::from_le_bytes(sector[..8].try_into().unwrap());
@@ -79,8 +87,22 @@ impl World {
         for s in 0..config.area.0 {
             area.write(Extent::new(s, 1), &sector).unwrap();
         }
+        let options = FormatOptions {
+            uuid: [7; 16],
+            capacity: config.capacity,
+            inside: None,
+            grid: config.grid,
+            mode: config.mode,
+            segment_pages: config.segment_pages,
+            write_buffer_percent: config.write_buffer_percent,
+            label: "a test".to_owned(),
+        };
+        format_area(&mut area, &options).unwrap();
+        let (engine, _) = Engine::attach(&mut area, config, [0; 32]).unwrap();
+        let config = *engine.config();
+        let first = |s| Written { value: s + 1, by: 0, issued: 0, ended: 0, dead: NEVER };
         Self {
-            engine: Engine::new(config),
+            engine,
             home,
             area,
             clients: BTreeMap::new(),
@@ -88,16 +110,14 @@ impl World {
             slots: vec![0; config.cache_bytes.0 as usize],
             stage: vec![0; config.stage_bytes.0 as usize],
             waiting: Vec::new(),
-            writers: BTreeMap::new(),
-            history: (0..config.capacity.0).map(|s| vec![(0, s + 1)]).collect(),
-            told: vec![0; config.capacity.0 as usize],
-            durable: vec![0; config.capacity.0 as usize],
+            history: (0..config.capacity.0).map(|s| vec![first(s)]).collect(),
             step: 0,
             now: 0,
             next: 0,
             completed: 0,
             fail_area_reads: false,
             fail_background: false,
+            failed_at: 0,
         }
     }
 
@@ -107,16 +127,23 @@ impl World {
 
     fn issue_with(&mut self, op: Op, extent: Extent, flags: Flags) -> u64 {
         self.next += 1;
+        self.step += 1;
         let id = self.next;
         let mut buffer =
             vec![0; if op == Op::Read || op == Op::Write { extent.bytes().0 as usize } else { 0 }];
+        let value = if op == Op::Write { (id << 32) | 7 } else { 0 };
         if op == Op::Write {
-            fill(&mut buffer, (id << 32) | 7);
+            fill(&mut buffer, value);
+        }
+        if op.is_write_like() && extent.end().0 <= CAPACITY {
+            for s in extent.start.0..extent.end().0 {
+                let written =
+                    Written { value, by: id, issued: self.step, ended: NEVER, dead: NEVER };
+                self.history[s as usize].push(written);
+            }
         }
         let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
-        let told = if op == Op::Flush { self.told.clone() } else { Vec::new() };
-        let client = Client { request, buffer, issued: self.step, told, effective: 0 };
-        self.clients.insert(id, client);
+        self.clients.insert(id, Client { request, buffer, issued: self.step });
         self.handle(Input::Request { id: RequestId(id), request });
         id
     }
@@ -130,14 +157,19 @@ impl World {
     fn drain(&mut self) {
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Submit(io) => {
-                    // A write is sent the moment it is asked.
-                    self.writers.insert(io.id.0, self.next);
-                    self.waiting.push(io);
-                }
+                Output::Submit(io) => self.waiting.push(io),
                 Output::Move(m) => {
                     let data = self.memory(m.from, m.len).to_vec();
                     self.memory(m.to, m.len).copy_from_slice(&data);
+                }
+                Output::Put { page, to } => {
+                    let bytes = *self.engine.page(page);
+                    self.memory(to, Sectors(8)).copy_from_slice(&bytes);
+                }
+                Output::Sum(sum) => {
+                    let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * 8));
+                    let sums: Vec<u32> = bytes.chunks(4096).map(crc32c::crc32c).collect();
+                    self.engine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result),
             }
@@ -174,146 +206,184 @@ impl World {
         let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
             || self.fail_background && io.class == Class::Background;
         if failed {
+            self.failed_at = self.step;
             self.handle(Input::Done { io: io.id, result: Err(IoFailed) });
             return;
         }
-        if io.target == Target::Home && io.class == Class::Background {
-            assert_eq!(io.op, Op::Read, "background work never writes home");
-        }
-        if io.target == Target::Home && io.op.is_write_like() {
-            let writer = self.writers[&io.id.0];
-            self.clients.get_mut(&writer).expect("a live request").effective = self.step;
-            if io.flags.contains(Flags::FUA) {
-                let range = io.extent.start.0 as usize..io.extent.end().0 as usize;
-                self.durable[range].fill(self.step);
-            }
-        }
+        let device = if io.target == Target::Home { &mut self.home } else { &mut self.area };
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => {
                 let mut data = vec![0; io.extent.bytes().0 as usize];
-                let device =
-                    if io.target == Target::Home { &mut self.home } else { &mut self.area };
                 device.read(io.extent, &mut data).unwrap();
                 self.memory(to, io.extent.len).copy_from_slice(&data);
             }
             (Op::Write, Some(from)) => {
                 let data = self.memory(from, io.extent.len).to_vec();
-                if io.target == Target::Home {
-                    for (i, sector) in data.chunks(SECTOR).enumerate() {
-                        let at = io.extent.start.0 as usize + i;
-                        self.history[at].push((self.step, value_of(sector)));
-                    }
-                    self.home.write(io.extent, &data).unwrap();
-                } else {
-                    self.area.write(io.extent, &data).unwrap();
-                }
+                let device =
+                    if io.target == Target::Home { &mut self.home } else { &mut self.area };
+                device.write(io.extent, &data).unwrap();
             }
             (Op::WriteZeroes | Op::Discard, None) => {
                 assert_eq!(io.target, Target::Home);
-                for s in io.extent.start.0..io.extent.end().0 {
-                    self.history[s as usize].push((self.step, 0));
-                }
                 self.home.write_zeroes(io.extent).unwrap();
             }
-            (Op::Flush, None) => {
-                for (durable, history) in self.durable.iter_mut().zip(&self.history) {
-                    *durable = history.last().map_or(0, |h| h.0);
-                }
-            }
+            (Op::Flush, None) => {}
             other => panic!("an I/O that makes no sense: {other:?}"),
         }
         self.handle(Input::Done { io: io.id, result: Ok(()) });
     }
 
+    /// What ended before a write or a seen value began can no longer be read by whoever begins from now on.
+    fn bury(history: &mut [Written], before: u64, now: u64) {
+        for old in history.iter_mut().filter(|w| w.ended < before) {
+            old.dead = old.dead.min(now);
+        }
+    }
+
     fn complete(&mut self, id: u64, result: Result<(), Fault>) {
         let client = self.clients.remove(&id).expect("completed once, and only if asked");
         self.completed += 1;
+        self.step += 1;
         let extent = client.request.extent;
         if extent.end().0 > CAPACITY {
             assert!(matches!(result, Err(Fault::OutOfRange { .. })));
             return;
         }
+        if self.failed_at >= client.issued && matches!(result, Err(Fault::Device(_))) {
+            return; // what stands in the write buffer alone cannot be read
+        }
         assert_eq!(result, Ok(()));
         let range = extent.start.0 as usize..extent.end().0 as usize;
-        match client.request.op {
-            Op::Flush => {
-                let kept = self.durable.iter().zip(&client.told).all(|(d, told)| d >= told);
-                assert!(kept, "a flush ended, and a write that had ended before it is not durable");
-                return;
-            }
-            Op::Read => {}
-            _ => {
-                assert!(client.effective > 0, "a write is done only when it has taken effect");
-                if client.request.flags.contains(Flags::FUA) {
-                    let durable =
-                        self.durable[range.clone()].iter().all(|&d| d >= client.effective);
-                    assert!(durable, "a write with FUA ended, and is not durable");
+        if client.request.op.is_write_like() {
+            for history in &mut self.history[range] {
+                if let Some(w) = history.iter_mut().find(|w| w.by == id) {
+                    w.ended = self.step;
                 }
-                for told in &mut self.told[range] {
-                    *told = (*told).max(client.effective);
-                }
-                return;
+                Self::bury(history, client.issued, self.step);
+                history.retain(|w| w.dead == NEVER || w.dead + 10_000 > self.step);
             }
-        }
-        // Linearizable: each sector shows a value that was current at some moment between issue and now.
-        for (i, sector) in client.buffer.chunks(SECTOR).enumerate() {
-            let value = value_of(sector);
-            let history = &self.history[extent.start.0 as usize + i];
-            let admissible = history.iter().enumerate().any(|(at, &(_, v))| {
-                let until = history.get(at + 1).map_or(u64::MAX, |next| next.0);
-                v == value && until > client.issued
-            });
-            assert!(
-                admissible,
-                "sector {} read as {value:#x}; issued at step {}, history {history:x?}",
-                extent.start.0 + i as u64,
-                client.issued
-            );
+        } else if client.request.op == Op::Read {
+            for (i, sector) in client.buffer.chunks(SECTOR).enumerate() {
+                let value = value_of(sector);
+                let history = &mut self.history[extent.start.0 as usize + i];
+                // Zeroes may be of several writes: the latest that is possible.
+                let seen = history
+                    .iter()
+                    .rev()
+                    .find(|w| w.value == value && w.dead >= client.issued)
+                    .copied();
+                let Some(seen) = seen else {
+                    panic!(
+                        "sector {} read as {value:#x} from step {} to {}; {history:x?}",
+                        extent.start.0 + i as u64,
+                        client.issued,
+                        self.step
+                    )
+                };
+                let alone = history.iter().filter(|w| w.value == value).count() == 1;
+                if alone {
+                    Self::bury(history, seen.issued, self.step);
+                }
+            }
         }
     }
 
     fn settle(&mut self) {
-        while !self.waiting.is_empty() {
-            self.execute(0);
+        let mut rounds = 0;
+        loop {
+            while !self.waiting.is_empty() {
+                self.execute(0);
+            }
+            let Some(at) = self.engine.wakeup() else { break };
+            rounds += 1;
+            if rounds > 10_000 {
+                panic!("it must come to rest: {:?}", self.engine);
+            }
+            self.now = self.now.max(at.0);
+            self.handle(Input::Tick);
         }
-        assert!(self.clients.is_empty(), "every request completes");
-        assert_eq!(self.engine.progress(), None, "background work converges");
+        assert!(self.clients.is_empty(), "every request completes: {:?}", self.engine);
+        assert_eq!(self.engine.progress(), None, "background work converges: {:?}", self.engine);
     }
 
-    /// Every usable copy equals its home, as the clients see it and on the medium.
+    /// Every usable copy equals what was written last.
     fn read_all(&mut self) {
         for start in (0..CAPACITY).step_by(8) {
-            self.issue(Op::Read, Extent::new(start, 8));
+            self.issue(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
             self.settle();
         }
+    }
+
+    /// Home by itself holds what was written last.
+    fn home_is_complete(&mut self) {
+        for s in 0..CAPACITY {
+            let mut sector = [0; SECTOR];
+            self.home.read(Extent::new(s, 1), &mut sector).unwrap();
+            let (value, history) = (value_of(&sector), &self.history[s as usize]);
+            assert!(
+                history.iter().any(|w| w.value == value && w.dead == NEVER),
+                "sector {s} of home is {value:#x}; {history:x?}"
+            );
+        }
+    }
+
+    /// Detaches in order and attaches again, as a new process would.
+    fn restart(&mut self, stamp: [u8; 32]) {
+        self.settle();
+        self.handle(Input::Detach { stamp });
+        self.settle();
+        assert!(self.engine.is_detached(), "{:?}", self.engine);
+        self.crash(stamp);
+    }
+
+    /// Attaches what stands on the devices.
+    fn crash(&mut self, stamp: [u8; 32]) {
+        self.waiting.clear();
+        self.clients.clear();
+        let config = *self.engine.config();
+        let (engine, _) = Engine::attach(&mut self.area, config, stamp).unwrap();
+        self.engine = engine;
     }
 }
 
 fn config(cache_pages: u64) -> Config {
     Config {
         area: Sectors(AREA),
+        write_buffer_percent: 50,
+        grid: Sectors(GRID),
+        segment_pages: 8,
         cache_bytes: Bytes(cache_pages * 4096),
         read_ahead: Bytes(8192),
         cluster: Bytes(8192),
         buffer_bytes: Bytes(1 << 16),
-        stage_bytes: Bytes(16 * 512),
+        stage_bytes: Bytes(16 * 4096),
         ..Config::new(Sectors(CAPACITY))
     }
 }
 
-/// A valid plan out of random pieces.
+/// A copy of home pages at a page of the room.
+fn copy(page: u64, pages: u64, place: u64) -> Copy {
+    Copy { home: Extent::new(GRID + page * 8, pages * 8), place: Lba(place * 8) }
+}
+
+/// Sectors of home pages.
+fn home(page: u64, pages: u64) -> Extent {
+    Extent::new(GRID + page * 8, pages * 8)
+}
+
+/// A valid plan out of random pieces: `(page, pages, gap)`.
 fn plan_of(pieces: &[(u64, u64, u64)]) -> Plan {
-    let mut used = [false; CAPACITY as usize];
+    let mut used = [false; 64];
     let mut place = 0;
     let mut copies = Vec::new();
     for &(start, len, gap) in pieces {
-        let range = start as usize..((start + len) as usize).min(CAPACITY as usize);
+        let range = start as usize..((start + len) as usize).min(64);
         let len = range.len() as u64;
-        if used[range.clone()].iter().any(|&u| u) || place + gap + len > AREA {
+        if used[range.clone()].iter().any(|&u| u) || place + gap + len > 4 * 7 {
             continue;
         }
         used[range].fill(true);
-        copies.push(Copy { home: Extent::new(start, len), place: Lba(place + gap) });
+        copies.push(copy(start, len, place + gap));
         place += gap + len;
     }
     Plan { copies }
@@ -322,9 +392,18 @@ fn plan_of(pieces: &[(u64, u64, u64)]) -> Plan {
 #[derive(Clone, Debug)]
 enum Step {
     Issue(Op, u64, u64, bool),
+    /// A write of whole pages.
+    Page(u64, u64, bool),
     Execute(usize),
     Install(Vec<(u64, u64, u64)>),
-    Fail { area_reads: bool, background: bool },
+    Mode(Mode),
+    Bypass(bool),
+    Drain,
+    Tick,
+    Fail {
+        area_reads: bool,
+        background: bool,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -339,10 +418,15 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        10 => (op(), 0..CAPACITY, 1u64..20, any::<bool>())
+        10 => (op(), 0..CAPACITY, 1u64..40, any::<bool>())
             .prop_map(|(op, at, len, fua)| Step::Issue(op, at, len, fua)),
-        12 => any::<usize>().prop_map(Step::Execute),
-        1 => prop::collection::vec((0..CAPACITY, 1u64..40, 0u64..3), 0..8).prop_map(Step::Install),
+        8 => (0u64..62, 1u64..8, any::<bool>()).prop_map(|(at, n, fua)| Step::Page(at, n, fua)),
+        20 => any::<usize>().prop_map(Step::Execute),
+        1 => prop::collection::vec((0u64..64, 1u64..12, 0u64..3), 0..8).prop_map(Step::Install),
+        1 => prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)].prop_map(Step::Mode),
+        1 => any::<bool>().prop_map(Step::Bypass),
+        1 => Just(Step::Drain),
+        2 => Just(Step::Tick),
         1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
     ]
 }
@@ -352,9 +436,10 @@ proptest! {
     #[test]
     fn reads_are_linearizable_whatever_happens(
         cache in prop_oneof![Just(0u64), Just(3), Just(64)],
+        mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let mut world = World::new(config(cache));
+        let mut world = World::new(Config { mode, ..config(cache) });
         for step in steps {
             match step {
                 Step::Issue(op, at, len, fua) => {
@@ -362,17 +447,36 @@ proptest! {
                     let flags = if fua { Flags::FUA } else { Flags::NONE };
                     world.issue_with(op, Extent::new(at, len), flags);
                 }
+                Step::Page(at, n, fua) => {
+                    let flags = if fua { Flags::FUA } else { Flags::NONE };
+                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags);
+                }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
+                Step::Mode(mode) => world.handle(Input::SetMode(mode)),
+                Step::Bypass(on) => world.handle(Input::Bypass(on)),
+                Step::Drain => world.handle(Input::Drain),
+                Step::Tick => {
+                    world.now += 300_000_000;
+                    world.handle(Input::Tick);
+                }
                 Step::Fail { area_reads, background } => {
                     world.fail_area_reads = area_reads;
                     world.fail_background = background;
                 }
             }
         }
-        world.settle();
         world.fail_area_reads = false;
         world.fail_background = false;
+        world.settle();
+        world.read_all();
+        world.restart([1; 32]);
+        world.read_all();
+        world.handle(Input::Drain);
+        world.settle();
+        prop_assert!(world.engine.is_drained());
+        prop_assert_eq!(world.engine.dirty(), Sectors(0));
+        world.home_is_complete();
         world.read_all();
     }
 }
@@ -380,23 +484,27 @@ proptest! {
 #[test]
 fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(200, 16, 0), (40, 8, 0)])));
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(24));
     assert_eq!(world.engine.stats().moved_bytes, 24 * 512);
-    world.issue(Op::Read, Extent::new(204, 4));
+    world.issue(Op::Read, home(25, 2));
     let io = world.waiting[0];
-    assert_eq!((io.target, io.extent), (Target::Area, Extent::new(4, 4)));
+    // Behind superblocks, checkpoints and plan, behind the first segment's map.
+    assert_eq!((io.target, io.extent), (Target::Area, Extent::new((8 + 1) * 8, 16)));
+    world.settle();
+    world.issue(Op::Read, Extent::new(GRID + 25 * 8 + 5, 9));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16), "whole pages: checksums are a page's");
     world.settle();
     // Partly copied: all of it comes from home (BORG 4.5).
-    world.issue(Op::Read, Extent::new(36, 8));
+    world.issue(Op::Read, home(24, 2));
     assert_eq!(world.waiting[0].target, Target::Home);
     world.settle();
-    world.issue(Op::Write, Extent::new(205, 1));
-    world.issue(Op::Read, Extent::new(204, 4));
+    world.issue(Op::Write, Extent::new(GRID + 25 * 8 + 3, 1));
+    world.issue(Op::Read, home(25, 1));
     assert!(world.waiting.iter().all(|io| io.target == Target::Home));
     world.settle();
-    world.issue(Op::Read, Extent::new(208, 8));
+    world.issue(Op::Read, home(26, 1));
     assert_eq!(world.waiting[0].target, Target::Area, "the rest of the copy is still good");
     world.settle();
 }
@@ -404,21 +512,49 @@ fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
 #[test]
 fn the_same_plan_again_moves_nothing() {
     let mut world = World::new(config(0));
-    let plan = plan_of(&[(200, 16, 0), (40, 8, 1), (100, 30, 0)]);
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 1), (12, 4, 0)]);
     world.handle(Input::Install(plan.clone()));
     world.settle();
     let moved = world.engine.stats().moved_bytes;
-    world.handle(Input::Install(plan));
+    world.handle(Input::Install(plan.clone()));
     assert!(world.waiting.is_empty(), "no plan change, no motion");
-    assert_eq!(world.engine.stats().moved_bytes, moved);
-    assert_eq!(world.engine.copied(), Sectors(54));
+    world.restart([1; 32]);
+    world.handle(Input::Install(plan));
+    assert!(world.waiting.is_empty(), "nor after a restart");
+    assert_eq!(world.engine.stats().moved_bytes + moved, 7 * 4096);
+    assert_eq!(world.engine.copied(), Sectors(56));
+}
+
+#[test]
+fn copies_that_only_change_places_are_read_from_the_area() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
+    world.settle();
+    // A cycle: each takes the other's place.
+    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
+    let mut home_reads = 0;
+    while !world.waiting.is_empty() {
+        home_reads += world
+            .waiting
+            .iter()
+            .filter(|io| (io.target, io.op) == (Target::Home, Op::Read))
+            .count();
+        world.execute(0);
+    }
+    assert_eq!(home_reads, 0);
+    assert_eq!(world.engine.copied(), Sectors(64));
+    for page in (0..4).chain(10..14) {
+        world.issue(Op::Read, home(page, 1));
+        world.settle();
+    }
+    assert_eq!(world.engine.stats().copy_reads, 8);
 }
 
 #[test]
 fn plans_in_quick_succession_do_not_stop_each_other() {
     let mut world = World::new(config(0));
-    let plan = plan_of(&[(0, 16, 0), (100, 16, 0), (200, 16, 0)]);
-    // Each plan comes while a stage of the one before is on its way.
+    let plan = plan_of(&[(0, 2, 0), (12, 2, 0), (25, 2, 0)]);
+    // Each plan comes while a window of the one before is on its way.
     for round in 0..200 {
         if world.engine.progress().is_none() && round > 0 {
             break;
@@ -442,15 +578,15 @@ fn read_ahead_and_clusters_fill_the_same_ram() {
     world.issue(Op::Read, Extent::new(20, 12));
     assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "the front was in RAM");
     world.settle();
-    world.handle(Input::Install(plan_of(&[(240, 8, 0), (100, 4, 0), (180, 12, 0)])));
+    // Slots 1 to 3 are of the first segment; clusters are of two pages.
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
     world.settle();
-    world.issue(Op::Read, Extent::new(100, 4));
-    assert_eq!(world.waiting[0].extent, Extent::new(0, 16), "the whole cluster of 16 sectors");
+    world.issue(Op::Read, home(12, 1));
+    assert_eq!(world.waiting[0].extent, Extent::new((8 + 2) * 8, 16), "the whole cluster");
     world.settle();
-    world.issue(Op::Read, Extent::new(240, 8));
-    world.issue(Op::Read, Extent::new(180, 4));
-    assert!(world.waiting.is_empty(), "its neighbours in the layout came with it");
-    assert_eq!(world.engine.stats().cache_hits, 3);
+    world.issue(Op::Read, home(20, 1));
+    assert!(world.waiting.is_empty(), "its neighbour in the layout came with it");
+    assert_eq!(world.engine.stats().cache_hits, 2);
 }
 
 #[test]
@@ -482,24 +618,32 @@ fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
 
 #[test]
 fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
-    // Neighbours in the area: 100..104 at 0 and 180..184 at 4.
+    // Neighbours in one cluster of the area.
     let mut world = World::new(config(64));
-    world.handle(Input::Install(plan_of(&[(100, 4, 0), (180, 4, 0)])));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
     world.settle();
-    world.issue(Op::Read, Extent::new(100, 4));
-    assert_eq!(world.waiting[0].extent, Extent::new(0, 8));
-    world.issue(Op::Write, Extent::new(180, 4));
+    world.issue(Op::Read, home(1, 1));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16));
+    world.issue(Op::Write, home(22, 1));
     world.execute(1);
     world.execute(0);
-    world.issue(Op::Read, Extent::new(180, 4));
+    world.issue(Op::Read, home(22, 1));
     world.settle(); // checks what was read
     // A new plan puts another extent's name on the place while a cluster read is on its way.
     let mut world = World::new(config(64));
-    world.handle(Input::Install(plan_of(&[(100, 4, 0), (180, 4, 0)])));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
     world.settle();
-    world.issue(Op::Read, Extent::new(100, 4));
-    world.handle(Input::Install(plan_of(&[(220, 4, 4), (100, 4, 0)])));
-    world.execute(0);
+    world.issue(Op::Read, home(1, 1));
+    world.handle(Input::Install(plan_of(&[(27, 1, 2), (1, 1, 0)])));
+    // All but the client's read.
+    for _ in 0..50 {
+        let last = world.waiting.len() - 1;
+        if last == 0 {
+            break;
+        }
+        world.execute(last);
+    }
+    assert_eq!(world.waiting.len(), 1, "nothing overwrites what a client reads");
     world.settle();
     world.read_all();
 }
@@ -508,53 +652,59 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
 fn a_plan_that_does_not_fit_is_refused_and_nothing_changes() {
     let mut world = World::new(config(0));
     for bad in [
-        Plan { copies: vec![Copy { home: Extent::new(CAPACITY - 2, 4), place: Lba(0) }] },
-        Plan { copies: vec![Copy { home: Extent::new(0, 4), place: Lba(AREA - 2) }] },
-        Plan { copies: vec![Copy { home: Extent::new(0, 4), place: Lba(u64::MAX - 1) }] },
-        plan_twice(0, 2),
-        plan_twice(2, 2),
+        vec![copy(63, 2, 0)],
+        vec![copy(0, 2, 4 * 7 - 1)],
+        vec![Copy { home: home(0, 1), place: Lba(u64::MAX - 7) }],
+        vec![copy(0, 2, 0), copy(0, 2, 4)],
+        vec![copy(0, 2, 0), copy(8, 2, 1)],
+        vec![Copy { home: Extent::new(GRID, 4), place: Lba(0) }],
+        vec![Copy { home: Extent::new(0, 8), place: Lba(0) }],
     ] {
-        world.handle(Input::Install(bad));
+        world.handle(Input::Install(Plan { copies: bad }));
         assert!(world.waiting.is_empty());
     }
-    assert_eq!(world.engine.stats().plans_refused, 5);
+    assert_eq!(world.engine.stats().plans_refused, 7);
     assert_eq!(world.engine.progress(), None);
 }
 
-/// Two copies of four sectors whose homes start at 0 and `home`, and whose places start at 0 and `place`.
-fn plan_twice(home: u64, place: u64) -> Plan {
-    let copy = |h, p| Copy { home: Extent::new(h, 4), place: Lba(p) };
-    if home == 0 {
-        Plan { copies: vec![copy(0, 0), copy(0, place + 4)] }
-    } else {
-        Plan { copies: vec![copy(0, 0), copy(8, place)] }
-    }
-}
-
 #[test]
-fn background_work_keeps_its_budget() {
-    let rate = 512 * 1000; // a sector a millisecond
+fn background_work_keeps_its_budget_and_pauses_under_load() {
+    let rate = 4096 * 1000; // a page a millisecond
     let mut world = World::new(Config { background_rate: Bytes(rate), ..config(0) });
-    world.handle(Input::Install(plan_of(&[(0, 8, 0), (100, 8, 0)])));
+    world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0)])));
     let mut moved = 0;
     let mut rounds = 0;
     while world.engine.progress().is_some() {
         rounds += 1;
         assert!(rounds < 100, "it must end");
         while !world.waiting.is_empty() {
-            moved += world.waiting[0].extent.len.0;
+            if world.waiting[0].class == Class::Background {
+                moved += world.waiting[0].extent.len.0;
+            }
             world.execute(0);
         }
         if let Some(at) = world.engine.wakeup() {
             assert!(at.0 > world.now, "it is woken only when there is something to do");
             world.now = at.0;
-            // What was moved by now never passes the rate by more than one I/O in flight each way.
-            assert!(moved <= at.0 / 1_000_000 + 16, "{moved} sectors by {at:?}");
+            // What was moved by now never passes the rate by more than what is in flight.
+            assert!(moved <= at.0 / 125_000 + 2 * 64, "{moved} sectors by {at:?}");
             world.handle(Input::Tick);
         }
     }
-    assert_eq!(moved, 32, "16 sectors read and written");
-    assert_eq!(world.engine.copied(), Sectors(16));
+    assert!(moved >= 256, "16 pages read and written: {moved}");
+    assert_eq!(world.engine.copied(), Sectors(128));
+
+    let pause = Duration(5_000_000);
+    let mut world = World::new(Config { background_pause: pause, ..config(0) });
+    world.now = 1_000_000_000;
+    world.issue(Op::Read, home(0, 1));
+    world.settle();
+    let asked = world.now;
+    world.handle(Input::Install(plan_of(&[(0, 8, 0)])));
+    assert!(world.waiting.is_empty(), "a client was just here");
+    assert!(world.engine.wakeup().is_some_and(|at| at.0 >= asked + 4_000_000));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(64));
 }
 
 #[test]
@@ -565,20 +715,8 @@ fn a_fault_in_read_ahead_is_not_the_clients() {
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
     assert_eq!(world.waiting[0].extent, Extent::new(8, 4), "only what was asked");
     world.settle();
-    world.engine.handle(
-        SimTime(1 << 40),
-        Input::Request {
-            id: RequestId(99),
-            request: Request {
-                flags: Flags::FUA,
-                ..Request::new(SimTime(0), Op::Write, Extent::new(0, 1))
-            },
-        },
-    );
-    match world.engine.poll() {
-        Some(Output::Submit(io)) => assert!(io.flags.contains(Flags::FUA), "FUA is passed on"),
-        other => panic!("{other:?}"),
-    }
+    world.issue_with(Op::Write, Extent::new(0, 1), Flags::FUA);
+    assert!(world.waiting[0].flags.contains(Flags::FUA), "FUA is passed on");
 }
 
 /// A disk that waits for a reader to come back must know whose each I/O is.
@@ -603,4 +741,254 @@ fn what_is_sent_for_a_request_is_of_its_stream() {
         all.extend(sent(&mut engine));
         assert!(all.len() >= 2 && all.iter().all(|io| io.stream == stream), "{op:?}: {all:?}");
     }
+}
+
+fn writeback() -> Config {
+    Config { mode: Mode::WriteBack, ..config(0) }
+}
+
+#[test]
+fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
+    let mut world = World::new(writeback());
+    // What an earlier process wrote may not be on stable storage yet.
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::Write, home(3, 2));
+    let io = world.waiting[0];
+    assert_eq!((io.target, io.op, io.extent.len), (Target::Area, Op::Write, Sectors(3 * 8)));
+    world.issue(Op::Write, home(40, 1));
+    world.issue(Op::Write, home(20, 1));
+    world.execute(0);
+    let sizes: Vec<u64> = world.waiting.iter().map(|io| io.extent.len.0 / 8).collect();
+    assert_eq!(sizes, vec![2, 2], "what came while two were on their way");
+    world.settle();
+    assert_eq!((world.engine.dirty(), world.engine.stats().absorbed), (Sectors(32), 3));
+    world.issue(Op::Flush, Extent::default());
+    assert!(world.waiting.iter().all(|io| io.target == Target::Area), "home has nothing to keep");
+    world.settle();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(32));
+    world.read_all();
+}
+
+#[test]
+fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
+    let mut world = World::new(writeback());
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    world.issue(Op::Write, home(40, 2));
+    world.settle();
+    for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
+        world.handle(Input::Bypass(on));
+        for (page, target) in [(25, clean), (40, Target::Area)] {
+            world.issue(Op::Read, home(page, 2));
+            assert_eq!(world.waiting[0].target, target, "page {page}, bypass {on}");
+            world.settle();
+        }
+        assert_eq!(world.engine.standing(), plan);
+    }
+}
+
+#[test]
+fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
+    assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
+    world.issue(Op::Write, home(50, 1));
+    assert!(world.waiting.iter().any(|io| io.class == Class::Foreground), "others do not wait");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
+    world.read_all();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
+    // Until the first window is in place and the plan is noted down.
+    while world.engine.copied() == Sectors(0) || world.engine.progress().is_none() {
+        world.execute(0);
+    }
+    for _ in 0..40 {
+        if world.waiting.is_empty() || world.engine.stats().moved_bytes > 14 * 4096 {
+            break;
+        }
+        world.execute(0);
+    }
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
+    // A forgotten plan is not carried on.
+    world.handle(Input::Install(Plan::default()));
+    world.settle();
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
+}
+
+#[test]
+fn damage_is_noticed_and_never_served() {
+    let damage = |world: &mut World, slot: u64| {
+        world.area.write(Extent::new((8 + slot) * 8 + 3, 1), &[0x55; SECTOR]).unwrap();
+    };
+    // A clean copy: home is read.
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
+    world.settle();
+    damage(&mut world, 1);
+    world.read_all();
+    assert_eq!((world.engine.stats().damaged, world.engine.copied()), (1, Sectors(8)));
+    // The only copy: an error, and the rest is served.
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    damage(&mut world, 4 * 8 + 1);
+    world.failed_at = NEVER;
+    world.issue(Op::Read, home(4, 1));
+    world.settle();
+    world.clients.clear();
+    let id = RequestId(9999);
+    world.clients.insert(
+        9999,
+        Client {
+            request: Request::new(SimTime(0), Op::Read, home(3, 1)),
+            buffer: vec![0; 4096],
+            issued: 0,
+        },
+    );
+    let request = Request::new(SimTime(0), Op::Read, home(3, 1));
+    world.engine.handle(SimTime(1 << 40), Input::Request { id, request });
+    let mut result = None;
+    while result.is_none() {
+        match world.engine.poll() {
+            Some(Output::Complete { result: r, .. }) => result = Some(r),
+            Some(Output::Sum(sum)) => world.engine.summed(&vec![0; sum.pages as usize]),
+            Some(Output::Submit(io)) => {
+                world.engine.handle(SimTime(1 << 40), Input::Done { io: io.id, result: Ok(()) });
+            }
+            Some(_) => {}
+            None => panic!("it never ended"),
+        }
+    }
+    assert!(matches!(result, Some(Err(Fault::Damaged(_)))), "{result:?}");
+}
+
+#[test]
+fn copies_in_doubt_are_not_served_until_home_proves_them() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    // Not detached; and somebody else wrote page 4 meanwhile.
+    let mut sector = [0; SECTOR];
+    fill(&mut sector, 4711);
+    let at = home(4, 1).start.0;
+    world.home.write(Extent::new(at, 1), &sector).unwrap();
+    world.history[at as usize][0].value = 4711;
+    world.crash([0; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(32)));
+    world.issue(Op::Read, home(3, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    assert_eq!(world.engine.stats().proven, 3);
+    // Detached in order, and nobody wrote home since: trusted at once. Otherwise not.
+    world.restart([1; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    world.handle(Input::Detach { stamp: [1; 32] });
+    world.settle();
+    world.crash([2; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
+}
+
+/// An area with copies and with pages that stand nowhere else, not detached.
+fn in_use(copies: bool) -> World {
+    let mut world = World::new(writeback());
+    if copies {
+        world.handle(Input::Install(plan_of(&[(30, 4, 0)])));
+        world.settle();
+    }
+    for page in [3, 9, 4] {
+        for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
+            world.issue(op, extent);
+            // No time passes: an idle volume writes home.
+            while !world.waiting.is_empty() {
+                world.execute(0);
+            }
+        }
+    }
+    world
+}
+
+fn spoil(world: &mut World, page: u64) {
+    world.area.write(Extent::new(page * 8 + 1, 1), &[0x55; SECTOR]).unwrap();
+}
+
+#[test]
+fn a_lost_checkpoint_is_rebuilt_without_loss() {
+    let mut world = in_use(true);
+    let before: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    // Checkpoints stand in pages 2 and 4; which one counts, the superblock says.
+    for page in [2, 3, 4, 5] {
+        spoil(&mut world, page);
+    }
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("seekless repair"), "{refused}");
+    let Repair::Done(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("nothing is lost")
+    };
+    assert!(report.lost.is_empty() && report.mended.iter().all(|f| !f.loss), "{report:?}");
+    let after: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    assert_eq!(before, after);
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
+    let mut world = in_use(false);
+    // The first record of data: others know that it was on stable storage.
+    let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
+    spoil(&mut world, u64::from(8 + slot) - 1);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("breaks off"), "{refused}");
+    let before = world.area.clone();
+    let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("it is lost")
+    };
+    assert!(report.mended.iter().any(|f| f.loss), "{report:?}");
+    for s in 0..AREA {
+        assert_eq!(world.area.sector(Lba(s)), before.sector(Lba(s)), "nothing was written");
+    }
+    assert!(matches!(repair(&mut world.area, true).unwrap(), Repair::Done(_)));
+    assert!(examine(&mut world.area).is_ok());
+}
+
+#[test]
+fn check_finds_what_is_damaged_and_repair_gives_it_up() {
+    let mut world = in_use(true);
+    let copies: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    let at = |page| u64::from(copies.iter().find(|c| c.1 == page).unwrap().0 + 8);
+    spoil(&mut world, at(31));
+    spoil(&mut world, at(9));
+    let found =
+        examine(&mut world.area).unwrap().check(&mut world.area, true, &mut |_| ()).unwrap();
+    let mut loss: Vec<bool> = found.iter().map(|f| f.loss).collect();
+    loss.sort_unstable();
+    assert_eq!(loss, vec![false, true], "a copy, and an only copy: {found:?}");
+    let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(report.lost, vec![home(9, 1)]);
+    assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
+    assert!(examine(&mut world.area).unwrap().newest(4).is_some());
 }

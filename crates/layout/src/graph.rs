@@ -1,24 +1,27 @@
 //! The master access graph of BORG (FAST'09, 4.2): which range of sectors is asked for after which, by the
 //! same stream. Built as requests come, in one pass: a vertex is split the moment a request overlaps it
 //! in part, so that every sector belongs to at most one vertex and no second, merging pass is needed.
+//! Requests count as the whole pages they touch, because copies are made of these.
 //!
 //! It knows nothing of time, of disks, or of where anything will be placed.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use seekless_block::{Extent, Lba, Op, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Extent, Lba, Op, Request, SECTOR_BYTES, Sectors, StreamId};
+
+use crate::Pages;
 
 /// What one access adds to a weight or a count. Halved once for every [`AccessGraph::age`] since, an access
 /// is forgotten after five.
 pub const ACCESS: u32 = 16;
 
-/// A range of sectors that has been asked for as a whole, as far as is known.
+/// A run of pages that has been asked for as a whole, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vertex {
     /// Which sectors.
     pub extent: Extent,
-    /// How often they were read, in units of [`ACCESS`].
+    /// How often they were read from the disk, in units of [`ACCESS`].
     pub reads: u32,
     /// How often some of them were written or discarded, in units of [`ACCESS`].
     pub writes: u32,
@@ -45,11 +48,31 @@ struct Node {
     writes: u32,
     enter: u32,
     leave: u32,
+    /// What had been read from the disk when it was last asked for, in sectors.
+    seen: u64,
+}
+
+impl Node {
+    /// Counts a read at time `now`, unless RAM answers it; gives how many sectors the disk reads.
+    fn read(&mut self, now: u64, ram: Sectors, path: &mut Vec<(u32, u32)>) -> u64 {
+        let in_ram = now - self.seen < ram.0;
+        self.seen = now;
+        if in_ram {
+            return 0;
+        }
+        self.reads = self.reads.saturating_add(ACCESS);
+        path.push((self.enter, self.leave));
+        self.len
+    }
 }
 
 /// The access graph of everything observed so far.
 #[derive(Clone, Debug)]
 pub struct AccessGraph {
+    pages: Pages,
+    ram: Sectors,
+    /// What has been read from the disk so far, in sectors.
+    clock: u64,
     /// By first sector.
     nodes: BTreeMap<u64, Node>,
     /// `(leave, enter)` to weight.
@@ -63,11 +86,18 @@ pub struct AccessGraph {
 }
 
 impl AccessGraph {
-    /// An empty graph that keeps at most about `max_edges` edges (16 bytes each and as much again in the
-    /// table); beyond, the lightest and oldest are forgotten.
+    /// An empty graph of a device with these pages, that keeps at most about `max_edges` edges (16 bytes each and as
+    /// much again in the table); beyond, the lightest and oldest are forgotten.
+    ///
+    /// What RAM of size `ram` would answer asks nothing of the disk and is not counted: BORG traces below the page
+    /// cache (4.1). A page is taken to be in RAM until that much has been read from the disk since it was last asked
+    /// for. 0 counts everything.
     #[must_use]
-    pub fn new(max_edges: usize) -> Self {
+    pub fn new(pages: Pages, ram: Bytes, max_edges: usize) -> Self {
         Self {
+            pages,
+            ram: Sectors(ram.0 / SECTOR_BYTES),
+            clock: 0,
             nodes: BTreeMap::new(),
             edges: FxHashMap::default(),
             last: FxHashMap::default(),
@@ -80,7 +110,7 @@ impl AccessGraph {
     /// Takes in one request. Reads make vertices and edges; writes and discards only lessen what a copy of
     /// the vertices they touch would be worth. Flushes say nothing.
     pub fn observe(&mut self, request: &Request) {
-        let extent = request.extent;
+        let extent = self.pages.touched(request.extent);
         if extent.is_empty() || request.op == Op::Flush {
             return;
         }
@@ -88,8 +118,6 @@ impl AccessGraph {
             self.wrote(extent);
             return;
         }
-        self.split(extent.start.0);
-        self.split(extent.end().0);
         self.visit(extent);
         let mut before = self.last.get(&request.stream).copied();
         for i in 0..self.path.len() {
@@ -120,6 +148,11 @@ impl AccessGraph {
             node.writes /= 2;
         }
         self.compact(|node, linked| linked || node.reads > 0);
+    }
+
+    /// Forgets everything.
+    pub fn forget(&mut self) {
+        *self = Self::new(self.pages, self.ram.bytes(), self.max_edges);
     }
 
     /// Forgets the lightest quarter of the edges, of equals the oldest, and the vertices that lose their
@@ -168,6 +201,12 @@ impl AccessGraph {
             *port = renumbered[*port as usize];
             *port != GONE
         });
+    }
+
+    /// The pages that it counts in.
+    #[must_use]
+    pub const fn pages(&self) -> Pages {
+        self.pages
     }
 
     /// Number of vertices.
@@ -239,51 +278,69 @@ impl AccessGraph {
         node.len = at - start;
         node.leave = left;
         self.ports += 2;
-        self.nodes.insert(at, Node { len, reads, writes, enter: right, leave });
+        let seen = node.seen;
+        self.nodes.insert(at, Node { len, reads, writes, enter: right, leave, seen });
         // Every access of the whole went from the left part to the right one.
         if reads > 0 {
             self.edges.insert((left, right), reads);
         }
     }
 
-    /// Counts a read of every vertex within the extent, making vertices where there are none, and leaves
-    /// their ports in `path`, in order of address. No vertex crosses a border of the extent.
+    /// Counts a read of every vertex within the extent, making vertices where there are none and splitting those
+    /// that reach beyond it, and leaves the ports of those that RAM does not hold in `path`, in order of address.
     fn visit(&mut self, extent: Extent) {
         self.path.clear();
-        let (mut at, end) = (extent.start.0, extent.end().0);
+        let (start, end) = (extent.start.0, extent.end().0);
+        let now = self.clock;
+        // What is read again is mostly read as it was read before.
+        if let Some(node) = self.nodes.get_mut(&start).filter(|n| n.len == extent.len.0) {
+            self.clock += node.read(now, self.ram, &mut self.path);
+            return;
+        }
+        // What is new mostly touches nothing that is known.
+        let below = self.nodes.range(..end).next_back();
+        if below.is_none_or(|(&at, node)| at + node.len <= start) {
+            self.add(start, end, now);
+            return;
+        }
+        self.split(start);
+        self.split(end);
+        let mut at = start;
         while at < end {
-            match self.nodes.range_mut(at..end).next() {
-                Some((&start, node)) if start == at => {
-                    node.reads = node.reads.saturating_add(ACCESS);
-                    self.path.push((node.enter, node.leave));
+            let next = self.nodes.range_mut(at..end).next();
+            let gap_end = match next {
+                Some((&found, node)) if found == at => {
+                    self.clock += node.read(now, self.ram, &mut self.path);
                     at += node.len;
+                    continue;
                 }
-                next => {
-                    let gap_end = next.map_or(end, |(&start, _)| start);
-                    let (enter, leave) = (self.ports, self.ports + 1);
-                    self.ports += 2;
-                    self.path.push((enter, leave));
-                    self.nodes.insert(
-                        at,
-                        Node { len: gap_end - at, reads: ACCESS, writes: 0, enter, leave },
-                    );
-                    at = gap_end;
-                }
-            }
+                Some((&found, _)) => found,
+                None => end,
+            };
+            self.add(at, gap_end, now);
+            at = gap_end;
         }
     }
 
+    /// Adds a vertex where there is none, read once.
+    fn add(&mut self, start: u64, end: u64, now: u64) {
+        let (enter, leave) = (self.ports, self.ports + 1);
+        self.ports += 2;
+        let len = end - start;
+        self.path.push((enter, leave));
+        self.clock += len;
+        self.nodes.insert(start, Node { len, reads: ACCESS, writes: 0, enter, leave, seen: now });
+    }
+
     fn wrote(&mut self, extent: Extent) {
-        let before = self.nodes.range(..extent.start.0).next_back();
-        let first = match before {
-            Some((&start, node)) if start + node.len > extent.start.0 => start,
-            _ => extent.start.0,
-        };
-        for (_, node) in self.nodes.range_mut(first..extent.end().0) {
+        let (start, end) = (extent.start.0, extent.end().0);
+        let touched = self.nodes.range_mut(..end).rev();
+        for (_, node) in touched.take_while(|(at, node)| **at + node.len > start) {
             node.writes = node.writes.saturating_add(ACCESS);
         }
     }
 }
 
+pub(crate) mod state;
 #[cfg(test)]
 mod tests;

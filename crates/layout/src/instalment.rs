@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use seekless_block::Extent;
+use seekless_block::{Extent, Sectors};
 
 use crate::{Copy, Plan};
 
@@ -99,18 +99,37 @@ fn ios(standing: &Plan, copy: &Copy) -> u64 {
     if stands { 0 } else { copy.home.len.0.div_ceil(PIECE) }
 }
 
-/// `new`, and of `standing` what shares no sector with it, neither at home nor in the area.
+/// `new`, and of `standing` all that shares no sector with it, neither at home nor in the area.
 fn over(standing: &Plan, mut new: Vec<Copy>) -> Plan {
     new.sort_unstable_by_key(|c| c.place);
     let mut homes: Vec<Extent> = new.iter().map(|c| c.home).collect();
     homes.sort_unstable();
-    let free = |old: &&Copy| {
-        let home = homes.partition_point(|h| h.end() <= old.home.start);
-        let place = new.partition_point(|c| c.placed().end() <= old.place);
-        homes.get(home).is_none_or(|h| h.start >= old.home.end())
-            && new.get(place).is_none_or(|c| c.place >= old.placed().end())
-    };
-    let mut copies: Vec<Copy> = standing.copies.iter().filter(free).copied().collect();
+    let mut copies: Vec<Copy> = Vec::with_capacity(standing.copies.len() + new.len());
+    for old in &standing.copies {
+        let (home, placed) = (old.home, old.placed());
+        let first_home = homes.partition_point(|h| h.end() <= home.start);
+        let first_place = new.partition_point(|c| c.placed().end() <= placed.start);
+        let at_home = homes[first_home..].iter().map_while(|h| h.intersection(home));
+        let in_area = new[first_place..].iter().map_while(|c| c.placed().intersection(placed));
+        // What is in the way, counted from the start of the copy.
+        let mut taken: Vec<(Sectors, Sectors)> = at_home
+            .map(|e| (e.start - home.start, e.len))
+            .chain(in_area.map(|e| (e.start - placed.start, e.len)))
+            .collect();
+        taken.sort_unstable();
+        let mut keep = |from: Sectors, to: Sectors| {
+            if from < to {
+                let home = Extent { start: home.start + from, len: to - from };
+                copies.push(Copy { home, place: placed.start + from });
+            }
+        };
+        let mut at = Sectors(0);
+        for (from, len) in taken {
+            keep(at, from);
+            at = at.max(from + len);
+        }
+        keep(at, home.len);
+    }
     copies.append(&mut new);
     copies.sort_unstable_by_key(|c| c.place);
     Plan { copies }
@@ -119,7 +138,7 @@ fn over(standing: &Plan, mut new: Vec<Copy>) -> Plan {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use seekless_block::{Lba, Sectors};
+    use seekless_block::Lba;
 
     use super::*;
 
@@ -198,5 +217,10 @@ mod tests {
         let plan = plan_of(&[(100, 4, 0), (104, 4, 4)]);
         let step = instalment(&plan, &standing, |_| 1, 8, 9.0).unwrap();
         assert_eq!(step.plan, plan_of(&[(100, 4, 0), (104, 4, 4), (50, 8, 8), (200, 8, 24)]));
+        // What stands in one run is cut: from its middle, at home and in the area.
+        let step = instalment(&plan, &plan_of(&[(96, 24, 40)]), |_| 1, 8, 9.0).unwrap();
+        assert_eq!(step.plan, plan_of(&[(100, 4, 0), (104, 4, 4), (96, 4, 40), (108, 12, 52)]));
+        let step = instalment(&plan, &plan_of(&[(200, 12, 0)]), |_| 1, 8, 9.0).unwrap();
+        assert_eq!(step.plan, plan_of(&[(100, 4, 0), (104, 4, 4), (208, 4, 8)]));
     }
 }

@@ -2,16 +2,25 @@
 //! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
-mod borg;
 mod budget;
 mod graph;
 mod instalment;
 mod judge;
+mod pages;
 mod plan;
+mod planning;
+mod revise;
+mod strategy;
+mod training;
 
-pub use borg::{BorgConfig, plan_borg};
 pub use budget::Budget;
+pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
+pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
+pub use planning::{Planning, next_plan};
+pub use revise::revise;
+pub use strategy::{PlanConfig, Reach, Strategy, plan};
+pub use training::Training;

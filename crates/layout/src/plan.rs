@@ -1,6 +1,8 @@
 //! What a planner decides: which extents get a copy, and where.
 
-use seekless_block::{Extent, Lba, Sectors};
+use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
+
+use crate::Pages;
 
 /// A copy of `home` that should stand at `place` of the optimized area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +34,14 @@ pub enum PlanError {
         /// Size of the optimized area.
         area: Sectors,
     },
+    /// A copy is not of whole pages, or does not stand on one.
+    #[error("the copy of {} at {} is not a run of whole pages: homes start at {grid} plus a multiple of 8 sectors, places at a multiple of 8", .copy.home, .copy.place)]
+    NotPages {
+        /// Which.
+        copy: Copy,
+        /// First sector of the first home page.
+        grid: Sectors,
+    },
     /// Two copies share a place, are out of order of place, or copy the same sector.
     #[error("the copies of {} and of {} share a sector or are out of order", .0.home, .1.home)]
     Overlap(Copy, Copy),
@@ -52,11 +62,26 @@ impl Plan {
         self.copies.iter().map(|c| c.home.len).sum()
     }
 
-    /// Whether the plan can be carried out on a device of `capacity` with an optimized area of `area`.
+    /// Whether the plan can be carried out, in whole pages, on a device of `capacity` whose pages start at sector
+    /// `grid` (0 to 7), with an optimized area of `area`.
+    ///
+    /// # Errors
+    /// The first copy that does not fit or is not of whole pages, or the first two that collide.
+    pub fn check(&self, capacity: Sectors, area: Sectors, grid: Sectors) -> Result<(), PlanError> {
+        self.fits(capacity, area)?;
+        let pages = Pages::new(grid, capacity);
+        let whole = |c: &Copy| pages.is_whole(c.home) && c.place.0.is_multiple_of(PAGE_SECTORS);
+        match self.copies.iter().find(|c| !whole(c)) {
+            Some(&copy) => Err(PlanError::NotPages { copy, grid }),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::check`], sector by sector: homes and places need not be whole pages.
     ///
     /// # Errors
     /// The first copy that does not fit, or the first two that collide.
-    pub fn check(&self, capacity: Sectors, area: Sectors) -> Result<(), PlanError> {
+    pub fn fits(&self, capacity: Sectors, area: Sectors) -> Result<(), PlanError> {
         for &copy in &self.copies {
             if copy.home.is_empty()
                 || copy.home.end().0 > capacity.0

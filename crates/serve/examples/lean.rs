@@ -1,14 +1,19 @@
-//! A lean NBD client for measurements: `lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]`.
-//! Keeps DEPTH random 4 KiB requests in flight on one connection, sends all that a round allows in one call,
-//! takes all replies that wait in one call, copies no data; prints requests per second. Waiting for
-//! replies it sleeps, as most clients do, or polls, so that its own waking up is not measured.
+//! A lean NBD client for measurements: `lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll]
+//! [EXPORT] [CONNECTIONS]`. Keeps DEPTH requests in flight on each connection, of 4 KiB at random places or of
+//! 1 MiB one after another (`seq`), sends all that a round allows in one call, takes all replies that wait in
+//! one call, copies no data; prints requests per second. Waiting for replies it sleeps, as most clients do,
+//! or polls, so that its own waking up is not measured. Connections have a thread each and begin together.
 #![allow(clippy::print_stdout, reason = "a program")]
+#![allow(clippy::print_stderr, reason = "a program")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
+
+type Error = Box<dyn std::error::Error>;
 
 /// xorshift64*: a fixed stream of addresses for a seed.
 struct Random(u64);
@@ -20,6 +25,20 @@ impl Random {
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % n
     }
+}
+
+/// What every connection does.
+struct Load {
+    socket: String,
+    command: Command,
+    sequential: bool,
+    /// Of each request.
+    bytes: u32,
+    depth: usize,
+    time: Duration,
+    poll: bool,
+    export: String,
+    begin: Barrier,
 }
 
 /// Sends all, polling where the socket is full.
@@ -34,27 +53,16 @@ fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().collect();
-    let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
-        return Err("usage: lean SOCKET read|write DEPTH SECONDS [sleep|poll] [EXPORT]".into());
-    };
-    let command = match op.as_str() {
-        "read" => Command::Read,
-        "write" => Command::Write,
-        _ => return Err("the second argument is read or write".into()),
-    };
-    let depth: usize = depth.parse()?;
-    let time = Duration::from_secs_f64(seconds.parse()?);
-    let poll = rest.first().is_some_and(|w| w == "poll");
-    let bytes = 4096;
-    let mut random = Random(0x5EED);
-
-    let mut stream = UnixStream::connect(socket)?;
-    let export = rest.get(1).cloned().unwrap_or_default();
-    let options = Options { export, structured: false, allocation: false };
+/// One connection, the `index`th: requests per second.
+fn run(load: &Load, index: u64) -> Result<f64, Error> {
+    let Load { command, sequential, bytes, depth, time, .. } = *load;
+    // Each connection asks in an order of its own.
+    let mut random = Random(0x5EED + index);
+    let mut next = random.below(1 << 16);
+    let mut stream = UnixStream::connect(&load.socket)?;
+    let options = Options { export: load.export.clone(), structured: false, allocation: false };
     let mut session = ClientSession::new(options);
-    let mut out = Vec::with_capacity(depth * (bytes as usize + 28));
+    let mut out = Vec::with_capacity(depth * (4096 + 28));
     let mut buf = vec![0u8; 1 << 20];
     let (mut start, mut end) = (0, 0);
     let payload = vec![0x5Au8; if command == Command::Write { bytes as usize } else { 0 }];
@@ -67,7 +75,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match event {
             ClientEvent::Ready => {
                 wanted = depth;
-                stream.set_nonblocking(poll)?;
+                stream.set_nonblocking(load.poll)?;
+                load.begin.wait();
                 begun = Some(Instant::now());
             }
             ClientEvent::Done { result, .. } => {
@@ -85,11 +94,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         break;
                     }
                 }
-                let blocks = session.size() / u64::from(bytes).max(1);
+                let blocks = (session.size() / u64::from(bytes)).max(1);
                 for _ in 0..wanted {
-                    let offset = random.below(blocks.max(1)) * u64::from(bytes);
+                    next = if sequential { (next + 1) % blocks } else { random.below(blocks) };
+                    let offset = next * u64::from(bytes);
                     session.request(command, offset, bytes, CommandFlags::NONE, &mut out);
-                    out.extend_from_slice(&payload);
+                    if sequential {
+                        // Copying as much as this would be measured, too.
+                        send(&mut stream, &out)?;
+                        out.clear();
+                        send(&mut stream, &payload)?;
+                    } else {
+                        out.extend_from_slice(&payload);
+                    }
                 }
                 wanted = 0;
                 if !out.is_empty() {
@@ -115,7 +132,50 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     session.request(Command::Disconnect, 0, 0, CommandFlags::NONE, &mut out);
     send(&mut stream, &out)?;
-    let seconds = took.unwrap_or(time).as_secs_f64();
-    println!("{:.0}", counted.unwrap_or(done) as f64 / seconds);
+    Ok(counted.unwrap_or(done) as f64 / took.unwrap_or(time).as_secs_f64())
+}
+
+fn main() -> Result<(), Error> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
+        return Err("usage: lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll] \
+                    [EXPORT] [CONNECTIONS]"
+            .into());
+    };
+    let (command, sequential) = match op.as_str() {
+        "read" => (Command::Read, false),
+        "write" => (Command::Write, false),
+        "seqread" => (Command::Read, true),
+        "seqwrite" => (Command::Write, true),
+        _ => return Err("the second argument is read, write, seqread or seqwrite".into()),
+    };
+    let connections: u64 = rest.get(2).map_or(Ok(1), |n| n.parse())?;
+    let load = Load {
+        socket: socket.clone(),
+        command,
+        sequential,
+        bytes: if sequential { 1 << 20 } else { 4096 },
+        depth: depth.parse()?,
+        time: Duration::from_secs_f64(seconds.parse()?),
+        poll: rest.first().is_some_and(|w| w == "poll"),
+        export: rest.get(1).cloned().unwrap_or_default(),
+        begin: Barrier::new(usize::try_from(connections)?),
+    };
+    let rates = std::thread::scope(|scope| {
+        let load = &load;
+        let runs: Vec<_> = (0..connections)
+            .map(|index| {
+                scope.spawn(move || {
+                    run(load, index).unwrap_or_else(|e| {
+                        // The others would wait for it to begin.
+                        eprintln!("connection {index}: {e}");
+                        std::process::exit(1)
+                    })
+                })
+            })
+            .collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_default()).sum::<f64>()
+    });
+    println!("{rates:.0}");
     Ok(())
 }

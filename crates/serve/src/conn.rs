@@ -17,16 +17,26 @@ use crate::volume::{Finished, Volume};
 
 /// Bytes taken from the socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
+/// After a write of this length another is expected, whose payload is taken to where it stays rather than
+/// to where headers are.
+const BULK_BYTES: usize = 128 << 10;
+/// Bytes taken from the socket where no more than headers should be.
+const HEADERS_BYTES: usize = 4096;
 /// Reads up to this length are answered in place where the page cache has them.
 const INLINE_BYTES: usize = 128 << 10;
-/// Replies are sent when so much waits, so that the client can begin with them.
-const FLUSH_BYTES: usize = 32 << 10;
+/// Replies are sent when so much waits, so that the client can begin with them; not before, as every call
+/// may have to wake it up.
+const FLUSH_BYTES: usize = 64 << 10;
 /// A client with so many requests in flight is not read from.
 const REQUESTS_MAX: usize = 256;
 /// Nor one with so many bytes in flight or not taken. One request more may come on top.
 const BYTES_MAX: usize = 8 << 20;
 /// Bytes of payload asked for in one turn; then other clients have theirs.
 const TURN_BYTES: usize = 1 << 20;
+/// What a request without payload, or with little, counts for in a turn.
+const REQUEST_COST_BYTES: usize = 4096;
+/// So many requests taken in one call come from a client that does not wait for each reply.
+const SEVERAL: usize = 2;
 /// Data up to this length is copied behind its header rather than sent from its own buffer.
 const COPY_BYTES: usize = 16 << 10;
 
@@ -65,6 +75,8 @@ pub(crate) struct Conn {
     blocked: bool,
     /// Unread input waits for room.
     waiting: bool,
+    /// The latest write was long: what comes next is best not taken further than its header.
+    bulk: bool,
     /// What the loop watches the socket for.
     pub(crate) watched: EventFlags,
     /// The loop has it on its list.
@@ -90,6 +102,7 @@ impl Conn {
             leaving: false,
             blocked: false,
             waiting: false,
+            bulk: false,
             watched: EventFlags::empty(),
             marked: false,
         };
@@ -129,8 +142,13 @@ impl Conn {
 
     /// Input waits: takes what there is, once, and acts on it.
     pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+        if self.take()? { self.act(volume) } else { Ok(()) }
+    }
+
+    /// Takes what waits in the socket. Whether there was anything, the client's hanging up included.
+    fn take(&mut self) -> Result<bool, Over> {
         if self.leaving {
-            return Ok(());
+            return Ok(false);
         }
         let got = match &mut self.write {
             Some((r, buf, have)) if self.start == self.end => {
@@ -143,7 +161,9 @@ impl Conn {
                 got
             }
             _ => {
-                let room = self.received.get_mut(self.end..).unwrap_or_default();
+                let most = if self.bulk { self.end + HEADERS_BYTES } else { RECEIVE_BYTES };
+                let room = self.end..most.min(RECEIVE_BYTES);
+                let room = self.received.get_mut(room).unwrap_or_default();
                 let got = rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT).map(|n| n.1);
                 if let Ok(n) = got {
                     self.end += n;
@@ -152,19 +172,20 @@ impl Conn {
             }
         };
         match got {
-            Ok(0) => self.leaving = true,
-            Ok(_) => {}
-            Err(HostErrno::AGAIN | HostErrno::INTR) => return Ok(()),
-            Err(_) => return Err(Over),
+            Ok(n) => {
+                self.leaving = n == 0;
+                Ok(true)
+            }
+            Err(HostErrno::AGAIN | HostErrno::INTR) => Ok(false),
+            Err(_) => Err(Over),
         }
-        self.act(volume)
     }
 
     /// Acts on what has been received, as far as there is room for more under way and the turn lasts.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
-        let mut turn = 0;
+        let (mut turn, mut requests) = (0, 0);
         loop {
             if self.out.pending() >= FLUSH_BYTES && !self.blocked {
                 self.flush(volume)?;
@@ -186,11 +207,18 @@ impl Conn {
             match event {
                 ServerEvent::More(need) => {
                     self.make_room(need);
-                    break;
+                    // Who asks for several things at once may have asked for more meanwhile; one call then
+                    // sends the replies to all. Who waits for each reply has not.
+                    if requests < SEVERAL || !self.take()? {
+                        break;
+                    }
+                    self.finish_write(volume);
+                    requests = 0;
                 }
                 ServerEvent::Request(request) => {
                     self.start += taken;
-                    turn += payload_of(&request);
+                    turn += payload_of(&request).max(REQUEST_COST_BYTES);
+                    requests += 1;
                     self.request(request, volume);
                     continue;
                 }
@@ -301,6 +329,7 @@ impl Conn {
     #[inline]
     fn write(&mut self, r: Request, volume: &mut Volume<Owner>) {
         let len = r.len as usize;
+        self.bulk = len >= BULK_BYTES;
         let Some(payload) = self.received.get(self.start..self.end).and_then(|p| p.get(..len))
         else {
             self.write = Some((r, volume.memories.buffers.take(len), 0));

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::capture::CaptureError;
+
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -101,6 +103,21 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// The kernel's trace of a device cannot be had.
+    #[error("cannot take streams from {}", device.display())]
+    Observe {
+        /// The device.
+        device: PathBuf,
+        /// Why.
+        #[source]
+        source: CaptureError,
+    },
+    /// The device to observe is the server's, not its clients'.
+    #[error(
+        "{}: what is served lies on it, so that it shows the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
+        .0.display()
+    )]
+    ObserveBacking(PathBuf),
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

@@ -22,6 +22,7 @@ use crate::backend::workers::ring;
 use crate::error::{ServeError, host};
 use crate::learner::{self, Learner, LearnerThread, Message};
 use crate::listen::{Address, Listener};
+use crate::observe::{self, KernelTrace, Observer, Streams};
 use crate::server::{Control, Job, Server, ServerStats};
 use crate::tap;
 use crate::volume::{Clock, Parts, Volume};
@@ -88,6 +89,7 @@ pub struct Builder {
     emulation: Option<Emulation>,
     learner: Option<Box<dyn Learner>>,
     relearn_every: Option<Duration>,
+    observe: Option<PathBuf>,
     addresses: Vec<Address>,
     watched: Option<(About, Option<MakeShadow>)>,
 }
@@ -107,6 +109,7 @@ impl Builder {
             emulation: None,
             learner: None,
             relearn_every: None,
+            observe: None,
             addresses: Vec::new(),
             watched: None,
         }
@@ -169,6 +172,15 @@ impl Builder {
         self
     }
 
+    /// Has the learner tell processes apart by the kernel's block trace of `device`, through which clients use
+    /// the volume or a partition of it; it may come later. Until then, and where it fails, the volume's own
+    /// requests count, as one stream; [`ServerHandle::streams`] says which.
+    #[must_use]
+    pub fn observe(mut self, device: PathBuf) -> Self {
+        self.observe = Some(device);
+        self
+    }
+
     /// Listens on an address.
     #[must_use]
     pub fn listen(mut self, address: Address) -> Self {
@@ -220,12 +232,24 @@ impl Builder {
         let bell = rustix::event::eventfd(0, flags).map_err(host("make an event descriptor"))?;
         let bell = Arc::new(bell);
         let (control, commands) = channel();
-        let mut learner = self.learner;
-        if let Some(l) = &mut learner {
-            l.begin(&config).map_err(ServeError::Model)?;
-        }
-        let learning = learner
-            .map(|l| learner::start(l, self.relearn_every, control.clone(), Arc::clone(&bell)))
+        let observer = match &self.observe {
+            Some(device) if self.learner.is_some() => {
+                let backing = match &self.backing {
+                    Backing::Path(path) => Some(path.as_path()),
+                    Backing::Memory(_) => None,
+                };
+                let trace = KernelTrace::new(device, config.capacity, backing)?;
+                Some(Observer::new(device, Box::new(trace), std::time::Instant::now()))
+            }
+            _ => None,
+        };
+        let learning = self
+            .learner
+            .map(|mut l| {
+                l.begin(&config).map_err(ServeError::Model)?;
+                let (every, volume) = (self.relearn_every, config.capacity);
+                learner::start(l, every, observer, volume, control.clone(), Arc::clone(&bell))
+            })
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
         let watched = match self.watched {
@@ -277,6 +301,7 @@ impl Builder {
                 volume: handle.injector(),
                 tap,
                 learned: handle.learner.as_ref().map(|l| Arc::clone(&l.learned)),
+                streams: handle.learner.as_ref().map(|l| Arc::clone(&l.streams)),
                 size: handle.size,
                 area,
                 read_only: self.read_only,
@@ -384,6 +409,12 @@ impl ServerHandle {
         let (reply, answer) = sync_channel(1);
         learner.messages.send(Message::Relearn(reply)).map_err(|_| ServeError::Stopped)?;
         answer.recv().map(Sectors).map_err(|_| ServeError::Stopped)
+    }
+
+    /// Where the learner's requests come from.
+    #[must_use]
+    pub fn streams(&self) -> Streams {
+        self.learner.as_ref().map(|l| observe::read(&l.streams)).unwrap_or_default()
     }
 
     /// Waits until nothing is left to move; false where that took longer than `most`.

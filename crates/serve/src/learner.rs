@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::Request;
+use seekless_block::{Request, Sectors};
 use seekless_engine::Config;
 use seekless_layout::Plan;
 
 use crate::backend::workers::ring;
 use crate::error::{ServeError, host};
+use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
 
 /// Requests that fit between two visits of the learner; more are dropped and counted.
@@ -27,17 +28,17 @@ const NICE: i32 = 10;
 
 /// Makes plans from what it sees. It runs in a thread of its own.
 pub trait Learner: Send {
+    /// Called once, before anything else: the volume that will be served.
+    ///
+    /// # Errors
+    /// Why this learner cannot learn for such a volume.
+    fn begin(&mut self, config: &Config) -> Result<(), String>;
     /// A request came.
     fn observe(&mut self, request: &Request);
     /// The plan that what was seen calls for: someone wants it installed now.
     fn plan(&mut self) -> Plan;
-    /// The volume's settings, before anything else is called.
-    ///
-    /// # Errors
-    /// Why this learner cannot learn for such a volume.
-    fn begin(&mut self, _config: &Config) -> Result<(), String> {
-        Ok(())
-    }
+    /// A plan was handed over, or the volume has ended: what is to outlive the server is put down.
+    fn keep(&mut self) {}
     /// What the volume should do now, asked about once a second. No request has come for as long as `quiet`.
     fn wishes(&mut self, _quiet: Duration) -> Vec<Wish> {
         Vec::new()
@@ -126,6 +127,7 @@ impl LearnerLink {
 pub(crate) struct LearnerThread {
     pub(crate) messages: Sender<Message>,
     pub(crate) learned: Arc<Learned>,
+    pub(crate) streams: SharedStreams,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -136,10 +138,13 @@ pub(crate) struct Started {
     pub(crate) thread: LearnerThread,
 }
 
-/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`.
+/// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`. Where there
+/// is an observer, requests come from where it says. Those past the `volume` are none.
 pub(crate) fn start(
     learner: Box<dyn Learner>,
     every: Option<Duration>,
+    observer: Option<Observer>,
+    volume: Sectors,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
 ) -> Result<Started, ServeError> {
@@ -149,21 +154,40 @@ pub(crate) fn start(
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
     let learned = Arc::new(Learned::default());
     let counts = Arc::clone(&learned);
-    let work = Work { learner, consumer, control, bell, called, learned, every };
+    let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
+    let pupil = Pupil { learner, learned, volume };
+    let work = Work { pupil, observer, consumer, control, bell, called, every };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
         .map_err(host("start the learner's thread"))?;
-    Ok(Started { producer, link, thread: LearnerThread { messages, learned: counts, thread } })
+    let thread = LearnerThread { messages, learned: counts, streams, thread };
+    Ok(Started { producer, link, thread })
+}
+
+/// The learner, and what is counted of it.
+struct Pupil {
+    learner: Box<dyn Learner>,
+    learned: Arc<Learned>,
+    volume: Sectors,
+}
+
+impl Pupil {
+    fn observe(&mut self, request: &Request) {
+        if request.extent.end().0 <= self.volume.0 {
+            self.learner.observe(request);
+            self.learned.observed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Work {
-    learner: Box<dyn Learner>,
+    pupil: Pupil,
+    observer: Option<Observer>,
     consumer: Consumer<Request>,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
     called: Arc<AtomicBool>,
-    learned: Arc<Learned>,
     every: Option<Duration>,
 }
 
@@ -173,10 +197,10 @@ impl Work {
         // Clients come first. Where the host refuses, learning merely costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
         let (mut planned, mut asked) = (Instant::now(), Instant::now());
+        self.drain();
         loop {
-            let wait = self
-                .every
-                .map_or(LOOK_EVERY, |e| LOOK_EVERY.min(e.saturating_sub(planned.elapsed())));
+            let look = self.observer.as_ref().map_or(LOOK_EVERY, Observer::patience);
+            let wait = self.every.map_or(look, |e| look.min(e.saturating_sub(planned.elapsed())));
             let message = inbox.recv_timeout(wait);
             if self.drain() {
                 asked = Instant::now();
@@ -196,22 +220,28 @@ impl Work {
                         planned = Instant::now();
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             if self.consumer.is_abandoned() {
-                return;
+                break;
             }
         }
+        self.pupil.learner.keep();
     }
 
     /// Whether any request had come.
     fn drain(&mut self) -> bool {
         self.called.store(false, Ordering::Relaxed);
         let mut any = false;
+        let now = Instant::now();
         while let Ok(request) = self.consumer.pop() {
-            self.learner.observe(&request);
-            self.learned.observed.fetch_add(1, Ordering::Relaxed);
             any = true;
+            if self.observer.as_mut().is_none_or(|o| o.takes_own(now)) {
+                self.pupil.observe(&request);
+            }
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.look(now, &mut |request| self.pupil.observe(request));
         }
         any
     }
@@ -219,10 +249,10 @@ impl Work {
     /// Passes on what the learner wants. Where the volume has ended, nobody needs it.
     fn grant(&mut self, quiet: Duration) {
         let began = Instant::now();
-        for wish in self.learner.wishes(quiet) {
+        for wish in self.pupil.learner.wishes(quiet) {
             let control = match wish {
                 Wish::Install(plan) => {
-                    self.learned.made(&plan, began.elapsed());
+                    self.pupil.learned.made(&plan, began.elapsed());
                     Control::Install(plan)
                 }
                 Wish::Bypass(on) => Control::Bypass(on),
@@ -235,13 +265,14 @@ impl Work {
 
     fn plan(&mut self) -> u64 {
         let began = Instant::now();
-        let plan = self.learner.plan();
-        self.learned.made(&plan, began.elapsed());
+        let plan = self.pupil.learner.plan();
+        self.pupil.learned.made(&plan, began.elapsed());
         let sectors = plan.sectors().0;
         // Where the volume has ended, nobody needs the plan.
         if self.control.send(Control::Install(plan)).is_ok() {
             ring(&self.bell);
         }
+        self.pupil.learner.keep();
         sectors
     }
 }

@@ -14,6 +14,9 @@ use rustix::net::SocketFlags;
 
 use crate::error::ServeError;
 
+/// Room for replies on their way to a client; the host may allow less.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+
 /// An address to listen on: `unix:PATH` or `tcp:HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -94,10 +97,15 @@ impl Listener {
     pub(crate) fn accept(&self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::accept_with(self.fd(), flags)?;
-        if let Self::Tcp(_) = self {
+        // Where the host refuses, replies merely take longer.
+        let _ = match self {
             // Replies are sent whole: there is nothing to wait for.
-            let _ = rustix::net::sockopt::set_tcp_nodelay(&fd, true);
-        }
+            Self::Tcp(_) => rustix::net::sockopt::set_tcp_nodelay(&fd, true),
+            // Once full, a unix socket takes more only when three quarters of it have been read.
+            Self::Unix { .. } => {
+                rustix::net::sockopt::set_socket_send_buffer_size(&fd, SEND_BUFFER_BYTES)
+            }
+        };
         Ok(fd)
     }
 }

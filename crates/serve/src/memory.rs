@@ -168,6 +168,20 @@ impl<O> Memories<O> {
         }
     }
 
+    /// Puts a page of metadata into memory.
+    pub(crate) fn put(&mut self, page: &[u8], to: Memory) {
+        let mut nobody = Current::nobody();
+        transfer(self.place_mut(to, page.len(), &mut nobody), Some(page));
+    }
+
+    /// The CRC-32C of each page of memory, one after the other.
+    pub(crate) fn sum(&self, from: Memory, pages: u32, current: &Current<'_>, sums: &mut Vec<u32>) {
+        sums.clear();
+        let bytes = self.place(from, pages as usize * PAGE_BYTES as usize, current);
+        // What is not there has no sums, and the engine says so.
+        sums.extend(bytes.unwrap_or_default().chunks(PAGE_BYTES as usize).map(crc32c::crc32c));
+    }
+
     /// The request will outlive the call: its data moves to a buffer of its own.
     pub(crate) fn detach(&mut self, current: &mut Current<'_>) {
         if !self.requests.contains(current.id) {

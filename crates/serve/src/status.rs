@@ -103,6 +103,13 @@ pub struct BudgetStatus {
 pub struct LearningStatus {
     /// Whether there is a learner.
     pub learns: bool,
+    /// Whose requests are told apart: `one`: nobody's, all are one stream; `observed`: each thread's, by the kernel's
+    /// block trace.
+    pub streams: String,
+    /// The same in words: which device, or why none.
+    pub streams_note: String,
+    /// Events of the kernel's block trace that were lost.
+    pub lost_events: u64,
     /// Requests that the learner missed, because it was busy.
     pub missed_requests: u64,
     /// Requests and I/Os that this watcher missed, because it was busy; `busy` leaves them out.

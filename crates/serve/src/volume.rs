@@ -107,16 +107,19 @@ pub(crate) struct Volume<O> {
     observer: Option<Producer<Request>>,
     unobserved: u64,
     tap: Option<Tap>,
+    /// Checksums on their way to the engine.
+    sums: Vec<u32>,
 }
 
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { config, files, workers, bell, emulated, clock, observer, tap } = parts;
+        let engine = Engine::new(config);
         Ok(Self {
-            engine: Engine::new(config),
             clock,
             now: clock.now(),
-            memories: Memories::new(&config),
+            memories: Memories::new(engine.config()),
+            engine,
             questions: Slab::new(),
             running: Vec::with_capacity(1024),
             workers: Workers::new(workers, &files, &bell)?,
@@ -127,6 +130,7 @@ impl<O> Volume<O> {
             observer,
             unobserved: 0,
             tap,
+            sums: Vec::with_capacity(256),
         })
     }
 
@@ -282,6 +286,11 @@ impl<O> Volume<O> {
             match output {
                 Output::Submit(io) => self.submit(io, current),
                 Output::Move(m) => self.memories.copy(m, current),
+                Output::Put { page, to } => self.memories.put(self.engine.page(page), to),
+                Output::Sum(sum) => {
+                    self.memories.sum(sum.from, sum.pages, current, &mut self.sums);
+                    self.engine.summed(&self.sums);
+                }
                 Output::Complete { id, result } => self.complete(id.0 as usize, result, current),
             }
         }
@@ -292,6 +301,7 @@ impl<O> Volume<O> {
         let result = result.map_err(|fault| match fault {
             Fault::OutOfRange { .. } => Errno::Inval,
             Fault::Device(_) => self.errno,
+            Fault::Damaged(_) => Errno::Io,
         });
         if id == current.id && current.result.is_none() && inflight.buf.is_none() {
             current.result = Some(result);

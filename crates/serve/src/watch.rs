@@ -15,6 +15,7 @@ use crate::backend::emulated::DiskStats;
 use crate::error::{ServeError, host};
 use crate::handle::Injector;
 use crate::learner::Learned;
+use crate::observe::{self, SharedStreams, Streams};
 use crate::server::ServerStats;
 use crate::status::{
     BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, History, Kind, LearningStatus,
@@ -159,6 +160,7 @@ pub(crate) struct Sources {
     pub(crate) volume: Injector,
     pub(crate) tap: TapEnd,
     pub(crate) learned: Option<Arc<Learned>>,
+    pub(crate) streams: Option<SharedStreams>,
     pub(crate) size: Bytes,
     pub(crate) area: Bytes,
     pub(crate) read_only: bool,
@@ -190,6 +192,7 @@ struct Work {
     looked: Instant,
     before: Option<(ServerStats, Option<f64>, Option<f64>)>,
     plans: u64,
+    streams: Streams,
     /// The move that is under way or was the last: done and total, in bytes.
     progress: (u64, u64),
     said: Said,
@@ -217,6 +220,7 @@ impl Work {
             looked: now,
             before: None,
             plans: 0,
+            streams: Streams::default(),
             progress: (0, 0),
             said: Said::default(),
         }
@@ -393,6 +397,10 @@ impl Work {
             },
             learning: LearningStatus {
                 learns: self.from.learned.is_some(),
+                streams: if self.streams.observed.is_some() { "observed" } else { "one" }
+                    .to_owned(),
+                streams_note: self.streams.to_string(),
+                lost_events: self.streams.lost_events,
                 missed_requests: stats.unobserved,
                 unwatched: self.from.tap.missed(),
             },
@@ -403,6 +411,11 @@ impl Work {
     /// Puts into words what changed since the last look.
     fn narrate(&mut self, stats: &ServerStats, busy: Option<&BusyStatus>, unix: u64) {
         let tell = |text: String| self.board.tell(unix, text);
+        let streams = self.from.streams.as_ref().map(|s| observe::read(s)).unwrap_or_default();
+        if streams != self.streams {
+            tell(format!("Streams: {streams}."));
+            self.streams = streams;
+        }
         let Some((before, ..)) = &self.before else {
             let area = self.from.area;
             tell(match &self.from.learned {

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{
+    Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
+};
 use seekless_disk::Device;
 use seekless_layout::{
-    AccessGraph, BorgConfig, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS,
-    Plan, Price, instalment, ios_left, plan_borg,
+    AccessGraph, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Pages, Plan,
+    PlanConfig, Price, Training, instalment, ios_left, next_plan,
 };
 
 use crate::measure::Measured;
@@ -20,7 +22,9 @@ pub struct JudgedConfig {
     /// The actual system. Vanilla is the same without an area.
     pub sim: SimConfig,
     /// The planner.
-    pub plan: BorgConfig,
+    pub plan: PlanConfig,
+    /// How much of the past counts.
+    pub training: Training,
     /// What may be risked.
     pub judge: JudgeConfig,
     /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
@@ -30,6 +34,8 @@ pub struct JudgedConfig {
     pub in_flight: u32,
     /// Edges that the access graph keeps.
     pub edges: usize,
+    /// Learn as if one stream had asked for everything.
+    pub one_stream: bool,
 }
 
 /// When a request comes, as far as judging goes. Neither runs backwards.
@@ -66,7 +72,9 @@ pub struct Judged {
     vanilla: Metered,
     paper: Metered,
     graph: AccessGraph,
-    plan: BorgConfig,
+    plan: PlanConfig,
+    training: Training,
+    one_stream: bool,
     judge: Judge,
     /// On paper.
     candidate: Plan,
@@ -99,8 +107,14 @@ impl Judged {
             actual: metered(config.sim)?,
             vanilla: metered(bare)?,
             paper: metered(config.sim)?,
-            graph: AccessGraph::new(config.edges),
+            graph: AccessGraph::new(
+                Pages::new(bare.engine.grid, bare.engine.capacity),
+                bare.engine.cache_bytes,
+                config.edges,
+            ),
             plan: config.plan,
+            training: config.training,
+            one_stream: config.one_stream,
             judge: Judge::new(config.judge),
             candidate: Plan::default(),
             uses: Uses::default(),
@@ -118,12 +132,13 @@ impl Judged {
 
     /// Learns from a request that is not served.
     pub fn learn(&mut self, request: &Request) {
-        self.graph.observe(request);
+        let stream = if self.one_stream { StreamId(0) } else { request.stream };
+        self.graph.observe(&Request { stream, ..*request });
     }
 
-    /// A day has passed since the requests so far: see [`AccessGraph::age`].
+    /// A day has passed since the requests so far: see [`Training::day_ended`].
     pub fn age(&mut self) {
-        self.graph.age();
+        self.training.day_ended(&mut self.graph);
     }
 
     /// Judges what came so far, does what that calls for, and serves one more request.
@@ -143,7 +158,7 @@ impl Judged {
             self.uses.fade();
         }
         self.clock = Some(clock);
-        self.graph.observe(request);
+        self.learn(request);
         for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
             system.sim.settle_below(self.in_flight)?;
         }
@@ -262,13 +277,16 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
+                // What comes after it is not to be a revision of what failed.
+                self.candidate = Plan::default();
                 self.install(Plan::default(), Duration::ZERO)
             }
         }
     }
 
     fn replan(&mut self) -> Result<(), SimError> {
-        let plan = plan_borg(&self.graph, &self.plan);
+        let plan = next_plan(&self.candidate, &self.graph, &self.plan);
+        self.training.planned(&mut self.graph);
         let standing = self.actual.sim.standing();
         let ios = ios_left(&plan, &standing);
         self.paper.try_out(standing)?;

@@ -4,6 +4,7 @@
 //! streams through in constant memory.
 #![forbid(unsafe_code)]
 
+pub mod crash;
 mod judged;
 mod measure;
 mod path;

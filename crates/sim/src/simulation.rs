@@ -105,6 +105,7 @@ pub struct Simulation {
     operations_before: Option<Operations>,
     stats_before: Stats,
     refused: Option<SimError>,
+    sums: Vec<u32>,
 }
 
 impl Simulation {
@@ -136,6 +137,7 @@ impl Simulation {
             operations_before: None,
             stats_before: Stats::default(),
             refused: None,
+            sums: Vec::new(),
         })
     }
 
@@ -146,7 +148,10 @@ impl Simulation {
     /// Where the drive refuses an I/O.
     pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
         self.feed(Input::Install(plan));
-        while self.engine.progress().is_some() && self.refused.is_none() {
+        // And what the engine notes down about it.
+        while (self.engine.progress().is_some() || self.drive.next_event().is_some())
+            && self.refused.is_none()
+        {
             self.step();
         }
         self.refused.map_or(Ok(()), Err)
@@ -239,6 +244,12 @@ impl Simulation {
     #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.config.engine.capacity
+    }
+
+    /// How much a plan may place: less than the area, which holds the engine's metadata and log too.
+    #[must_use]
+    pub const fn room(&self) -> Sectors {
+        self.engine.room()
     }
 
     /// Time and energy by state so far, installing and background work included.
@@ -335,7 +346,12 @@ impl Simulation {
         self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Move(_) => {} // there are no bytes here
+                Output::Move(_) | Output::Put { .. } => {} // there are no bytes here
+                Output::Sum(sum) => {
+                    // And all of them are alike.
+                    self.sums.resize(self.sums.len().max(sum.pages as usize), 0);
+                    self.engine.summed(&self.sums[..sum.pages as usize]);
+                }
                 Output::Submit(io) => self.submit(&io),
                 Output::Complete { id, result } => self.complete(id, result),
             }

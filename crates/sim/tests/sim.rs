@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
-use seekless_layout::{BorgConfig, Copy, JudgeConfig, Ledger, Plan};
+use seekless_layout::{Copy, JudgeConfig, Ledger, Plan, PlanConfig, Planning, Reach, Training};
 use seekless_sim::{
     Act, Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError,
     Simulation,
@@ -159,7 +159,7 @@ fn a_deep_queue_lets_the_scheduler_choose() {
 
 #[test]
 fn copies_side_by_side_are_read_without_seeks_and_moving_them_is_background() {
-    let homes: Vec<u64> = (0..50).map(|i| (i * 37 % 50) * 1700).collect();
+    let homes: Vec<u64> = (0..50).map(|i| (i * 37 % 50) * 1704).collect();
     let requests: Vec<Request> = homes.iter().map(|&h| read(0, h, 8)).collect();
     let mut place = 0;
     let copies = homes
@@ -170,7 +170,8 @@ fn copies_side_by_side_are_read_without_seeks_and_moving_them_is_background() {
         })
         .collect();
     let mut settings = config(CLOSED, Scheduler::Fcfs);
-    settings.engine.area = Sectors(1000);
+    settings.engine.area = Sectors(1700);
+    settings.engine.segment_pages = 64;
     let vanilla = run(settings, &requests);
     let mut sim = Simulation::new(toy(), settings).unwrap();
     sim.install(Plan { copies }).unwrap();
@@ -268,23 +269,23 @@ fn the_catalogue_disk_runs_too() {
 #[test]
 fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     let mut config = config(CLOSED, Scheduler::Fcfs);
-    config.engine.area = Sectors(1000);
+    config.engine.area = Sectors(1700);
+    config.engine.segment_pages = 64;
     let mut sim = Simulation::new(toy(), config).unwrap();
     let copy = |home, place| Copy { home: Extent::new(home, 8), place: Lba(place) };
-    let plan = Plan { copies: vec![copy(100, 0), copy(50_000, 8)] };
+    let plan = Plan { copies: vec![copy(104, 0), copy(50_000, 8)] };
     sim.install(plan.clone()).unwrap();
     assert_eq!(sim.standing(), plan);
     sim.bypass(true);
-    sim.offer(&read(0, 100, 8)).unwrap();
+    sim.offer(&read(0, 104, 8)).unwrap();
     let write = Request::new(SimTime(0), Op::Write, Extent::new(50_000, 4));
     sim.offer(&write).unwrap();
     sim.bypass(false);
-    sim.offer(&read(0, 100, 8)).unwrap();
+    sim.offer(&read(0, 104, 8)).unwrap();
     sim.offer(&read(0, 50_000, 8)).unwrap();
     let m = sim.lap().unwrap();
     assert_eq!((m.engine.home_reads, m.engine.copy_reads), (2, 1));
-    let left = Copy { home: Extent::new(50_004, 4), place: Lba(12) };
-    assert_eq!(sim.standing(), Plan { copies: vec![copy(100, 0), left] });
+    assert_eq!(sim.standing(), Plan { copies: vec![copy(104, 0)] });
 }
 
 /// Numbers that look random and are the same on every run (SplitMix64).
@@ -325,11 +326,19 @@ fn judged(days: &[Vec<u64>], replay: Replay) -> (Vec<DayCosts>, Judged) {
     };
     let config = JudgedConfig {
         sim,
-        plan: BorgConfig { area, min_weight: 0 },
+        plan: PlanConfig {
+            area: sim.engine.room(),
+            min_weight: 0,
+            strategy: seekless_layout::Strategy::default(),
+            planning: Planning::default(),
+            reach: Reach::new(sim.engine.read_ahead, sim.engine.cluster),
+        },
+        training: Training::default(),
         judge: JudgeConfig::default(),
         idle: Some(Duration::from_millis(100)),
         in_flight: 64,
         edges: 1 << 16,
+        one_stream: false,
     };
     let mut judged = Judged::new(&disk, &config).unwrap();
     let mut at_ms = 0;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::estimate::{Gain, saved};
 use crate::outcome::{Day, TraceFacts};
 use crate::rolling::{
-    Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling,
+    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 use crate::simulate::{AreaAt, StudyError};
 
@@ -168,29 +168,29 @@ fn systems(
         .filter(|&size| size <= room)
         .collect();
     sizes.dedup();
-    let layout = |size: u64, planning: Planning| {
+    let layout = |size: u64, schedule: Schedule| {
         let optimized = Bytes(size);
-        let name = match planning {
-            Planning::Foresight => format!("foresight {optimized}"),
-            Planning::Judged => format!("judged {optimized}"),
-            Planning::Every(1) => format!("borg {optimized}"),
-            Planning::Every(every) => format!("borg {optimized}, every {every}"),
+        let name = match schedule {
+            Schedule::Foresight => format!("foresight {optimized}"),
+            Schedule::Judged => format!("judged {optimized}"),
+            Schedule::Every(1) => format!("borg {optimized}"),
+            Schedule::Every(every) => format!("borg {optimized}, every {every}"),
         };
-        let area_at = match planning {
-            Planning::Judged => AreaAt::End,
-            Planning::Foresight | Planning::Every(_) => AreaAt::Median,
+        let area_at = match schedule {
+            Schedule::Judged => AreaAt::End,
+            Schedule::Foresight | Schedule::Every(_) => AreaAt::Median,
         };
-        let learning = Learning { optimized, area_at, planning };
+        let learning = Learning { optimized, write_buffer: 0, area_at, schedule };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
     for &size in &sizes {
         for every in [1, 4] {
-            all.push((Change::Layout, layout(size, Planning::Every(every))));
+            all.push((Change::Layout, layout(size, Schedule::Every(every))));
         }
     }
     if let Some(&size) = sizes.last() {
-        all.push((Change::Layout, layout(size, Planning::Judged)));
-        all.push((Change::Foresight, layout(size, Planning::Foresight)));
+        all.push((Change::Layout, layout(size, Schedule::Judged)));
+        all.push((Change::Foresight, layout(size, Schedule::Foresight)));
     }
     let more = Bytes(options.cache.0.max(STEP) * 4);
     all.push((
@@ -234,7 +234,7 @@ fn systems(
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // What one pays for by the operation may be worth a layout even where time is not.
         if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
-            let System { name, learning, .. } = layout(size, Planning::Every(4));
+            let System { name, learning, .. } = layout(size, Schedule::Every(4));
             let name = format!("{}, {name}", disk.name());
             all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
         }
@@ -312,7 +312,7 @@ fn judge(
                 read_ahead_bytes: system.read_ahead.0,
                 scheduler: system.scheduler.to_string(),
                 optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.and_then(|l| l.planning.folds()),
+                replan_folds: system.learning.and_then(|l| l.schedule.folds()),
                 days: days.iter().map(Day::of).collect(),
                 saves_busy: estimate(busy),
                 saves_energy: estimate(joules),

@@ -15,8 +15,8 @@ pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use estimate::Gain;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
-    Fold, Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling,
+    Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 pub use scan::RangeSet;
-pub use simulate::{AreaAt, Options, Policy, Stage, StudyError, simulate};
+pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};
 pub use tune::{Panel, Parameter, Setting, TuneOptions, Tuned, Tuning, tune};

@@ -10,8 +10,8 @@ use std::num::NonZero;
 
 use seekless_block::{Bytes, Duration, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, JudgeConfig, Plan, plan_borg};
+use seekless_engine::{Config, Mode};
+use seekless_layout::{AccessGraph, JudgeConfig, Plan, PlanConfig, Reach, Training, next_plan};
 use seekless_sim::{
     Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
 };
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::outcome::TraceFacts;
 use crate::scan::Scan;
-use crate::simulate::{AreaAt, DAY, EDGES, StudyError, explain, possible};
+use crate::simulate::{AreaAt, DAY, EDGES, Learner, StudyError, explain, possible};
 
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
@@ -36,15 +36,17 @@ const REQUESTS_MIN: u64 = 100;
 pub struct Learning {
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
     /// When it plans.
-    pub planning: Planning,
+    pub schedule: Schedule,
 }
 
 /// When a system plans, and from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planning {
+pub enum Schedule {
     /// Anew after so many folds, at least 1, from those before.
     Every(u32),
     /// Before each fold, from it as well as those before: what foresight would gain.
@@ -54,7 +56,7 @@ pub enum Planning {
     Judged,
 }
 
-impl Planning {
+impl Schedule {
     /// Folds from one plan to the next, where that is fixed.
     pub(crate) const fn folds(self) -> Option<u32> {
         match self {
@@ -62,6 +64,14 @@ impl Planning {
             Self::Foresight => Some(1),
             Self::Judged => None,
         }
+    }
+}
+
+impl Learning {
+    /// What a plan may place on a device of `capacity`.
+    fn room(&self, capacity: Sectors) -> Sectors {
+        let (area, write_buffer_percent) = (self.optimized.sectors_ceil(), self.write_buffer);
+        Config { area, write_buffer_percent, ..Config::new(capacity) }.room()
     }
 }
 
@@ -86,6 +96,15 @@ pub struct System {
     pub learning: Option<Learning>,
 }
 
+impl System {
+    /// What its planner may use.
+    fn plan_config(&self, area: Sectors, learner: Learner) -> PlanConfig {
+        let Learner { strategy, planning, .. } = learner;
+        let reach = Reach::new(self.read_ahead, self.cluster);
+        PlanConfig { area, min_weight: 0, strategy, planning, reach }
+    }
+}
+
 /// How the trace is read and cut.
 #[derive(Clone, Debug)]
 pub struct RollingOptions {
@@ -97,6 +116,10 @@ pub struct RollingOptions {
     pub replay: Replay,
     /// Most folds; at least 2.
     pub folds: u32,
+    /// RAM of the systems that learn: what it answers is not learned from.
+    pub ram: Bytes,
+    /// How all that learn do it.
+    pub learner: Learner,
 }
 
 /// A stretch of the trace.
@@ -250,9 +273,9 @@ pub fn rolling(
 
     let mut runs = Vec::with_capacity(systems.len());
     for system in &systems {
-        runs.push(Running::new(system, &scan, replay, median, &path)?);
+        runs.push(Running::new(system, options.learner, &scan, replay, median, &path)?);
     }
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut batch: Vec<(Clock, Request)> = Vec::with_capacity(BATCH);
     let mut fold = 0;
     let mut today = 0;
@@ -260,7 +283,8 @@ pub fn rolling(
         if at != fold {
             step(&mut runs, &mut batch)?;
             finish_fold(&mut runs, &systems)?;
-            begin_fold(&mut runs, &systems, &graph, &foreseen, at)?;
+            begin_fold((&mut runs, &systems), options.learner, &graph, &foreseen, at)?;
+            options.learner.training.planned(&mut graph);
             fold = at;
         }
         if day > today {
@@ -269,7 +293,7 @@ pub fn rolling(
                 run.age(day - today);
             }
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.learner.training, &mut today, day, request);
         let judged_by = if cut.has_days() { day } else { at as u64 };
         batch.push((Clock { day: judged_by, turn: judged_by }, *request));
         if batch.len() == BATCH {
@@ -290,7 +314,9 @@ pub fn rolling(
 struct Running {
     world: World,
     name: String,
-    area: Sectors,
+    /// What a plan may place.
+    room: Sectors,
+    plan: Plan,
     laps: Vec<Lap>,
 }
 
@@ -333,6 +359,7 @@ impl Running {
 
     fn new(
         system: &System,
+        learner: Learner,
         scan: &Scan,
         replay: Replay,
         median: Option<Lba>,
@@ -340,6 +367,7 @@ impl Running {
     ) -> Result<Self, StudyError> {
         let disk = Device::new(&system.disk)?;
         let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
+        let write_buffer = system.learning.map_or(0, |l| l.write_buffer);
         let need = scan.capacity + area;
         if need > disk.capacity() {
             return Err(StudyError::DiskTooSmall {
@@ -352,41 +380,49 @@ impl Running {
                 has: disk.capacity().bytes(),
             });
         }
-        let judged = system.learning.is_some_and(|l| l.planning == Planning::Judged);
+        let judged = system.learning.is_some_and(|l| l.schedule == Schedule::Judged);
         let amid = system.learning.is_some_and(|l| l.area_at == AreaAt::Median);
         let area_at = median.filter(|_| amid).unwrap_or(Lba(scan.capacity.0));
         let config = SimConfig {
             area_at,
             engine: Config {
                 area,
+                write_buffer_percent: write_buffer,
+                mode: if write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
                 cache_bytes: system.cache,
                 read_ahead: system.read_ahead,
                 cluster: system.cluster,
+                grid: scan.grid,
                 ..Config::new(scan.capacity)
             },
             scheduler: system.scheduler,
             spin_down: system.spin_down,
             replay,
         };
+        let room = config.engine.room();
         let world = if judged {
-            Judged::new(&disk, &judged_config(config, 0)).map(|j| World::Judged(Box::new(j)))
+            let config = judged_config(config, system.plan_config(room, learner), learner.training);
+            Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
         } else {
             Simulation::new(disk, config).map(|s| World::Told(Box::new(s)))
         };
         let world = world.map_err(|e| failed(&system.name, e))?;
-        Ok(Self { world, name: system.name.clone(), area, laps: Vec::new() })
+        let (name, plan, laps) = (system.name.clone(), Plan::default(), Vec::new());
+        Ok(Self { world, name, room, plan, laps })
     }
 }
 
 /// How a system that judges itself is set up here.
-pub(crate) fn judged_config(sim: SimConfig, min_weight: u32) -> JudgedConfig {
+pub(crate) fn judged_config(sim: SimConfig, plan: PlanConfig, training: Training) -> JudgedConfig {
     JudgedConfig {
         sim,
-        plan: BorgConfig { area: sim.engine.area, min_weight },
+        plan,
+        training,
         judge: JudgeConfig::default(),
         idle: Some(IDLE),
         in_flight: u32::MAX,
         edges: EDGES,
+        one_stream: false,
     }
 }
 
@@ -428,27 +464,26 @@ fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyErro
     Ok(())
 }
 
-/// Systems whose turn it is plan anew. Equal questions to the planner are asked once.
+/// Systems whose turn it is plan again.
 fn begin_fold(
-    runs: &mut [Running],
-    systems: &[System],
+    (runs, systems): (&mut [Running], &[System]),
+    learner: Learner,
     graph: &AccessGraph,
     foreseen: &BTreeMap<(usize, u64), Plan>,
     fold: usize,
 ) -> Result<(), StudyError> {
-    let mut plans: BTreeMap<u64, Plan> = BTreeMap::new();
     for (run, system) in runs.iter_mut().zip(systems) {
         let World::Told(simulation) = &mut run.world else { continue };
-        let plan = match system.learning.map(|l| l.planning) {
-            Some(Planning::Foresight) => {
-                foreseen.get(&(fold, run.area.0)).cloned().unwrap_or_default()
+        let plan = match system.learning.map(|l| l.schedule) {
+            Some(Schedule::Foresight) => {
+                foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
             }
-            Some(Planning::Every(every)) if (fold - 1).is_multiple_of(every.max(1) as usize) => {
-                let config = BorgConfig { area: run.area, min_weight: 0 };
-                plans.entry(run.area.0).or_insert_with(|| plan_borg(graph, &config)).clone()
+            Some(Schedule::Every(every)) if (fold - 1).is_multiple_of(every.max(1) as usize) => {
+                next_plan(&run.plan, graph, &system.plan_config(run.room, learner))
             }
             _ => continue,
         };
+        run.plan.clone_from(&plan);
         simulation.install(plan).map_err(|e| failed(&system.name, e))?;
     }
     Ok(())
@@ -465,14 +500,15 @@ fn foresee(
     systems: &[System],
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<(BTreeMap<(usize, u64), Plan>, Option<Lba>), StudyError> {
-    let areas: Vec<Sectors> = systems
+    let foreseeing: Vec<(&System, Sectors)> = systems
         .iter()
-        .filter_map(|s| s.learning)
-        .filter(|l| l.planning == Planning::Foresight)
-        .map(|l| l.optimized.sectors_ceil())
+        .filter_map(|s| {
+            let learning = s.learning.filter(|l| l.schedule == Schedule::Foresight)?;
+            Some((s, learning.room(scan.capacity)))
+        })
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
-    let mut graph = AccessGraph::new(EDGES);
+    let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
     let mut fold = 0;
     let mut today = 0;
     let mut count = 0u64;
@@ -480,8 +516,9 @@ fn foresee(
         if fold == 0 {
             median = graph.median_read();
         } else {
-            for &area in &areas {
-                plans.insert((fold, area.0), plan_borg(graph, &BorgConfig { area, min_weight: 0 }));
+            for &(system, area) in &foreseeing {
+                let config = system.plan_config(area, options.learner);
+                plans.insert((fold, area.0), next_plan(&Plan::default(), graph, &config));
             }
         }
     };
@@ -490,7 +527,7 @@ fn foresee(
             close(&graph, fold);
             fold = at;
         }
-        learn(&mut graph, &mut today, day, request);
+        learn(&mut graph, options.learner.training, &mut today, day, request);
         count += 1;
         if count.is_multiple_of(65_536) {
             progress(RollingStage::Foresee, reader.progress());
@@ -505,10 +542,16 @@ fn foresee(
 pub(crate) const AGES_MAX: u64 = 8;
 
 /// One more request, and a day older where it is of another one.
-fn learn(graph: &mut AccessGraph, today: &mut u64, day: u64, request: &Request) {
+fn learn(
+    graph: &mut AccessGraph,
+    training: Training,
+    today: &mut u64,
+    day: u64,
+    request: &Request,
+) {
     // Days without requests age too, but nothing is left after a few.
     for _ in *today..day.min(*today + AGES_MAX) {
-        graph.age();
+        training.day_ended(graph);
     }
     *today = (*today).max(day);
     graph.observe(request);

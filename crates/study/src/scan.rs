@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use seekless_block::{Extent, Op, Sectors, SimTime};
+use seekless_layout::{GridCount, Pages};
 use seekless_trace::{Reader, Record};
 
 use crate::outcome::{Split, TraceFacts};
@@ -61,6 +62,10 @@ pub(crate) struct Scan {
     offsets: Vec<Option<u64>>,
     /// Client addresses: all devices, end to end.
     pub(crate) capacity: Sectors,
+    /// The pages that copies are made of. The grid is that of most reads of the whole trace: how the devices are
+    /// partitioned, not what will be asked for.
+    pub(crate) pages: Pages,
+    pub(crate) grid: Sectors,
     days: BTreeMap<u32, u64>,
     /// What a reader of any result from this trace should know.
     pub(crate) notes: Vec<String>,
@@ -78,6 +83,7 @@ impl Scan {
         let mut ends: Vec<u64> = Vec::new();
         let mut footprint: Vec<RangeSet> = Vec::new();
         let mut days: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut grid = GridCount::default();
         let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
         while let Some(record) = reader.next_record()? {
             let at = record.device as usize;
@@ -105,6 +111,7 @@ impl Scan {
                 facts.bytes = facts.bytes.saturating_add(request.extent.bytes().0);
                 footprint[at].insert(request.extent);
             }
+            grid.observe(&request);
             ends[at] = ends[at].max(request.extent.end().0);
             first = first.min(request.arrival);
             last = last.max(request.arrival);
@@ -141,7 +148,9 @@ impl Scan {
             days.clear();
         }
         let notes = notes(reader, &facts);
-        Ok(Self { facts, offsets, capacity: Sectors(capacity), days, notes })
+        let (capacity, grid) = (Sectors(capacity), grid.grid());
+        let pages = Pages::new(grid, capacity);
+        Ok(Self { facts, offsets, capacity, pages, grid, days, notes })
     }
 
     /// The record's request at its address on the simulated disk; `None` if its device is left out.

@@ -4,11 +4,15 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
-use seekless_engine::Config;
-use seekless_layout::{AccessGraph, BorgConfig, Plan, plan_borg};
-use seekless_sim::{Clock, DayCosts, Judged, Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_engine::{Config, Mode};
+use seekless_layout::{
+    AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
+};
+use seekless_sim::{
+    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
@@ -93,10 +97,36 @@ pub struct Options {
     pub train: f64,
     /// Size of the optimized area.
     pub optimized: Bytes,
+    /// Share of it that takes in writes, in percent; 0 writes through.
+    pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
+    /// Learn as if one stream had asked for everything: what a server knows that observes no device.
+    pub one_stream: bool,
     /// Weight below which an edge is no reason to place two extents together.
     pub min_weight: u32,
+    /// How a layout is learned.
+    pub learner: Learner,
+}
+
+impl Options {
+    /// What a planner may use that fills `area`.
+    fn plan_config(&self, area: Sectors) -> PlanConfig {
+        let Learner { strategy, planning, .. } = self.learner;
+        let reach = Reach::new(self.read_ahead, self.cluster);
+        PlanConfig { area, min_weight: self.min_weight, strategy, planning, reach }
+    }
+}
+
+/// How a layout is learned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learner {
+    /// In which order copies stand.
+    pub strategy: Strategy,
+    /// How much of the past counts.
+    pub training: Training,
+    /// What becomes of the plan in force.
+    pub planning: Planning,
 }
 
 /// What is going on, for a progress bar.
@@ -230,7 +260,17 @@ pub fn simulate(
     if split.measured_requests == 0 {
         return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
     }
-    let plans = learn(source, options, &scan, boundary, area, progress)?;
+    let engine = Config {
+        area,
+        write_buffer_percent: options.write_buffer,
+        mode: if options.write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
+        cache_bytes: options.cache,
+        read_ahead: options.read_ahead,
+        cluster: options.cluster,
+        grid: scan.grid,
+        ..Config::new(scan.capacity)
+    };
+    let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
     let replay = possible(options.replay, &scan, &mut notes);
@@ -251,15 +291,17 @@ pub fn simulate(
             _ if policy == Policy::Judged => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
         };
+        let engine = match policy {
+            Policy::Vanilla => Config { area: Sectors(0), ..engine },
+            // What is written is not the judge's.
+            Policy::Judged => {
+                Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
+            }
+            Policy::Borg | Policy::Oracle => engine,
+        };
         let config = SimConfig {
             area_at,
-            engine: Config {
-                area: if vanilla { Sectors(0) } else { area },
-                cache_bytes: options.cache,
-                read_ahead: options.read_ahead,
-                cluster: options.cluster,
-                ..Config::new(scan.capacity)
-            },
+            engine,
             scheduler: options.scheduler,
             spin_down: options.spin_down,
             replay,
@@ -369,8 +411,11 @@ fn learn(
     if !borg && !oracle {
         return Ok(Default::default());
     }
-    let (mut before, mut measured) = (AccessGraph::new(EDGES), AccessGraph::new(EDGES));
+    let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
+    let mut measured = before.clone();
     let mut today = 0;
+    let one = options.one_stream;
+    let asked = |r: &Request| Request { stream: if one { StreamId(0) } else { r.stream }, ..*r };
     for_each(
         source,
         options,
@@ -380,20 +425,20 @@ fn learn(
         |trains, day, request| {
             if trains && borg {
                 // Days without requests age too, but nothing is left after a few.
-                for _ in today..day.min(today + 8) {
-                    before.age();
+                for _ in today..day.min(today + AGES_MAX) {
+                    options.learner.training.day_ended(&mut before);
                 }
                 today = today.max(day);
-                before.observe(request);
+                before.observe(&asked(request));
             } else if !trains && oracle {
-                measured.observe(request);
+                measured.observe(&asked(request));
             }
             Ok(())
         },
     )?;
-    let config = BorgConfig { area, min_weight: options.min_weight };
+    let config = options.plan_config(area);
     let learned = |graph: &AccessGraph| Learned {
-        plan: plan_borg(graph, &config),
+        plan: next_plan(&Plan::default(), graph, &config),
         median: graph.median_read(),
     };
     Ok((learned(&before), learned(&measured)))
@@ -434,7 +479,11 @@ fn run_judged(
 ) -> Result<(Measured, Vec<DayCosts>), StudyError> {
     const PARTS: u64 = 12;
     let failed = |source| StudyError::Run { policy: Policy::Judged.name().to_owned(), source };
-    let config = judged_config(config, options.min_weight);
+    let plan = options.plan_config(config.engine.room());
+    let config = JudgedConfig {
+        one_stream: options.one_stream,
+        ..judged_config(config, plan, options.learner.training)
+    };
     let mut judged = Judged::new(disk, &config).map_err(failed)?;
     let span_days = scan.facts.span_s.map_or(0.0, |s| s / 86_400.0);
     let has_days = scan.facts.days >= DAYS_MIN as u64 || span_days >= DAYS_MIN as f64;

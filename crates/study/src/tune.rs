@@ -13,7 +13,7 @@ use crate::advise::{STEP, chooses};
 use crate::estimate::{Gain, saved};
 use crate::outcome::TraceFacts;
 use crate::rolling::{
-    Lap, Learning, Planning, Rolling, RollingOptions, RollingStage, System, rolling,
+    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 use crate::simulate::{AreaAt, StudyError};
 
@@ -269,8 +269,9 @@ fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Ve
 fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
     let learning = setting.map(|s| Learning {
         optimized: Bytes(s.optimized_bytes),
+        write_buffer: 0,
         area_at: AreaAt::Median,
-        planning: Planning::Every(s.interval_folds),
+        schedule: Schedule::Every(s.interval_folds),
     });
     System {
         name: setting.map_or("vanilla".to_owned(), |s| {

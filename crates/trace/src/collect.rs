@@ -98,6 +98,12 @@ impl Collector {
         &self.cx.streams
     }
 
+    /// Begins the table of streams anew, so that it does not grow for ever; numbers of earlier records mean nothing
+    /// any more.
+    pub fn forget_streams(&mut self) {
+        self.cx.forget_streams();
+    }
+
     /// The device, once it was seen.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
@@ -138,5 +144,9 @@ mod tests {
         assert_eq!((c.skipped().zero_length, c.skipped().malformed), (1, 2));
         assert_eq!(c.streams()[2].name, "jbd2");
         assert_eq!(c.devices()[0].name, "/dev/sdx");
+        c.forget_streams();
+        assert_eq!(c.streams().len(), 1);
+        let again = c.record(&seen(1700, b"R", 8, 8, 9, b"jbd2")).unwrap();
+        assert_eq!((again.request.stream.0, &*c.streams()[1].name), (1, "jbd2"));
     }
 }

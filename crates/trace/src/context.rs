@@ -296,6 +296,15 @@ impl Context {
         }
     }
 
+    /// Begins the table of streams anew; numbers given before mean nothing any more.
+    pub(crate) fn forget_streams(&mut self) {
+        self.streams.truncate(1);
+        self.names.clear();
+        self.stream_of_pid.clear();
+        self.stream_of_name.clear();
+        (self.last_pid, self.last_name) = ((0, 0), u32::MAX);
+    }
+
     pub(crate) fn stream(&mut self, process: Process<'_>) -> u32 {
         if process.pid == 0 {
             return if process.name.is_empty() { 0 } else { self.stream_by_name(process.name) };

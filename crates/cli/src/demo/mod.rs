@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
+use seekless_study::Learner;
 use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::learner::BorgLearner;
@@ -167,7 +168,7 @@ fn serve(
             path_max: PATH,
         });
     if learns {
-        builder = builder.learner(Box::new(BorgLearner::new(AREA.sectors_ceil())), None);
+        builder = builder.learner(Box::new(BorgLearner::new(Learner::default())), None);
     }
     let server = builder.spawn()?;
     let bar = output::bar();

@@ -83,6 +83,9 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
             bytes(p.plan_bytes)
         )
     });
+    if s.learning.learns {
+        lines.push(format!("streams   {}", s.learning.streams_note));
+    }
     let limit = s
         .budget
         .limit_bytes_per_s

@@ -17,7 +17,7 @@ use super::{FAST_ZERO, NO_HOLE};
 use crate::error::ServeError;
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
-const WRITE_NOW_BYTES: usize = 64 << 10;
+const WRITE_NOW_BYTES: usize = 1 << 20;
 /// The host's page.
 const PAGE: u64 = 4096;
 /// `f_type` of files in memory, as in statfs(2).

@@ -24,6 +24,8 @@ pub struct BlockDevice {
     pub partition: Option<Extent>,
     /// How many sectors the device has.
     pub sectors: u64,
+    /// How many sectors the whole disk has.
+    pub disk_sectors: u64,
     /// Whether requests are queued and issued to a driver, rather than remapped to other devices.
     pub(super) has_queue: bool,
 }
@@ -65,6 +67,7 @@ impl BlockDevice {
             disk_name: whole.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             partition,
             sectors,
+            disk_sectors: number(&whole.join("size"))?,
             has_queue: whole.join("mq").exists(),
         })
     }
@@ -75,15 +78,20 @@ impl BlockDevice {
     }
 }
 
-/// Numbers of the whole disks that `path` lies on, also through partitions, device mapper and loop devices.
-/// Empty where that is not known (a network, memory, file systems of several devices).
+/// Numbers of the whole disks that `path` is or lies on, also through partitions, device mapper and loop
+/// devices. Empty where that is not known (a network, memory, file systems of several devices).
 #[must_use]
 pub fn disks_below(path: &Path) -> BTreeSet<(u32, u32)> {
     let mut found = BTreeSet::new();
     if let Ok(meta) = path.metadata() {
-        below(numbers(meta.dev()), &mut found, 0);
+        below(under(&meta), &mut found, 0);
     }
     found
+}
+
+/// The device that a file lies on, or is.
+fn under(meta: &fs::Metadata) -> (u32, u32) {
+    numbers(if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() })
 }
 
 /// Stacks of devices are a few storeys high; a loop in them would be the kernel's fault.
@@ -98,8 +106,7 @@ fn below(number: (u32, u32), found: &mut BTreeSet<(u32, u32)>, storey: u32) {
     if let Ok(file) = fs::read_to_string(whole.join("loop/backing_file"))
         && let Ok(meta) = Path::new(file.trim_end()).metadata()
     {
-        let under = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
-        below(numbers(under), found, storey + 1);
+        below(under(&meta), found, storey + 1);
     }
     for slave in fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten() {
         if let Ok(device) = BlockDevice::known(Path::new(""), &slave.path()) {

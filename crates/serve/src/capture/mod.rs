@@ -36,3 +36,11 @@ mod tracefs;
 pub use device::{BlockDevice, disks_below};
 pub use error::CaptureError;
 pub use recorder::{Config, Recorder};
+
+/// Whether this process may record, whatever device: makes a private instance in tracefs and takes it away.
+///
+/// # Errors
+/// What is missing.
+pub fn check() -> Result<(), CaptureError> {
+    instance::Instance::new().map(drop)
+}

@@ -267,6 +267,12 @@ impl Recorder {
         self.collector.streams()
     }
 
+    /// Begins the table of [`Self::streams`] anew, so that it does not grow for ever; numbers of earlier records mean
+    /// nothing any more.
+    pub fn forget_streams(&mut self) {
+        self.collector.forget_streams();
+    }
+
     /// The device as records know it, for [`seekless_trace::StoreWriter`].
     #[must_use]
     pub fn devices(&self) -> &[Device] {
@@ -477,6 +483,7 @@ mod tests {
             disk_name: "sda".to_owned(),
             partition: None,
             sectors: 100,
+            disk_sectors: 100,
             has_queue: true,
         };
         assert_eq!(filter(&device, What::Complete), "dev == 8388624");

@@ -106,6 +106,18 @@ pub(super) fn text(s: &Status) -> String {
         "Requests that the learner missed.",
         s.learning.missed_requests,
     );
+    t.gauge(
+        "seekless_streams_observed",
+        "",
+        "1 while requests are told apart by process, from the kernel's block trace.",
+        f64::from(u8::from(s.learning.streams == "observed")),
+    );
+    t.counter(
+        "seekless_lost_events",
+        "",
+        "Events of the kernel's block trace that were lost.",
+        s.learning.lost_events,
+    );
     t.counter(
         "seekless_unwatched",
         "",

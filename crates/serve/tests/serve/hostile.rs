@@ -140,6 +140,54 @@ fn flood(server: &ServerHandle, at: u64, len: u32, asks: u64) {
 }
 
 #[test]
+fn long_and_short_writes_in_one_stream_arrive_whole() {
+    let server = server();
+    let mut random = Random(11);
+    let mut stream = raw(&server);
+    let mut sender = stream.try_clone().unwrap();
+    // Each to a place of its own, with bytes of its own.
+    let lens: Vec<usize> = (0..200)
+        .map(|i| {
+            [512, 4096, 64 << 10, 128 << 10, 300 << 10, 1 << 20][(i + random.below(3) as usize) % 6]
+        })
+        .scan(0, |used, len| {
+            *used += len;
+            (*used <= 60 << 20).then_some(len)
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    let mut expected = Vec::new();
+    for (i, &len) in lens.iter().enumerate() {
+        bytes.extend(request(Command::Write, i as u64, expected.len() as u64, len as u32));
+        let payload: Vec<u8> = (0..len).map(|b| (b * 31 + i * 7) as u8).collect();
+        bytes.extend_from_slice(&payload);
+        expected.extend(payload);
+    }
+    let send = std::thread::spawn(move || {
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let part = rest.len().min(1 + random.below(400_000) as usize);
+            sender.write_all(&rest[..part]).unwrap();
+            rest = &rest[part..];
+        }
+    });
+    let mut seen = vec![false; lens.len()];
+    let mut reply = [0; 16];
+    for _ in 0..lens.len() {
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+        let cookie = u64::from_be_bytes(reply[8..].try_into().unwrap());
+        assert!(!std::mem::replace(&mut seen[cookie as usize], true));
+    }
+    send.join().unwrap();
+    let mut reader = client(&server);
+    for (i, part) in expected.chunks(1 << 20).enumerate() {
+        assert!(reader.read((i as u64) << 20, part.len() as u32).unwrap() == part, "MiB {i}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
 fn who_leaves_with_work_under_way_disturbs_nobody() {
     let server = server();
     for round in 0..50 {

@@ -1,0 +1,27 @@
+#!/bin/sh
+# What the engine itself costs a 4 KiB request: nanoseconds (median of 9), and instructions, counted by
+# valgrind where there is one. Without a map, and with a full one in which every request finds a copy; a
+# write takes that copy out of use.
+#   benches/engine/run.sh
+set -eu
+cd "$(dirname "$0")/../.."
+cargo build --quiet --release -p seekless-engine --example cost
+cost="${CARGO_TARGET_DIR:-target}/release/examples/cost"
+instructions() {
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$cost" "$1" "$2" "$3" 2>&1 |
+        sed -n 's/.*Collected : //p'
+}
+printf '%-8s %-6s %10s %16s\n' map op 'ns' instructions
+for map in vanilla map; do
+    for op in read write; do
+        ns=$(for _ in 1 2 3 4 5 6 7 8 9; do "$cost" $map $op 1000000; done | sort -n | sed -n 5p)
+        if command -v valgrind >/dev/null; then
+            few=$(instructions $map $op 10000)
+            many=$(instructions $map $op 110000)
+            count=$(((many - few) / 100000))
+        else
+            count='no valgrind'
+        fi
+        printf '%-8s %-6s %10s %16s\n' $map $op "$ns" "$count"
+    done
+done

@@ -1,0 +1,80 @@
+//! What the engine itself costs a request, with no device behind it: `cost vanilla|map read|write REQUESTS`
+//! answers every I/O at once; prints nanoseconds per request. Run under an instruction counter with two
+//! numbers of requests, the difference is the requests' alone.
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use std::time::Instant;
+
+use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_engine::{Config, Engine, Input, Output, RequestId};
+use seekless_layout::{Copy, Plan};
+
+/// Sectors of the device (8 GiB), of all copies (256 MiB), of a request and a copy (4 KiB).
+const SPAN: u64 = 1 << 24;
+const COPIED: u64 = 1 << 19;
+const RUN: u64 = 8;
+/// Sectors from one home of a copy to the next.
+const STRIDE: u64 = SPAN / (COPIED / RUN);
+/// Checksums of pages that hold no bytes: all are alike.
+const SUMS: [u32; 4096] = [0; 4096];
+
+/// Carries out what the engine says, every I/O at once.
+fn drain(engine: &mut Engine, now: SimTime) {
+    while let Some(output) = engine.poll() {
+        match output {
+            Output::Submit(io) => engine.handle(now, Input::Done { io: io.id, result: Ok(()) }),
+            Output::Sum(sum) => {
+                engine.summed(SUMS.get(..sum.pages as usize).unwrap_or_default());
+            }
+            Output::Move(_) | Output::Put { .. } | Output::Complete { .. } => {}
+        }
+    }
+}
+
+/// Copies spread evenly over the device.
+fn full_map() -> Plan {
+    let copies = (0..COPIED / RUN)
+        .map(|i| Copy { home: Extent::new(i * STRIDE, RUN), place: Lba(i * RUN) })
+        .collect();
+    Plan { copies }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().collect();
+    let [_, map, op, requests] = args.as_slice() else {
+        return Err("usage: cost vanilla|map read|write REQUESTS".into());
+    };
+    let op = match op.as_str() {
+        "read" => Op::Read,
+        "write" => Op::Write,
+        _ => return Err("the second argument is read or write".into()),
+    };
+    // Where there is a map, every request is for something it has a copy of.
+    let (area, stride) = match map.as_str() {
+        "vanilla" => (Sectors(0), RUN),
+        "map" => (Sectors(COPIED * 5 / 4), STRIDE),
+        _ => return Err("the first argument is vanilla or map".into()),
+    };
+    let mut engine = Engine::new(Config { area, ..Config::new(Sectors(SPAN)) });
+    if area > Sectors(0) {
+        engine.handle(SimTime(0), Input::Install(full_map()));
+        drain(&mut engine, SimTime(0));
+        if engine.copied() != Sectors(COPIED) {
+            return Err(
+                format!("only {} of {COPIED} sectors were copied", engine.copied().0).into()
+            );
+        }
+    }
+    let requests: u64 = requests.parse()?;
+    let mut x = 1u64;
+    let began = Instant::now();
+    for i in 0..requests {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let request =
+            Request::new(SimTime(i), op, Extent::new((x >> 33) % (SPAN / stride) * stride, RUN));
+        engine.handle(SimTime(i), Input::Request { id: RequestId(i), request });
+        drain(&mut engine, SimTime(i));
+    }
+    println!("{:.1}", began.elapsed().as_nanos() as f64 / requests.max(1) as f64);
+    Ok(())
+}

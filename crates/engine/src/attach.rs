@@ -1,0 +1,400 @@
+//! From bytes to an engine: formatting an area, and recovering what one holds, from its checkpoint and the log behind
+//! it. Nothing here guesses: what does not fit together is an error that says what to do, and nothing was changed.
+
+use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, Sectors};
+
+use crate::format::{
+    AreaFlags, AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FormatError,
+    Geometry, GeometryError, Label, Page, Position, Superblock, SuperblockError, Which,
+    page_extent,
+};
+use crate::log::Ring;
+use crate::pagemap::State;
+use crate::recover::{Recovered, recover};
+use crate::shape::Shape;
+use crate::{Config, Engine, Mode};
+
+/// What an area is made with.
+#[derive(Clone, Debug)]
+pub struct FormatOptions {
+    /// Drawn at random.
+    pub uuid: [u8; 16],
+    /// Size of the device that clients see.
+    pub capacity: Sectors,
+    /// Where the area begins, where it is a part of the device that holds home.
+    pub inside: Option<Lba>,
+    /// First sector of the first home page, 0 to 7.
+    pub grid: Sectors,
+    /// Where writes are to go.
+    pub mode: Mode,
+    /// Pages of a segment.
+    pub segment_pages: u32,
+    /// Share of the write buffer in percent.
+    pub write_buffer_percent: u8,
+    /// Home's name, for people.
+    pub label: String,
+}
+
+/// Why an area cannot be made or attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// It cannot be divided.
+    #[error("the area cannot be formatted")]
+    Geometry(#[from] GeometryError),
+    /// The device failed.
+    #[error("the device of the area failed")]
+    Device(#[from] DeviceError),
+    /// No superblock that counts.
+    #[error("no usable superblock")]
+    Superblock(#[from] SuperblockError),
+    /// A page is damaged, or none of ours.
+    #[error(
+        "{what} (page {page} of the area) is damaged: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Damaged {
+        /// Which kind of page.
+        what: &'static str,
+        /// Where, from the start of the area.
+        page: u64,
+        /// How.
+        #[source]
+        error: FormatError,
+    },
+    /// Two pages do not belong together.
+    #[error(
+        "{what} (page {page} of the area) does not belong to the superblock: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Stranger {
+        /// Which kind of page.
+        what: &'static str,
+        /// Where.
+        page: u64,
+    },
+    /// The log breaks off before its end.
+    #[error(
+        "the log of the area breaks off at page {page} (record {sequence}), but record {later} says that it was on stable storage: something in between is damaged; nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    BrokenLog {
+        /// Where the record should stand.
+        page: u64,
+        /// Which record.
+        sequence: u64,
+        /// Which one knows.
+        later: u64,
+    },
+    /// Home is not what it was.
+    #[error(
+        "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless resize`"
+    )]
+    Capacity {
+        /// When it was made.
+        expected: Sectors,
+        /// Now.
+        found: Sectors,
+    },
+    /// The area's device shrank.
+    #[error("the area has {expected}, but its device only {found}: it was cut short; grow it back")]
+    Shrunken {
+        /// What the superblock says.
+        expected: Sectors,
+        /// What there is.
+        found: Sectors,
+    },
+}
+
+/// What was found at attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttachReport {
+    /// It had been detached in order.
+    pub clean: bool,
+    /// Copies are used at once: nobody wrote home meanwhile.
+    pub trusted: bool,
+    /// Records of the log that were read.
+    pub records: u64,
+    /// Pages whose only valid copy stands in the area.
+    pub dirty: u64,
+    /// Copies equal to home.
+    pub copies: u64,
+    /// Copies yet to be proven.
+    pub suspects: u64,
+}
+
+/// What the superblock says that does not change while the engine runs, and what only checkpoints change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity {
+    pub(crate) uuid: AreaId,
+    pub(crate) inside: Option<Lba>,
+    pub(crate) label: String,
+    pub(crate) area_size: Sectors,
+    pub(crate) generation: u64,
+    pub(crate) checkpoint_slot: u8,
+    pub(crate) checkpoint_generation: u64,
+    /// The plan that the plan region holds; 0 for none.
+    pub(crate) plan: u64,
+}
+
+/// What a checkpoint says of its moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) dirty: bool,
+    /// At a detach in order: what the driver can prove.
+    pub(crate) stamp: Option<[u8; 32]>,
+    pub(crate) mode: Mode,
+    pub(crate) checkpoint_slot: u8,
+    pub(crate) checkpoint_generation: u64,
+    /// Segment of the log and page, sequence, checksum of the header before.
+    pub(crate) position: (u32, u32, u64, u32),
+    pub(crate) tail: u32,
+    /// The plan at hand; 0 for none.
+    pub(crate) plan: u64,
+}
+
+impl Identity {
+    pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
+        let (segment, page, next_sequence, previous) = at.position;
+        let mut flags = AreaFlags::NONE;
+        if at.dirty {
+            flags = flags.union(AreaFlags::DIRTY);
+        }
+        if at.stamp.is_some() {
+            flags = flags.union(AreaFlags::CLEAN);
+        }
+        let none = at.checkpoint_generation == 0;
+        Superblock {
+            uuid: self.uuid,
+            generation: self.generation,
+            home_capacity: config.capacity,
+            area_size: self.area_size,
+            area_at: self.inside.unwrap_or_default(),
+            checkpoint_generation: at.checkpoint_generation,
+            checkpoint_entries: if none { 0 } else { geo.slots().into() },
+            next_sequence,
+            plan_generation: at.plan,
+            plan_slots: if at.plan == 0 { 0 } else { geo.read_slots().into() },
+            position: Position { segment: geo.read_segments + segment, page },
+            segment_pages: geo.segment_pages,
+            read_segments: geo.read_segments,
+            log_segments: geo.log_segments,
+            previous,
+            tail: geo.read_segments + at.tail,
+            grid: config.grid.0 as u8,
+            mode: at.mode,
+            flags,
+            inside: self.inside.is_some(),
+            checkpoint_slot: at.checkpoint_slot,
+            stamp: at.stamp.unwrap_or_default(),
+            label: Label::new(&self.label),
+        }
+    }
+
+    pub(crate) fn checkpoint(&self, geo: &Shape, at: &Moment) -> CheckpointHeader {
+        let (segment, page, next_sequence, previous) = at.position;
+        CheckpointHeader {
+            uuid: self.uuid,
+            generation: at.checkpoint_generation,
+            entries: geo.slots().into(),
+            next_sequence,
+            position: Position { segment: geo.read_segments + segment, page },
+            previous,
+            tail: geo.read_segments + at.tail,
+        }
+    }
+}
+
+fn write_page(
+    area: &mut dyn Device,
+    at: u64,
+    encode: impl FnOnce(&mut Page),
+) -> Result<(), DeviceError> {
+    let mut page = [0; PAGE_BYTES as usize];
+    encode(&mut page);
+    area.write(page_extent(at, 1), &page)
+}
+
+/// Makes `area`, all of it, an area without copies. What it held is lost; home is not touched.
+///
+/// # Errors
+/// Where it is too small, or fails.
+pub fn format_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+) -> Result<Geometry, AttachError> {
+    let geometry =
+        Geometry::fit(area.capacity(), options.segment_pages, options.write_buffer_percent)?;
+    let geo = Shape::new(geometry);
+    let identity = Identity {
+        uuid: AreaId(options.uuid),
+        inside: options.inside,
+        label: options.label.clone(),
+        area_size: area.capacity(),
+        generation: 1,
+        ..Identity::default()
+    };
+    let mut config = Config::new(options.capacity);
+    config.grid = options.grid;
+    let moment = Moment {
+        dirty: false,
+        stamp: Some([0; 32]),
+        mode: options.mode,
+        checkpoint_slot: 0,
+        checkpoint_generation: 0,
+        position: (0, 0, 1, 0),
+        tail: 0,
+        plan: 0,
+    };
+    // No half-made area can be taken for a whole one, nor for the one that was here.
+    area.write_zeroes(page_extent(0, 2))?;
+    area.flush()?;
+    for copy in [1, 0] {
+        let superblock = identity.superblock(&config, &geo, &moment);
+        write_page(area, copy, |page| {
+            superblock.encode(page);
+        })?;
+    }
+    area.flush()?;
+    Ok(geometry)
+}
+
+impl Engine {
+    /// Attaches an area that [`format_area`] has made: recovers what it holds, and marks it as in use. Of `config`,
+    /// the area's size, grid, mode and division are taken from the area itself. `stamp` is what the driver can
+    /// prove about home now; copies are used at once only where it equals that of the detach.
+    ///
+    /// # Errors
+    /// Where the area is none, or of a newer version, or damaged, or of another device. Nothing was changed then.
+    pub fn attach(
+        area: &mut dyn Device,
+        config: Config,
+        stamp: [u8; 32],
+    ) -> Result<(Self, AttachReport), AttachError> {
+        let recovered = recover(area)?;
+        Self::from_recovered(area, recovered, config, stamp)
+    }
+
+    pub(crate) fn from_recovered(
+        area: &mut dyn Device,
+        r: Recovered,
+        mut config: Config,
+        stamp: [u8; 32],
+    ) -> Result<(Self, AttachReport), AttachError> {
+        let s = &r.superblock;
+        if s.home_capacity != config.capacity {
+            return Err(AttachError::Capacity {
+                expected: s.home_capacity,
+                found: config.capacity,
+            });
+        }
+        config.area = s.area_size;
+        config.grid = Sectors(s.grid.into());
+        config.segment_pages = s.segment_pages;
+        config.mode = s.mode;
+        let identity = Identity {
+            uuid: s.uuid,
+            inside: s.inside.then_some(s.area_at),
+            label: s.label.as_str().to_owned(),
+            area_size: s.area_size,
+            generation: s.generation,
+            checkpoint_slot: s.checkpoint_slot,
+            checkpoint_generation: s.checkpoint_generation,
+            plan: if r.plan.is_some() { s.plan_generation } else { 0 },
+        };
+        let plan_generation = s.plan_generation;
+        let clean = s.flags.contains(AreaFlags::CLEAN) && r.records == 0;
+        let trusted = clean && stamp != [0; 32] && stamp == s.stamp;
+        let mut engine = Self::with(config, r.geo, identity);
+        engine.map = r.map;
+        for slot in 0..engine.geo.slots() {
+            match (engine.map.state(slot), engine.is_log(slot)) {
+                (State::Free, _) => {}
+                // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
+                (State::Clean | State::Suspect, true) if clean => engine.map.clear(slot),
+                (_, true) => engine.map.set_state(slot, State::Dirty),
+                (_, false) if trusted => {}
+                (_, false) => engine.map.set_state(slot, State::Suspect),
+            }
+        }
+        let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
+        // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
+        // byte, what once followed it would follow it again.
+        let sequence = r.sequence + engine.log.pages();
+        engine.log.resume(ring, r.page, sequence, r.previous);
+        engine.sync.home_dirty = true;
+        engine.sync.log_dirty = true;
+        // In order of home, which is read to prove them.
+        let mut suspects: Vec<u32> = (0..engine.geo.slots())
+            .filter(|&slot| engine.map.state(slot) == State::Suspect)
+            .collect();
+        suspects.sort_unstable_by_key(|&slot| engine.map.home(slot));
+        engine.background.suspects = suspects;
+        if let Some(wants) = r.plan {
+            engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+        }
+        // There may be something to do before anybody asks for anything.
+        engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
+        engine.put_down(area, r.which)?;
+        let report = AttachReport {
+            clean,
+            trusted,
+            records: r.records,
+            dirty: engine.map.count(State::Dirty),
+            copies: engine.map.count(State::Clean),
+            suspects: engine.map.count(State::Suspect),
+        };
+        Ok((engine, report))
+    }
+
+    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
+    /// last.
+    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+        let moment = Moment {
+            dirty: self.mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
+            stamp: None,
+            mode: self.mode,
+            checkpoint_slot: 1 - self.identity.checkpoint_slot,
+            checkpoint_generation: self.identity.checkpoint_generation + 1,
+            position: self.log.position(),
+            tail: self.log.ring.tail_durable,
+            plan: self.identity.plan,
+        };
+        let start = self.geo.checkpoint_at(moment.checkpoint_slot);
+        let header = self.identity.checkpoint(&self.geo, &moment);
+        write_page(area, start, |page| {
+            header.encode(page);
+        })?;
+        let slots = self.geo.slots();
+        let mut buffer: Vec<u8> = Vec::with_capacity(256 * PAGE_BYTES as usize);
+        let mut at = start + 1;
+        let mut first = 0;
+        while first < slots {
+            let entry = |i: usize| {
+                let slot = first + i as u32;
+                if slot < slots { self.entry(slot) } else { Entry::FREE }
+            };
+            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
+            let put =
+                CheckpointPage { uuid, generation, first, entries: std::array::from_fn(entry) };
+            let mut page: Page = [0; PAGE_BYTES as usize];
+            put.encode(&mut page);
+            buffer.extend_from_slice(&page);
+            first = first.saturating_add(ENTRIES_PER_PAGE);
+            if buffer.len() == buffer.capacity() || first >= slots {
+                let pages = (buffer.len() / PAGE_BYTES as usize) as u64;
+                area.write(page_extent(at, pages), &buffer)?;
+                at += pages;
+                buffer.clear();
+            }
+        }
+        area.flush()?;
+        self.identity.generation += 1;
+        let superblock = self.identity.superblock(&self.config, &self.geo, &moment);
+        for copy in [1 - which as u64, which as u64] {
+            write_page(area, copy, |page| {
+                superblock.encode(page);
+            })?;
+            area.flush()?;
+        }
+        self.identity.checkpoint_slot = moment.checkpoint_slot;
+        self.identity.checkpoint_generation = moment.checkpoint_generation;
+        Ok(())
+    }
+}

@@ -1,0 +1,407 @@
+//! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
+//! is decided here; each job is a small machine of its own.
+
+use seekless_block::{
+    Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
+};
+use seekless_layout::Plan;
+
+use crate::checkpoint::Checkpoint;
+use crate::destage::Destage;
+use crate::pagemap::State;
+use crate::prove::Prove;
+use crate::reconfigure::{Move, Todo};
+use crate::writes::Mark;
+use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target};
+
+/// Background I/Os in flight.
+const DEPTH: u32 = 2;
+/// Longest background I/O: 1 MiB, so that a client never waits behind more.
+pub(crate) const PIECE_PAGES: u32 = 256;
+/// Nothing asked for so long is an idle volume.
+const IDLE: Duration = Duration(500_000_000);
+/// After a job that came to nothing, the same is not tried before.
+pub(crate) const RETRY: Duration = Duration(1_000_000_000);
+
+/// How far a reconfiguration has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// In place, or given up because they were written meanwhile.
+    pub done: Sectors,
+    /// What the plan places.
+    pub total: Sectors,
+}
+
+/// A background I/O in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BackgroundIo {
+    /// Page of the staging memory, and how many.
+    pub(crate) stage: u32,
+    pub(crate) pages: u32,
+    /// A destage: its first home page and its mark among the writes.
+    pub(crate) destage: Option<(u64, Mark)>,
+    /// A buffer and its metadata pages to be given back are the job's.
+    pub(crate) meta: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) enum Job {
+    #[default]
+    None,
+    Move(Move),
+    Destage(Destage),
+    Prove(Prove),
+    Checkpoint(Checkpoint),
+}
+
+/// What a job did when it was its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Something: its turn again.
+    Again,
+    /// Nothing, until something ends.
+    Wait,
+    /// Its last.
+    Over,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    asked: Option<Plan>,
+    pub(crate) todo: Todo,
+    pub(crate) job: Job,
+    pub(crate) in_flight: u32,
+    /// By page of the staging memory: checksums, and whether it must not be used.
+    pub(crate) sums: Vec<u32>,
+    pub(crate) bad: Vec<bool>,
+    pub(crate) sums_awaited: bool,
+    /// The last round of making things durable that a window waited for: the window's number, and how it ended.
+    pub(crate) synced: Option<(u64, bool)>,
+    /// A window can go on once nobody reads what it overwrites.
+    pub(crate) awaits_readers: bool,
+    /// Windows so far.
+    pub(crate) windows: u64,
+    pub(crate) failed: bool,
+    /// Home pages that a client waits for to come to rest.
+    urgent: Vec<u64>,
+    /// Home pages that are just being written home: first and number.
+    pub(crate) locked: Vec<(u64, u64)>,
+    /// Slots of copies in doubt, in order of home, and how far they have been looked at.
+    pub(crate) suspects: Vec<u32>,
+    pub(crate) next_suspect: usize,
+    /// The superblock does not say what it should.
+    pub(crate) superblock_due: bool,
+    destaging: bool,
+    draining: bool,
+    destage_not_before: SimTime,
+    pub(crate) detach: Option<[u8; 32]>,
+    pub(crate) detached: bool,
+    pub(crate) checkpoint_not_before: SimTime,
+    not_before: SimTime,
+    pub(crate) now: SimTime,
+    pub(crate) wakeup: Option<SimTime>,
+    pub(crate) foreground_at: SimTime,
+}
+
+impl Background {
+    pub(crate) fn ask(&mut self, plan: Plan) {
+        self.asked = Some(plan);
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let moving =
+            matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
+        (moving && !self.detached).then(|| self.todo.progress())
+    }
+
+    pub(crate) const fn plan_generation(&self) -> u64 {
+        self.todo.generation
+    }
+
+    pub(crate) fn urgent(&mut self, page: u64) {
+        self.urgent.push(page);
+        self.destage_not_before = SimTime::ZERO;
+    }
+
+    /// Whether any of these pages is just being written home.
+    pub(crate) fn locks(&self, pages: std::ops::Range<u64>) -> bool {
+        self.locked.iter().any(|&(first, n)| first < pages.end && pages.start < first + n)
+    }
+
+    /// A client writes these pages: what a move has read of them is old.
+    pub(crate) fn overtake(&mut self, pages: std::ops::Range<u64>) {
+        if let Job::Move(job) = &self.job {
+            job.overtake(pages, &mut self.bad);
+        }
+    }
+
+    pub(crate) fn summed(&mut self, page: u32, sums: &[u32]) {
+        let page = page as usize;
+        self.sums[page..page + sums.len()].copy_from_slice(sums);
+        self.sums_awaited = false;
+    }
+
+    /// Begins a job's use of the staging memory.
+    pub(crate) fn clear_stage(&mut self, pages: u32) {
+        self.sums.clear();
+        self.sums.resize(pages as usize, 0);
+        self.bad.clear();
+        self.bad.resize(pages as usize, false);
+        self.failed = false;
+    }
+
+    pub(crate) fn wake_at(&mut self, at: SimTime) {
+        self.wakeup = Some(self.wakeup.map_or(at, |w| w.min(at)));
+    }
+}
+
+impl Engine {
+    /// Whether everything has come to rest after [`crate::Input::Detach`].
+    #[must_use]
+    pub const fn is_detached(&self) -> bool {
+        self.background.detached
+    }
+
+    /// Whether everything is at home, and nothing more goes into the write buffer.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.mode == Mode::WriteThrough
+            && !self.background.draining
+            && self.log.is_idle()
+            && matches!(self.background.job, Job::None)
+            && !self.background.superblock_due
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        if self.geo.log_segments == 0 || mode == self.config.mode {
+            return;
+        }
+        self.config.mode = mode;
+        match mode {
+            Mode::WriteThrough => self.drain(),
+            Mode::WriteBack => {
+                // Only once the superblock says that home may not be complete.
+                self.background.draining = false;
+                self.background.superblock_due = true;
+            }
+        }
+    }
+
+    pub(crate) fn drain(&mut self) {
+        self.config.mode = Mode::WriteThrough;
+        self.mode = Mode::WriteThrough;
+        self.background.draining = self.geo.log_segments > 0;
+        self.background.destage_not_before = SimTime::ZERO;
+    }
+
+    pub(crate) fn run_background(&mut self, now: SimTime) {
+        self.background.now = now;
+        self.background.wakeup = None;
+        loop {
+            if matches!(self.background.job, Job::None) && !self.next_job() {
+                return;
+            }
+            let mut job = std::mem::take(&mut self.background.job);
+            let step = match &mut job {
+                Job::None => Step::Over,
+                Job::Move(job) => self.step_move(job),
+                Job::Destage(job) => self.step_destage(job),
+                Job::Prove(job) => self.step_prove(job),
+                Job::Checkpoint(job) => self.step_checkpoint(job),
+            };
+            if step != Step::Over {
+                self.background.job = job;
+            }
+            if step == Step::Wait {
+                return;
+            }
+        }
+    }
+
+    /// Chooses what to do. False where there is nothing, or not yet.
+    fn next_job(&mut self) -> bool {
+        if self.background.detached {
+            return false;
+        }
+        let now = self.background.now;
+        let destage_may = now >= self.background.destage_not_before;
+        let urgent = std::mem::take(&mut self.background.urgent);
+        if !urgent.is_empty() {
+            if let Some(job) = self.begin_destage(Some(&urgent)) {
+                self.background.job = Job::Destage(job);
+                return true;
+            }
+            // They have come to rest by themselves.
+            self.retry_blocked();
+            self.pump_log();
+        }
+        let dirty = self.map.count(State::Dirty) > 0;
+        let ring = self.log.ring;
+        // Past seven tenths of the log, down to four tenths; and when nobody asks for anything, to a quarter.
+        let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
+        let full = self.log.starved && ring.free() == 0;
+        if used * 10 > all * 7 || full || self.background.draining {
+            self.background.destaging = true;
+        } else if used * 10 <= all * 4 {
+            self.background.destaging = false;
+        }
+        let idle_at = SimTime(self.background.foreground_at.0 + IDLE.0);
+        let idle = now >= idle_at;
+        let spare = used * 4 > all;
+        if dirty && (self.background.destaging || idle && spare) {
+            if destage_may {
+                if let Some(job) = self.begin_destage(None) {
+                    self.background.job = Job::Destage(job);
+                    return true;
+                }
+                self.destage_came_to_nothing();
+                if full && self.next_tail() == self.log.ring.tail {
+                    // Something in the tail can be neither read nor written home: nobody shall wait for ever.
+                    self.fail_controls();
+                }
+            }
+            let at = self.background.destage_not_before;
+            self.background.wake_at(at);
+        } else if dirty && spare {
+            self.background.wake_at(idle_at);
+        }
+        if !dirty && self.background.draining && self.absorbs_at_rest() {
+            return self.end_drain();
+        }
+        if self.checkpoint_is_due() {
+            let at = self.background.checkpoint_not_before;
+            if now >= at {
+                self.background.job = Job::Checkpoint(self.begin_checkpoint());
+                return true;
+            }
+            self.background.wake_at(at);
+        }
+        if let Some(plan) = self.background.asked.take() {
+            self.adopt(&plan);
+        }
+        // A window needs the log; where that is full, something above makes room.
+        if !self.background.todo.is_over() && !self.log.starved {
+            match self.begin_move() {
+                Some(job) => {
+                    self.background.job = Job::Move(job);
+                    return true;
+                }
+                // A large area is looked through a part at a time: clients come between.
+                None if !self.background.todo.is_over() => self.background.wake_at(now),
+                None => {}
+            }
+        }
+        if let Some(job) = self.begin_prove() {
+            self.background.job = Job::Prove(job);
+            return true;
+        }
+        // A plan without any motion is to be noted down all the same.
+        if self.background.superblock_due && now >= self.background.checkpoint_not_before {
+            self.background.job = Job::Checkpoint(self.begin_checkpoint());
+            return true;
+        }
+        false
+    }
+
+    fn absorbs_at_rest(&self) -> bool {
+        self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len()
+    }
+
+    /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
+    fn end_drain(&mut self) -> bool {
+        if self.sync.has_voids() || !self.sync.is_idle() {
+            if self.sync.is_idle() {
+                self.sync.wait(crate::sync::Waiter::Tail);
+                self.pump_sync();
+            }
+            return false;
+        }
+        self.background.draining = false;
+        self.background.superblock_due = true;
+        // What recovery would find before it is void; where the next segment is not free, it is at least equal.
+        self.next_segment();
+        self.background.job = Job::Checkpoint(self.begin_checkpoint());
+        true
+    }
+
+    pub(crate) fn destage_came_to_nothing(&mut self) {
+        self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
+    }
+
+    /// Whether another background I/O may be sent now; if not because of the budget, asks to be woken.
+    pub(crate) fn may_submit(&mut self, urgent: bool) -> bool {
+        let b = &mut self.background;
+        if b.in_flight >= DEPTH {
+            return false;
+        }
+        let pause = SimTime(b.foreground_at.0.saturating_add(self.config.background_pause.0));
+        let at = if urgent { SimTime::ZERO } else { b.not_before.max(pause) };
+        // Before the first request there is nobody to make room for.
+        let waits = b.now < at && (b.now < b.not_before || b.foreground_at > SimTime::ZERO);
+        if waits {
+            b.wake_at(at);
+        }
+        !waits
+    }
+
+    pub(crate) fn submit_background(
+        &mut self,
+        what: BackgroundIo,
+        target: Target,
+        op: Op,
+        extent: Extent,
+        memory: Option<Memory>,
+    ) {
+        let id = self.start(Pending::Background(what));
+        let b = &mut self.background;
+        b.in_flight += 1;
+        let rate = u128::from(self.config.background_rate.0);
+        if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {
+            b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
+        }
+        let (class, flags, stream) = (Class::Background, Flags::NONE, StreamId(0));
+        self.out.push_back(Output::Submit(Io {
+            id,
+            target,
+            op,
+            extent,
+            flags,
+            class,
+            stream,
+            memory,
+        }));
+    }
+
+    pub(crate) fn background_done(&mut self, what: BackgroundIo, ok: bool) {
+        self.background.in_flight -= 1;
+        if !ok {
+            self.background.failed = true;
+            if !what.meta {
+                let pages = what.stage as usize..(what.stage + what.pages) as usize;
+                self.background.bad[pages].fill(true);
+            }
+        }
+        if let Some((first, mark)) = what.destage {
+            self.destage_written(first, what.pages, mark, ok);
+        }
+    }
+
+    /// Has pages of the staging memory checksummed.
+    pub(crate) fn sum_stage(&mut self, page: u32, pages: u32) {
+        self.background.sums_awaited = true;
+        self.sums.push_back(SumFor::Stage { page });
+        let from = stage(page);
+        self.out.push_back(Output::Sum(Sum { from, pages }));
+    }
+}
+
+/// A page of the staging memory.
+pub(crate) const fn stage(page: u32) -> Memory {
+    Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
+}
+
+/// Whole pages that so many bytes are.
+pub(crate) const fn pages_in(bytes: Bytes) -> u32 {
+    (bytes.0 / seekless_block::PAGE_BYTES) as u32
+}

@@ -1,0 +1,300 @@
+//! Putting the whole map down in one piece, so that recovery need not read the log from its beginning: into that of
+//! two places that the superblock does not name, then the superblock, one copy after the other. What changes
+//! meanwhile is in the log after the position that the checkpoint names.
+
+use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
+
+use crate::attach::Moment;
+use crate::background::{BackgroundIo, RETRY, Step};
+use crate::format::{
+    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, PLAN_PER_PAGE, PlanHeader, PlanPage,
+};
+use crate::pagemap::State;
+use crate::{Engine, Memory, Mode, Output, Target};
+
+/// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.
+const LOG_PER_CHECKPOINT: u64 = 8;
+/// And by this many pages, 64 MiB, at least: small areas need no more.
+const LOG_AT_LEAST: u64 = 16 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Map,
+    Plan,
+    Sync,
+    /// Which write or flush of the superblock comes next.
+    Superblock(u8),
+}
+
+/// A checkpoint on its way.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    /// Segment and page of the log, sequence, checksum of the header before.
+    position: (u32, u32, u64, u32),
+    tail: u32,
+    generation: u64,
+    slot: u8,
+    /// First slot of the map that is not down yet, and the page of the checkpoint it goes to.
+    next: u32,
+    page: u64,
+    /// The plan at hand, 0 for none; and the first of its slots that is not down yet.
+    plan: u64,
+    next_wanted: u32,
+    phase: Phase,
+    mode: Mode,
+    last: Option<[u8; 32]>,
+    buffers: Vec<u32>,
+    pages: Vec<u32>,
+}
+
+impl Engine {
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let map = u64::from(self.geo.slots()).div_ceil(ENTRIES_PER_PAGE.into());
+        let log = &self.log;
+        // A log smaller than that makes room for itself before it is full.
+        let due = (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(log.pages() / 4);
+        let rest = self.writes_open == 0
+            && self.blocked.is_empty()
+            && log.is_idle()
+            && self.sync.is_idle();
+        !log.failed
+            && (log.since_checkpoint > due
+                || self.background.superblock_due
+                || log.starved && self.would_make_room()
+                || self.background.detach.is_some() && rest)
+    }
+
+    /// Whether a checkpoint gives the log a segment to go on in.
+    fn would_make_room(&self) -> bool {
+        let ring = &self.log.ring;
+        let to_head = |from| ring.distance(from, ring.head);
+        let by_replay =
+            to_head(ring.replay) >= to_head(ring.tail) && ring.replay != self.log.position().0;
+        ring.free() == 0
+            && (by_replay || ring.tail != ring.tail_durable || ring.tail != self.next_tail())
+    }
+
+    pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
+        self.background.superblock_due = false;
+        self.background.failed = false;
+        Checkpoint {
+            position: self.log.position(),
+            tail: self.log.ring.tail_durable,
+            generation: self.identity.checkpoint_generation + 1,
+            slot: 1 - self.identity.checkpoint_slot,
+            next: 0,
+            page: 1,
+            plan: self.background.todo.plan(),
+            next_wanted: 0,
+            phase: Phase::Map,
+            mode: self.config.mode,
+            last: self.background.detach,
+            buffers: Vec::new(),
+            pages: Vec::new(),
+        }
+    }
+
+    pub(crate) fn step_checkpoint(&mut self, job: &mut Checkpoint) -> Step {
+        if self.background.failed {
+            if self.background.in_flight > 0 {
+                return Step::Wait;
+            }
+            return self.checkpoint_failed(job);
+        }
+        match job.phase {
+            Phase::Map => {
+                if job.next < self.geo.slots() {
+                    if !self.may_submit(job.last.is_some()) {
+                        return Step::Wait;
+                    }
+                    self.put_map(job);
+                    return Step::Again;
+                }
+                job.phase = Phase::Plan;
+                Step::Again
+            }
+            Phase::Plan => {
+                let write = job.plan != 0 && job.plan != self.identity.plan;
+                if write && job.next_wanted < self.geo.read_slots() {
+                    if !self.may_submit(job.last.is_some()) {
+                        return Step::Wait;
+                    }
+                    self.put_plan(job);
+                    return Step::Again;
+                }
+                if self.background.in_flight > 0 {
+                    return Step::Wait;
+                }
+                // What was dropped from the map because home has it newer must be durable at home before the old
+                // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
+                job.tail = self.next_tail();
+                for target in [Target::Home, Target::Area] {
+                    let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+                    self.submit_background(what, target, Op::Flush, Extent::default(), None);
+                }
+                job.phase = Phase::Sync;
+                Step::Wait
+            }
+            Phase::Sync if self.background.in_flight > 0 => Step::Wait,
+            Phase::Sync => {
+                self.log.ring.tail = job.tail;
+                job.phase = Phase::Superblock(0);
+                Step::Again
+            }
+            Phase::Superblock(_) if self.background.in_flight > 0 => Step::Wait,
+            Phase::Superblock(step @ 0..4) => {
+                job.phase = Phase::Superblock(step + 1);
+                if step == 0 {
+                    self.identity.generation += 1;
+                }
+                if step % 2 == 0 {
+                    self.put_superblock(job, u64::from(step) / 2);
+                } else {
+                    let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+                    self.submit_background(what, Target::Area, Op::Flush, Extent::default(), None);
+                }
+                Step::Wait
+            }
+            Phase::Superblock(_) => {
+                self.identity.checkpoint_slot = job.slot;
+                self.identity.checkpoint_generation = job.generation;
+                self.identity.plan = job.plan;
+                self.log.ring.replay = job.position.0;
+                self.log.ring.tail_is_durable(job.tail);
+                self.log.since_checkpoint = 0;
+                self.log.starved = false;
+                self.mode = job.mode.min(self.config.mode);
+                self.background.detached = job.last.is_some();
+                self.pump_log();
+                self.give_back(job, Step::Over)
+            }
+        }
+    }
+
+    /// The old one stands; another try later.
+    fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> Step {
+        let b = &mut self.background;
+        b.superblock_due |= job.last.is_none();
+        b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
+        self.give_back(job, Step::Over)
+    }
+
+    fn give_back(&mut self, job: &mut Checkpoint, step: Step) -> Step {
+        self.buffers_free.append(&mut job.buffers);
+        self.pages_free.append(&mut job.pages);
+        step
+    }
+
+    /// One buffer's worth of the map.
+    fn put_map(&mut self, job: &mut Checkpoint) {
+        if self.background.in_flight == 0 {
+            // The buffers of the I/Os before are free again.
+            self.give_back(job, Step::Again);
+        }
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        let first = job.page;
+        let mut count = 0;
+        if first == 1 {
+            // The header belongs before the first page.
+            let header: CheckpointHeader = self.identity.checkpoint(&self.geo, &self.moment(job));
+            let page = self.take_page();
+            header.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, 0);
+            count = 1;
+        }
+        while count < u64::from(self.geo.segment_pages) && job.next < self.geo.slots() {
+            let end = job.next.saturating_add(ENTRIES_PER_PAGE).min(self.geo.slots());
+            let entry = |i: usize| {
+                let slot = job.next + i as u32;
+                if slot < end { self.entry(slot) } else { Entry::FREE }
+            };
+            let put = CheckpointPage {
+                uuid: self.identity.uuid,
+                generation: job.generation,
+                first: job.next,
+                entries: std::array::from_fn(entry),
+            };
+            let page = self.take_page();
+            put.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, count);
+            job.next = end;
+            job.page += 1;
+            count += 1;
+        }
+        let start = self.geo.checkpoint_at(job.slot) + if first == 1 { 0 } else { first };
+        self.write_meta(index, start, count);
+    }
+
+    /// One buffer's worth of the plan. What the region held is of no use to anyone: the superblock names another.
+    fn put_plan(&mut self, job: &mut Checkpoint) {
+        if self.background.in_flight == 0 {
+            self.give_back(job, Step::Again);
+        }
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        let (uuid, generation, slots) = (self.identity.uuid, job.plan, self.geo.read_slots());
+        let at = job.next_wanted / PLAN_PER_PAGE;
+        let mut count = 0;
+        if at == 0 {
+            let page = self.take_page();
+            let header = PlanHeader { uuid, generation, slots: slots.into() };
+            header.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, 0);
+            count = 1;
+        }
+        while count < u64::from(self.geo.segment_pages) && job.next_wanted < slots {
+            let first = job.next_wanted;
+            let wanted = |i: usize| {
+                let slot = first + i as u32;
+                if slot < slots { self.background.todo.wanted(slot) } else { None }
+            };
+            let put = PlanPage { uuid, generation, first, wanted: std::array::from_fn(wanted) };
+            let page = self.take_page();
+            put.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, count);
+            job.next_wanted = first.saturating_add(PLAN_PER_PAGE).min(slots);
+            count += 1;
+        }
+        let start = self.geo.plan_at() + if at == 0 { 0 } else { 1 + u64::from(at) };
+        self.write_meta(index, start, count);
+    }
+
+    /// Writes pages of metadata from a buffer's start.
+    fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
+        self.stats.metadata_bytes += pages * PAGE_BYTES;
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
+        let memory = Memory::Buffer { index, offset: Sectors(0) };
+        self.submit_background(what, Target::Area, Op::Write, extent, Some(memory));
+    }
+
+    fn put_page(&mut self, job: &mut Checkpoint, page: u32, index: u32, at: u64) {
+        job.pages.push(page);
+        let to = Memory::Buffer { index, offset: Sectors(at * PAGE_SECTORS) };
+        self.out.push_back(Output::Put { page, to });
+    }
+
+    fn moment(&self, job: &Checkpoint) -> Moment {
+        Moment {
+            dirty: job.mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
+            stamp: job.last,
+            mode: job.mode,
+            checkpoint_slot: job.slot,
+            checkpoint_generation: job.generation,
+            position: job.position,
+            tail: job.tail,
+            plan: job.plan,
+        }
+    }
+
+    fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
+        let superblock = self.identity.superblock(&self.config, &self.geo, &self.moment(job));
+        let page = self.take_page();
+        superblock.encode(&mut self.pages[page as usize]);
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        self.put_page(job, page, index, 0);
+        self.write_meta(index, copy, 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! Writing home what the write buffer holds (BORG, FAST'09, 4.4: outgoing): from the log's tail, read in the order of
+//! the log, checked, sorted by home, written. A client's write to a page that is just being written waits for that
+//! page only.
+
+use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
+
+use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
+use crate::pagemap::State;
+use crate::sync::Waiter;
+use crate::writes::Mark;
+use crate::{Engine, Fault, Move, Output, Target};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Read,
+    Sum,
+    Write,
+    Sync,
+}
+
+/// A batch on its way home.
+#[derive(Debug)]
+pub(crate) struct Destage {
+    /// In order of slot; later in order of home: `(home page, slot)`.
+    items: Vec<(u64, u32)>,
+    reads: Vec<(u32, u32, u32)>,
+    next: usize,
+    /// Where the pages in order of home start in the staging memory.
+    second: u32,
+    phase: Phase,
+    /// For a client that waits: no budget, and the tail has time.
+    urgent: bool,
+    written: u64,
+    /// Where the log's tail goes when home is flushed.
+    tail: u32,
+}
+
+impl Engine {
+    /// A batch of dirty pages: those of `urgent`, or the oldest. `None` where there is none that can be taken now.
+    pub(crate) fn begin_destage(&mut self, urgent: Option<&[u64]>) -> Option<Destage> {
+        let most = (pages_in(self.config.stage_bytes) / 2) as usize;
+        let mut items: Vec<(u64, u32)> = Vec::new();
+        match urgent {
+            Some(pages) => {
+                let dirty = |&page: &u64| {
+                    let slot = self.map.find(page)?;
+                    (self.map.state(slot) == State::Dirty).then_some((page, slot))
+                };
+                items.extend(pages.iter().filter_map(dirty));
+                items.sort_unstable();
+                items.dedup();
+                items.truncate(most);
+            }
+            None => {
+                let ring = self.log.ring;
+                for i in 0..ring.used() {
+                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
+                    for slot in slots {
+                        if self.map.state(slot) == State::Dirty
+                            && let Some(page) = self.map.home(slot)
+                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
+                        {
+                            items.push((page, slot));
+                        }
+                    }
+                    if items.len() + self.geo.segment_pages as usize > most {
+                        break;
+                    }
+                }
+                items.truncate(most);
+            }
+        }
+        if items.is_empty() {
+            return None;
+        }
+        items.sort_unstable_by_key(|&(_, slot)| slot);
+        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`.
+        let mut reads: Vec<(u32, u32, u32)> = Vec::new();
+        for (&(_, slot), at) in items.iter().zip(0..) {
+            match reads.last_mut() {
+                Some((first, _, n)) if *first + *n == slot && *n < PIECE_PAGES => *n += 1,
+                _ => reads.push((slot, at, 1)),
+            }
+        }
+        let second = items.len() as u32;
+        self.background.clear_stage(2 * second);
+        let (next, phase, urgent) = (0, Phase::Read, urgent.is_some());
+        let (written, tail) = (0, self.log.ring.tail);
+        Some(Destage { items, reads, next, second, phase, urgent, written, tail })
+    }
+
+    pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
+        match job.phase {
+            Phase::Read => {
+                if let Some(&(slot, at, pages)) = job.reads.get(job.next) {
+                    if !self.may_submit(job.urgent) {
+                        return Step::Wait;
+                    }
+                    job.next += 1;
+                    let segment = self.segment_of(slot);
+                    self.readers[segment] += 1;
+                    let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
+                    let extent = self.place_of(slot, pages.into());
+                    self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
+                    return Step::Again;
+                }
+                if self.background.in_flight > 0 {
+                    return Step::Wait;
+                }
+                for &(slot, ..) in &job.reads {
+                    let segment = self.segment_of(slot);
+                    self.readers[segment] -= 1;
+                }
+                self.sum_stage(0, job.second);
+                job.phase = Phase::Sum;
+                Step::Wait
+            }
+            Phase::Sum => {
+                if self.background.sums_awaited {
+                    return Step::Wait;
+                }
+                self.sort_by_home(job);
+                job.phase = Phase::Write;
+                Step::Again
+            }
+            Phase::Write => self.write_destaged(job),
+            Phase::Sync => {
+                if self.background.in_flight > 0 {
+                    return Step::Wait;
+                }
+                if self.background.failed || job.written == 0 {
+                    self.destage_came_to_nothing();
+                } else {
+                    self.log.ring.tail = job.tail;
+                    self.sync.wait(Waiter::Tail);
+                    self.pump_sync();
+                }
+                Step::Over
+            }
+        }
+    }
+
+    /// Leaves out what is damaged, and moves the rest into the order of home.
+    fn sort_by_home(&mut self, job: &mut Destage) {
+        let mut good: Vec<(u64, u32, u32)> = Vec::new();
+        for (&(page, slot), at) in job.items.iter().zip(0u32..) {
+            let fault = if self.background.bad[at as usize] {
+                Fault::Device
+            } else if self.background.sums[at as usize] == self.map.sum(slot) {
+                good.push((page, slot, at));
+                continue;
+            } else {
+                // The only copy: it stays, and whoever asks is told.
+                self.damaged(slot);
+                Fault::Damaged
+            };
+            if job.urgent {
+                self.fail_blocked(page, fault);
+            }
+        }
+        good.sort_unstable();
+        let len = Sectors(seekless_block::PAGE_SECTORS);
+        for (&(.., at), to) in good.iter().zip(job.second..) {
+            self.out.push_back(Output::Move(Move { from: stage(at), to: stage(to), len }));
+        }
+        job.items = good.into_iter().map(|(page, slot, _)| (page, slot)).collect();
+        self.background.bad.fill(false);
+        job.next = 0;
+    }
+
+    fn write_destaged(&mut self, job: &mut Destage) -> Step {
+        while let Some(&(first, _)) = job.items.get(job.next) {
+            // Only what is still the newest, and what no client is just writing.
+            let still = |engine: &Self, &(page, slot): &(u64, u32)| {
+                engine.map.find(page) == Some(slot)
+                    && engine.map.state(slot) == State::Dirty
+                    && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
+            };
+            let run = job.items[job.next..]
+                .iter()
+                .zip(first..)
+                .take(PIECE_PAGES as usize)
+                .take_while(|&(item, page)| item.0 == page && still(self, item))
+                .count();
+            if run == 0 {
+                job.next += 1;
+                continue;
+            }
+            if !self.may_submit(job.urgent) {
+                return Step::Wait;
+            }
+            let at = job.second + job.next as u32;
+            let home = self.home_of(first, run as u64);
+            let mark = self.writes.begin(home);
+            self.writes_open += 1;
+            self.background.locked.push((first, run as u64));
+            let (pages, destage) = (run as u32, Some((first, mark)));
+            let what = BackgroundIo { stage: at, pages, destage, meta: false };
+            self.submit_background(what, Target::Home, Op::Write, home, Some(stage(at)));
+            job.next += run;
+            job.written += run as u64;
+            return Step::Again;
+        }
+        if self.background.in_flight > 0 {
+            return Step::Wait;
+        }
+        if job.urgent {
+            return Step::Over;
+        }
+        job.tail = self.next_tail();
+        let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
+        self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
+        job.phase = Phase::Sync;
+        Step::Wait
+    }
+
+    pub(crate) fn destage_written(&mut self, first: u64, pages: u32, mark: Mark, ok: bool) {
+        self.writes.end(mark);
+        self.writes_open -= 1;
+        self.sync.home_dirty = true;
+        self.retry_blocked |= !self.blocked.is_empty();
+        if let Some(at) = self.background.locked.iter().position(|&(f, _)| f == first) {
+            self.background.locked.swap_remove(at);
+        }
+        if !ok {
+            return;
+        }
+        self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
+        for page in first..first + u64::from(pages) {
+            // Overlapping writes of clients waited, so that what is dirty here is what was written.
+            if let Some(slot) = self.map.find(page)
+                && self.map.state(slot) == State::Dirty
+            {
+                self.map.set_state(slot, State::Clean);
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which fuzzer calls.
+
+use seekless_block::PAGE_BYTES;
+
+use super::{
+    CheckpointHeader, CheckpointPage, FormatError, Header, Page, PlanHeader, PlanPage, Superblock,
+    seal,
+};
+
+/// Reads bytes as a superblock: as they are, and with what every page begins with set right.
+///
+/// # Panics
+/// Where what was read is not written as the same bytes again: a bug.
+pub fn superblock(data: &[u8]) {
+    page(data, Superblock::LAYOUT.kind, Superblock::decode, Superblock::encode);
+}
+
+/// Reads bytes as the map of a read segment or the header of a record.
+///
+/// # Panics
+/// As [`superblock`].
+pub fn header(data: &[u8]) {
+    page(data, Header::LAYOUT.kind, Header::decode, Header::encode);
+}
+
+/// Reads bytes as a checkpoint's header and as one of its pages.
+///
+/// # Panics
+/// As [`superblock`].
+pub fn checkpoint(data: &[u8]) {
+    page(data, CheckpointHeader::LAYOUT.kind, CheckpointHeader::decode, CheckpointHeader::encode);
+    page(data, CheckpointPage::LAYOUT.kind, CheckpointPage::decode, CheckpointPage::encode);
+}
+
+/// Reads bytes as a plan's header and as one of its pages.
+///
+/// # Panics
+/// As [`superblock`].
+pub fn plan(data: &[u8]) {
+    page(data, PlanHeader::LAYOUT.kind, PlanHeader::decode, PlanHeader::encode);
+    page(data, PlanPage::LAYOUT.kind, PlanPage::decode, PlanPage::encode);
+}
+
+fn page<T>(
+    data: &[u8],
+    kind: u16,
+    decode: fn(&[u8]) -> Result<T, FormatError>,
+    encode: fn(&T, &mut Page) -> u32,
+) {
+    let check = |bytes: &[u8]| {
+        let Ok(read) = decode(bytes) else { return };
+        let mut again = [0; PAGE_BYTES as usize];
+        encode(&read, &mut again);
+        assert!(again == bytes, "what was read is written otherwise");
+    };
+    check(data);
+    // A fuzzer finds no checksum by chance.
+    let mut sealed = [0; PAGE_BYTES as usize];
+    let held = data.len().min(sealed.len());
+    sealed[..held].copy_from_slice(&data[..held]);
+    seal(&mut sealed, kind);
+    check(&sealed);
+}

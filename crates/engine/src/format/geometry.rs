@@ -1,0 +1,276 @@
+//! Where what stands in an area: addresses in pages from its start, nothing else.
+
+use std::ops::Range;
+
+use seekless_block::{Extent, PAGE_SECTORS, Sectors};
+
+use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE};
+
+/// Pages in a segment where nobody asked for another number: 1 MiB.
+pub const SEGMENT_PAGES_DEFAULT: u32 = 256;
+/// A log that goes round has one segment to write and one that it wrote before.
+pub const LOG_SEGMENTS_MIN: u32 = 2;
+const SEGMENT_PAGES: Range<u32> = 8..257;
+/// Pages of the two superblocks.
+const SUPERBLOCKS: u64 = 2;
+
+/// Why an area cannot be divided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Segments of an impossible size.
+    #[error("segments of {found} pages; expected a power of two from 8 to 256")]
+    SegmentPages {
+        /// Pages asked for.
+        found: u32,
+    },
+    /// A share that is none.
+    #[error("{found} percent of the area for the write buffer; expected 0 to 100")]
+    Percent {
+        /// What was asked for.
+        found: u8,
+    },
+    /// Too few segments.
+    #[error(
+        "{read} segments for reading and {log} of log; expected at least 1 and {LOG_SEGMENTS_MIN}"
+    )]
+    Segments {
+        /// Segments for reading.
+        read: u32,
+        /// Segments of the log.
+        log: u32,
+    },
+    /// More than slots can be numbered.
+    #[error("{pages} pages in segments; expected less than 2^32 (16 TiB): use a smaller area")]
+    TooLarge {
+        /// Pages of all segments.
+        pages: u64,
+    },
+    /// No room for the least of everything.
+    #[error(
+        "an area of {}; with segments of {segment_pages} pages it needs at least {} bytes ({}): use a larger area or smaller segments",
+        .area.bytes(), .needed.bytes().0, .needed.bytes()
+    )]
+    TooSmall {
+        /// What there is.
+        area: Sectors,
+        /// Pages in a segment.
+        segment_pages: u32,
+        /// What would do.
+        needed: Sectors,
+    },
+}
+
+/// How an area is divided: two superblocks, two places for a checkpoint, the plan, the read segments, the
+/// segments of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    segment_pages: u32,
+    read_segments: u32,
+    log_segments: u32,
+}
+
+impl Geometry {
+    /// From the numbers that the superblock holds.
+    ///
+    /// # Errors
+    /// Where they are out of their limits.
+    pub fn new(segment_pages: u32, read: u32, log: u32) -> Result<Self, GeometryError> {
+        if !segment_pages.is_power_of_two() || !SEGMENT_PAGES.contains(&segment_pages) {
+            return Err(GeometryError::SegmentPages { found: segment_pages });
+        }
+        if read == 0 || log < LOG_SEGMENTS_MIN {
+            return Err(GeometryError::Segments { read, log });
+        }
+        let pages = (u64::from(read) + u64::from(log)) * u64::from(segment_pages);
+        if pages > u64::from(u32::MAX) {
+            return Err(GeometryError::TooLarge { pages });
+        }
+        Ok(Self { segment_pages, read_segments: read, log_segments: log })
+    }
+
+    /// As many segments as an area of this size has room for, `log_percent` of them (rounded up) for the
+    /// write buffer, which gets [`LOG_SEGMENTS_MIN`] at least and leaves one segment for reading.
+    ///
+    /// # Errors
+    /// Where a number is out of its limits, or the area too small or too large.
+    pub fn fit(area: Sectors, segment_pages: u32, log_percent: u8) -> Result<Self, GeometryError> {
+        if log_percent > 100 {
+            return Err(GeometryError::Percent { found: log_percent });
+        }
+        let divide = |segments: u64| {
+            let log = (segments * u64::from(log_percent)).div_ceil(100);
+            let log = log.clamp(LOG_SEGMENTS_MIN.into(), segments - 1);
+            let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            Self::new(segment_pages, number(segments - log), number(log))
+        };
+        let least = u64::from(LOG_SEGMENTS_MIN) + 1;
+        let smallest = divide(least)?;
+        let pages = area.0 / PAGE_SECTORS;
+        if pages < smallest.pages() {
+            let needed = Sectors(smallest.pages() * PAGE_SECTORS);
+            return Err(GeometryError::TooSmall { area, segment_pages, needed });
+        }
+        // One segment more never takes fewer pages: halve the range until it is one.
+        let (mut fits, mut past) = (least, pages / u64::from(segment_pages) + 1);
+        let mut found = smallest;
+        while past - fits > 1 {
+            let middle = fits.midpoint(past);
+            let tried = divide(middle)?;
+            if tried.pages() <= pages {
+                (fits, found) = (middle, tried);
+            } else {
+                past = middle;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Pages in a segment.
+    #[must_use]
+    pub const fn segment_pages(&self) -> u32 {
+        self.segment_pages
+    }
+
+    /// Segments that hold copies.
+    #[must_use]
+    pub const fn read_segments(&self) -> u32 {
+        self.read_segments
+    }
+
+    /// Segments of the log.
+    #[must_use]
+    pub const fn log_segments(&self) -> u32 {
+        self.log_segments
+    }
+
+    /// The numbers of the log's segments, which come behind those for reading.
+    #[must_use]
+    pub const fn log_segment_numbers(&self) -> Range<u32> {
+        self.read_segments..self.read_segments + self.log_segments
+    }
+
+    /// Pages of all segments, maps and headers among them.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        (self.read_segments + self.log_segments) * self.segment_pages
+    }
+
+    /// Pages of the read segments, maps among them.
+    #[must_use]
+    pub const fn read_slots(&self) -> u32 {
+        self.read_segments * self.segment_pages
+    }
+
+    /// Pages of one checkpoint: its header and its entries.
+    #[must_use]
+    pub const fn checkpoint_pages(&self) -> u64 {
+        1 + self.slots().div_ceil(ENTRIES_PER_PAGE) as u64
+    }
+
+    /// The first page of a checkpoint's place, 0 or 1.
+    #[must_use]
+    pub const fn checkpoint_at(&self, place: u8) -> u64 {
+        SUPERBLOCKS + place as u64 * self.checkpoint_pages()
+    }
+
+    /// Pages of the plan: its header and its entries.
+    #[must_use]
+    pub const fn plan_pages(&self) -> u64 {
+        1 + self.read_slots().div_ceil(PLAN_PER_PAGE) as u64
+    }
+
+    /// The first page of the plan.
+    #[must_use]
+    pub const fn plan_at(&self) -> u64 {
+        self.checkpoint_at(2)
+    }
+
+    /// The page that is slot 0.
+    #[must_use]
+    pub const fn data_at(&self) -> u64 {
+        self.plan_at() + self.plan_pages()
+    }
+
+    /// Pages of the area that are in use.
+    #[must_use]
+    pub const fn pages(&self) -> u64 {
+        self.data_at() + self.slots() as u64
+    }
+}
+
+/// Pages of an area, in sectors from its start.
+#[must_use]
+pub const fn page_extent(page: u64, pages: u64) -> Extent {
+    Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_area_is_divided_without_waste(pages in 1u64..100_000, power in 3u32..9, percent in 0u8..=100) {
+            let segment = 1 << power;
+            let area = Sectors(pages * 8 + pages % 8);
+            match Geometry::fit(area, segment, percent) {
+                Err(GeometryError::TooSmall { needed, .. }) => {
+                    prop_assert!(needed.0 > area.0);
+                    prop_assert!(Geometry::fit(needed, segment, percent).is_ok());
+                    prop_assert!(Geometry::fit(Sectors(needed.0 - 1), segment, percent).is_err());
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+                Ok(g) => {
+                    prop_assert!(g.pages() <= pages);
+                    let (read, log) = (g.read_segments(), g.log_segments());
+                    let all = read + log;
+                    let share = (u64::from(all) * u64::from(percent)).div_ceil(100);
+                    prop_assert_eq!(u64::from(log), share.clamp(2, u64::from(all) - 1));
+                    // One more segment of either kind would not do with this share.
+                    let share = (u64::from(all + 1) * u64::from(percent)).div_ceil(100);
+                    let log = share.clamp(2, u64::from(all)) as u32;
+                    prop_assert!(Geometry::new(segment, all + 1 - log, log).unwrap().pages() > pages);
+                    // Regions follow each other, each large enough.
+                    prop_assert_eq!(g.checkpoint_at(0), 2);
+                    prop_assert!((g.checkpoint_pages() - 1) * 337 >= g.slots().into());
+                    prop_assert_eq!(g.checkpoint_at(1), 2 + g.checkpoint_pages());
+                    prop_assert_eq!(g.plan_at(), 2 + 2 * g.checkpoint_pages());
+                    prop_assert!((g.plan_pages() - 1) * 675 >= g.read_slots().into());
+                    prop_assert_eq!(g.data_at(), g.plan_at() + g.plan_pages());
+                    prop_assert_eq!(g.pages(), g.data_at() + u64::from(g.slots()));
+                    prop_assert_eq!(page_extent(g.data_at(), 2), Extent::new(g.data_at() * 8, 16));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_area_that_cannot_be_divided_is_refused_in_words() {
+        let said = |pages: u64, segment: u32, percent: u8| {
+            Geometry::fit(Sectors(pages * 8), segment, percent).unwrap_err().to_string()
+        };
+        assert_eq!(
+            said(100, 256, 10),
+            "an area of 400 KiB; with segments of 256 pages it needs at least 3194880 bytes (3.0 MiB): use a larger area or smaller segments"
+        );
+        assert_eq!(
+            said(100, 12, 10),
+            "segments of 12 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 512, 10),
+            "segments of 512 pages; expected a power of two from 8 to 256"
+        );
+        assert_eq!(
+            said(100, 8, 101),
+            "101 percent of the area for the write buffer; expected 0 to 100"
+        );
+        assert!(said(1 << 33, 256, 10).contains("less than 2^32 (16 TiB)"));
+        assert_eq!(
+            Geometry::new(8, 0, 1).unwrap_err().to_string(),
+            "0 segments for reading and 1 of log; expected at least 1 and 2"
+        );
+        assert!(Geometry::fit(Sectors(u64::MAX), 8, 0).is_err());
+    }
+}

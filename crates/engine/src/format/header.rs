@@ -1,0 +1,191 @@
+//! The page that says what stands behind it: the map of a read segment, and the header of a record of the log.
+
+use super::FormatError;
+use super::field::{Field, page};
+use super::pages::COUNT_MAX;
+use super::value::{AreaId, Entry, Position};
+use crate::pagemap::{HOME_PAGES_MAX, State};
+
+page! {
+    /// The first page of a read segment, its map; or the first page of a record in the log.
+    ///
+    /// A record is the next of the log where it stands where it says, carries the next sequence number, and
+    /// repeats the checksum of the header before it.
+    Header "header of a segment or record" = 6, writable;
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Number of the record; each is one more than the one before. 0 in the map of a read segment.
+    32 sequence: u64 where 0..=COUNT_MAX,
+    /// The highest sequence number known to be on stable storage when this was written.
+    40 durable: u64 where 0..=COUNT_MAX,
+    /// The plan that was at work; 0 for none.
+    48 plan_generation: u64 where 0..=COUNT_MAX,
+    /// Where this page stands.
+    56 position: Position,
+    /// Checksum of the header before; 0 in the map of a read segment.
+    64 previous: u32,
+    /// The segment in which the oldest record that still matters stands.
+    68 tail: u32,
+    /// Which kind of record it is, how many items it has, and the items.
+    72 content: Content,
+}
+
+/// A range of home pages of which nothing that the log says before counts any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tombstone {
+    /// First home page.
+    pub first: u64,
+    /// How many.
+    pub pages: u32,
+}
+
+impl Field for Tombstone {
+    const BYTES: usize = 12;
+    const FORMAT: &'static str = "u64 first home page, u32 number of pages";
+    fn put(&self, out: &mut [u8]) {
+        self.first.put(&mut out[..8]);
+        self.pages.put(&mut out[8..]);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let read = Self { first: u64::get(&bytes[..8])?, pages: u32::get(&bytes[8..])? };
+        match read.first.checked_add(u64::from(read.pages)) {
+            Some(end) if end <= HOME_PAGES_MAX => Ok(read),
+            _ => Err("home pages below 2^38"),
+        }
+    }
+}
+
+/// A kind of record as the document shows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub(super) code: u16,
+    pub(super) name: &'static str,
+    pub(super) item: &'static str,
+    pub(super) most: usize,
+    pub(super) about: &'static [&'static str],
+}
+
+/// Bytes from the kind of the content to the end of the page, and of these behind kind and count.
+const CONTENT_BYTES: usize = seekless_block::PAGE_BYTES as usize - 72;
+const ITEM_BYTES: usize = CONTENT_BYTES - 4;
+
+macro_rules! contents {
+    ($($(#[doc = $about:literal])+ $code:literal $name:ident($item:ty),)+) => {
+        /// What a header says.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Content {
+            $($(#[doc = $about])+ $name(Vec<$item>),)+
+        }
+
+        impl Content {
+            pub(super) const KINDS: &'static [Kind] = &[$(
+                Kind {
+                    code: $code,
+                    name: stringify!($name),
+                    item: <$item as Field>::FORMAT,
+                    most: ITEM_BYTES / <$item as Field>::BYTES,
+                    about: &[$($about),+],
+                },
+            )+];
+
+            /// How many items one header has room for, at a kind like this one.
+            #[must_use]
+            pub const fn items_max(&self) -> usize {
+                match self {
+                    $(Self::$name(_) => ITEM_BYTES / <$item as Field>::BYTES,)+
+                }
+            }
+
+            /// How many items it has.
+            #[must_use]
+            pub const fn len(&self) -> usize {
+                match self {
+                    $(Self::$name(items) => items.len(),)+
+                }
+            }
+        }
+
+        impl Field for Content {
+            const BYTES: usize = CONTENT_BYTES;
+            const FORMAT: &'static str = "u16 kind of record, u16 count, items";
+            fn put(&self, out: &mut [u8]) {
+                match self {
+                    $(Self::$name(items) => {
+                        let code: u16 = $code;
+                        code.put(&mut out[..2]);
+                        (items.len() as u16).put(&mut out[2..4]);
+                        let places = out[4..].chunks_exact_mut(<$item as Field>::BYTES);
+                        items.iter().zip(places).for_each(|(item, out)| item.put(out));
+                    })+
+                }
+            }
+            fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+                let (code, count) = (u16::get(&bytes[..2])?, u16::get(&bytes[2..4])?);
+                let content = match code {
+                    $($code => Self::$name(items(&bytes[4..], count)?),)+
+                    _ => return Err("a known kind of record"),
+                };
+                content.check()?;
+                Ok(content)
+            }
+        }
+    };
+}
+
+contents! {
+    /// The map of a read segment: item `i` tells of the `i`-th data page behind it. None is dirty.
+    1 ReadMap(Entry),
+    /// As many pages of data follow, each with its item. None is free. Without items the record is a mark
+    /// that only tells how far the log is `durable`.
+    2 Data(Entry),
+    /// What the log says of these pages up to here is void: home is newer.
+    3 Tombstones(Tombstone),
+    /// These read segments are about to be overwritten: none of their copies may be used any more.
+    4 Invalid(u32),
+    /// These read segments were written anew: their maps count again.
+    5 Committed(u32),
+}
+
+impl Content {
+    /// Whether it has no item.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Self::ReadMap(entries) if entries.iter().any(|e| e.state == State::Dirty) => {
+                Err("no dirty copy in a read segment")
+            }
+            Self::Data(entries) if entries.iter().any(|e| e.state == State::Free) => {
+                Err("no free slot in a record of data")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first `count` items.
+fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
+    let count = usize::from(count);
+    if count > bytes.len() / T::BYTES {
+        return Err("no more items than the page has room for");
+    }
+    bytes.chunks_exact(T::BYTES).take(count).map(T::get).collect()
+}
+
+/// Refuses to write what could not be read.
+fn writable(header: &Header) -> Result<(), FormatError> {
+    let content = &header.content;
+    let wrong = |expected: String| FormatError::Field {
+        page: Header::LAYOUT.name,
+        field: "content",
+        found: format!("{} items", content.len()),
+        expected,
+    };
+    if content.len() > content.items_max() {
+        return Err(wrong(format!("{} at most", content.items_max())));
+    }
+    content.check().map_err(|expected| wrong(expected.to_owned()))
+}

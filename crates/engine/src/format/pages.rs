@@ -1,0 +1,197 @@
+//! The superblock, the checkpoint's pages and the plan's.
+
+use seekless_block::{Lba, PAGE_SECTORS, Sectors};
+
+use super::field::page;
+use super::value::{AreaFlags, AreaId, Entry, Label, Position};
+use super::{FormatError, Geometry};
+use crate::api::Mode;
+use crate::pagemap::HOME_PAGES_MAX;
+
+/// Slots that one page of a checkpoint tells of.
+pub const ENTRIES_PER_PAGE: u32 = 337;
+/// Slots that one page of a plan tells of.
+pub const PLAN_PER_PAGE: u32 = 675;
+/// Generations and sequence numbers end here, which nobody lives to see: one more can always be counted.
+pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
+
+page! {
+    /// What an area is, and where to begin with it. It stands twice, in the area's first two pages.
+    Superblock "superblock" = 1, Superblock::check;
+    /// Tells this area from every other one: drawn at random when it was made.
+    16 uuid: AreaId,
+    /// Counts the changes: the copy with the higher one is the newer.
+    32 generation: u64 where 0..=COUNT_MAX,
+    /// Size of home.
+    40 home_capacity: Sectors where 1..=HOME_PAGES_MAX * PAGE_SECTORS,
+    /// Size of the area.
+    48 area_size: Sectors,
+    /// Where the area begins on the device that holds home, where it lies `inside`; else 0.
+    56 area_at: Lba,
+    /// Generation of the checkpoint; 0 for none: every slot is free.
+    64 checkpoint_generation: u64 where 0..=COUNT_MAX,
+    /// Slots that the checkpoint tells of: all of them, or 0 for none.
+    72 checkpoint_entries: u64,
+    /// Sequence number of the first record that the checkpoint may not have seen.
+    80 next_sequence: u64 where 0..=COUNT_MAX,
+    /// Generation of the plan at hand; 0 for none.
+    88 plan_generation: u64 where 0..=COUNT_MAX,
+    /// Slots that the plan tells of: all of the read segments, or 0 for none.
+    96 plan_slots: u64,
+    /// Where the record with that sequence number stands, if it was written.
+    104 position: Position,
+    /// Pages in a segment, a power of two.
+    112 segment_pages: u32,
+    /// Segments that hold copies.
+    116 read_segments: u32,
+    /// Segments of the log, behind them.
+    120 log_segments: u32,
+    /// Checksum of the header before `position`; 0 where there is none.
+    124 previous: u32,
+    /// The segment in which the oldest record that still matters stands.
+    128 tail: u32,
+    /// Sectors of home before its first whole page, so that pages lie as the file system's blocks do.
+    132 grid: u8 where 0..=PAGE_SECTORS - 1,
+    /// Where a write goes.
+    133 mode: Mode,
+    /// What must be known before anything else.
+    134 flags: AreaFlags,
+    /// Whether the area is a part of the device that holds home.
+    135 inside: bool,
+    /// Which of the two places for a checkpoint is in use.
+    136 checkpoint_slot: u8 where 0..=1,
+    /// What the driver can prove of a home that nobody changed; the engine does not look into it.
+    144 stamp: [u8; 32],
+    /// The name of home as the driver knows it, for people.
+    176 label: Label,
+}
+
+page! {
+    /// Begins a checkpoint. It repeats what the superblock says of it, so that a lost superblock can be told
+    /// from the rest.
+    CheckpointHeader "checkpoint header" = 2, |_| Ok(());
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Of which checkpoint.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// Slots that it tells of.
+    40 entries: u64,
+    /// Sequence number of the first record that it may not have seen.
+    48 next_sequence: u64 where 0..=COUNT_MAX,
+    /// Where that record stands, if it was written.
+    56 position: Position,
+    /// Checksum of the header before that record; 0 where there is none.
+    64 previous: u32,
+    /// The segment in which the oldest record that still matters stands.
+    68 tail: u32,
+}
+
+page! {
+    /// A part of a checkpoint: what stands in which slot. Behind the last slot entries are free.
+    CheckpointPage "checkpoint page" = 3, |_| Ok(());
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Of which checkpoint.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// The slot of the first entry.
+    40 first: u32,
+    /// What is known of each slot.
+    44 entries: [Entry; ENTRIES_PER_PAGE as usize],
+}
+
+page! {
+    /// Begins the plan at hand.
+    PlanHeader "plan header" = 4, |_| Ok(());
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Of which plan.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// Slots that it tells of.
+    40 slots: u64,
+}
+
+page! {
+    /// A part of the plan: which home page is wanted in which slot of the read segments. Where a segment's
+    /// map stands none is, nor behind the last slot.
+    PlanPage "plan page" = 5, |_| Ok(());
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Of which plan.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// The slot of the first entry.
+    40 first: u32,
+    /// Which home page is wanted in each slot.
+    44 wanted: [Option<u64>; PLAN_PER_PAGE as usize],
+}
+
+impl Superblock {
+    /// How the area is divided.
+    ///
+    /// # Errors
+    /// Where its fields make no area, or one larger than it says.
+    pub fn geometry(&self) -> Result<Geometry, FormatError> {
+        let wrong = |expected: String| {
+            let found = format!(
+                "{} segments for reading and {} of log, of {} pages each",
+                self.read_segments, self.log_segments, self.segment_pages
+            );
+            FormatError::Field { page: Self::LAYOUT.name, field: "segment_pages", found, expected }
+        };
+        let geometry = Geometry::new(self.segment_pages, self.read_segments, self.log_segments)
+            .map_err(|e| wrong(e.to_string()))?;
+        if geometry.pages() > self.area_size.0 / PAGE_SECTORS {
+            return Err(wrong(format!("what fits into the area's {}", self.area_size)));
+        }
+        Ok(geometry)
+    }
+
+    /// What no field can know by itself.
+    fn check(&self) -> Result<(), FormatError> {
+        let geometry = self.geometry()?;
+        let all = u64::from(geometry.slots());
+        let reading = u64::from(geometry.read_slots());
+        let log = geometry.log_segment_numbers();
+        let place = self.position;
+        let none_or =
+            |generation: u64, found: u64, all: u64| found == if generation == 0 { 0 } else { all };
+        let checks: [(&'static str, bool, String, String); 6] = [
+            (
+                "checkpoint_entries",
+                none_or(self.checkpoint_generation, self.checkpoint_entries, all),
+                self.checkpoint_entries.to_string(),
+                format!("{all} with a checkpoint, 0 without"),
+            ),
+            (
+                "plan_slots",
+                none_or(self.plan_generation, self.plan_slots, reading),
+                self.plan_slots.to_string(),
+                format!("{reading} with a plan, 0 without"),
+            ),
+            (
+                "position",
+                log.contains(&place.segment) && place.page <= self.segment_pages,
+                place.to_string(),
+                format!("a page of segments {log:?}"),
+            ),
+            ("tail", log.contains(&self.tail), self.tail.to_string(), format!("one of {log:?}")),
+            (
+                "area_at",
+                self.inside || self.area_at == Lba(0),
+                self.area_at.to_string(),
+                "sector 0 where the area is not inside".to_owned(),
+            ),
+            (
+                "area_at",
+                self.area_at.0.checked_add(self.area_size.0).is_some(),
+                self.area_at.to_string(),
+                "an area that ends before sector 2^64".to_owned(),
+            ),
+        ];
+        match checks.into_iter().find(|(_, holds, ..)| !holds) {
+            None => Ok(()),
+            Some((field, _, found, expected)) => {
+                Err(FormatError::Field { page: Self::LAYOUT.name, field, found, expected })
+            }
+        }
+    }
+}

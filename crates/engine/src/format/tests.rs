@@ -1,0 +1,487 @@
+//! Pages come back as they were written, damage is refused, and nothing panics.
+
+use proptest::prelude::*;
+use seekless_block::{Lba, Sectors};
+
+use super::pages::COUNT_MAX;
+use super::*;
+use crate::api::Mode;
+
+/// An area of 4 segments for reading and 3 of log, of 8 pages each.
+pub(super) fn superblock() -> Superblock {
+    let geometry = Geometry::new(8, 4, 3).unwrap();
+    Superblock {
+        uuid: AreaId(std::array::from_fn(|i| i as u8 * 17)),
+        generation: 77,
+        home_capacity: Sectors(1_000_003),
+        area_size: Sectors(geometry.pages() * 8 + 5),
+        area_at: Lba(123_456),
+        checkpoint_generation: 9,
+        checkpoint_entries: 56,
+        next_sequence: 1 << 40,
+        plan_generation: 4,
+        plan_slots: 32,
+        position: Position { segment: 5, page: 3 },
+        segment_pages: 8,
+        read_segments: 4,
+        log_segments: 3,
+        previous: 0xDEAD_BEEF,
+        tail: 4,
+        grid: 7,
+        mode: Mode::WriteBack,
+        flags: AreaFlags::DIRTY.union(AreaFlags::GUARDED),
+        inside: true,
+        checkpoint_slot: 1,
+        stamp: [0xA5; 32],
+        label: Label::new("the disk of Ångström"),
+    }
+}
+
+/// An entry in one of some states.
+fn entry(states: &[State]) -> impl Strategy<Value = Entry> + use<> {
+    (0..HOME_PAGES_MAX, prop::sample::select(states.to_vec()), any::<u32>()).prop_map(
+        |(home, state, sum)| match state {
+            State::Free => Entry::FREE,
+            _ => Entry { home, state, sum },
+        },
+    )
+}
+
+fn position() -> impl Strategy<Value = Position> {
+    any::<(u32, u32)>().prop_map(|(segment, page)| Position { segment, page })
+}
+
+prop_compose! {
+    fn superblocks()(read in 1u32..1000, log in 2u32..100, power in 3u32..9)
+        (read in Just(read), log in Just(log), pages in Just(1u32 << power),
+         uuid in any::<[u8; 16]>(), stamp in any::<[u8; 32]>(), label in ".{0,80}",
+         numbers in any::<[u64; 4]>(), has in any::<[bool; 4]>(), previous in any::<u32>(),
+         home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..8,
+         segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power) -> Superblock {
+        let geometry = Geometry::new(pages, read, log).unwrap();
+        let all = [AreaFlags::DIRTY, AreaFlags::CLEAN, AreaFlags::GUARDED];
+        Superblock {
+            uuid: AreaId(uuid),
+            generation: numbers[0] & COUNT_MAX,
+            home_capacity: Sectors(home),
+            area_size: Sectors(geometry.pages() * 8 + spare),
+            area_at: Lba(if has[0] { numbers[1] >> 1 } else { 0 }),
+            checkpoint_generation: if has[1] { (numbers[2] & COUNT_MAX).max(1) } else { 0 },
+            checkpoint_entries: if has[1] { geometry.slots().into() } else { 0 },
+            next_sequence: numbers[3] & COUNT_MAX,
+            plan_generation: if has[2] { (numbers[3] & COUNT_MAX).max(1) } else { 0 },
+            plan_slots: if has[2] { geometry.read_slots().into() } else { 0 },
+            position: Position { segment, page },
+            segment_pages: pages,
+            read_segments: read,
+            log_segments: log,
+            previous,
+            tail,
+            grid,
+            mode: if has[3] { Mode::WriteBack } else { Mode::WriteThrough },
+            flags: all.into_iter().filter(|f| flags & f.bits() != 0)
+                .fold(AreaFlags::NONE, AreaFlags::union),
+            inside: has[0],
+            checkpoint_slot: u8::from(has[2]),
+            stamp,
+            label: Label::new(&label),
+        }
+    }
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let tombstone = (0..HOME_PAGES_MAX, any::<u32>()).prop_map(|(first, pages)| {
+        let room = HOME_PAGES_MAX - first;
+        Tombstone { first, pages: pages.min(u32::try_from(room).unwrap_or(u32::MAX)) }
+    });
+    let clean = entry(&[State::Free, State::Suspect, State::Clean]);
+    let held = entry(&[State::Suspect, State::Clean, State::Dirty]);
+    prop_oneof![
+        prop::collection::vec(clean, 0..=335).prop_map(Content::ReadMap),
+        prop::collection::vec(held, 0..=335).prop_map(Content::Data),
+        prop::collection::vec(tombstone, 0..=335).prop_map(Content::Tombstones),
+        prop::collection::vec(any::<u32>(), 0..=1005).prop_map(Content::Invalid),
+        prop::collection::vec(any::<u32>(), 0..=1005).prop_map(Content::Committed),
+    ]
+}
+
+prop_compose! {
+    fn headers()(uuid in any::<[u8; 16]>(), numbers in any::<[u64; 3]>(), position in position(),
+                 previous in any::<u32>(), tail in any::<u32>(), content in content()) -> Header {
+        let [sequence, durable, plan_generation] = numbers.map(|n| n & COUNT_MAX);
+        Header { uuid: AreaId(uuid), sequence, durable, plan_generation, position, previous, tail, content }
+    }
+}
+
+prop_compose! {
+    fn checkpoint_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
+                          entries in prop::collection::vec(entry(&State::ALL), 337)) -> CheckpointPage {
+        CheckpointPage { uuid: AreaId(uuid), generation, first, entries: entries.try_into().unwrap() }
+    }
+}
+
+prop_compose! {
+    fn plan_pages()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
+                    wanted in prop::collection::vec(prop::option::of(0..HOME_PAGES_MAX), 675)) -> PlanPage {
+        PlanPage { uuid: AreaId(uuid), generation, first, wanted: wanted.try_into().unwrap() }
+    }
+}
+
+prop_compose! {
+    fn checkpoint_headers()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, numbers in any::<[u64; 2]>(),
+                            position in position(), last in any::<[u32; 2]>()) -> CheckpointHeader {
+        CheckpointHeader { uuid: AreaId(uuid), generation, entries: numbers[0], next_sequence: numbers[1] & COUNT_MAX,
+                           position, previous: last[0], tail: last[1] }
+    }
+}
+
+/// A page by its type, so that one test serves all.
+trait AnyPage: Sized + PartialEq + std::fmt::Debug {
+    fn write(&self, page: &mut Page) -> u32;
+    fn read(bytes: &[u8]) -> Result<Self, FormatError>;
+}
+
+macro_rules! any_page {
+    ($($name:ident),+) => {
+        $(impl AnyPage for $name {
+            fn write(&self, page: &mut Page) -> u32 { self.encode(page) }
+            fn read(bytes: &[u8]) -> Result<Self, FormatError> { Self::decode(bytes) }
+        })+
+    };
+}
+
+any_page!(Superblock, CheckpointHeader, CheckpointPage, PlanHeader, PlanPage, Header);
+
+fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
+    // What was in the buffer before must not show.
+    let mut page = [0xEE; 4096];
+    let sum = written.write(&mut page);
+    prop_assert_eq!(sum, checksum(&page));
+    let read = T::read(&page);
+    prop_assert_eq!(read.as_ref(), Ok(written));
+    Ok(page)
+}
+
+fn fuzz_all(bytes: &[u8]) {
+    fuzzing::superblock(bytes);
+    fuzzing::header(bytes);
+    fuzzing::checkpoint(bytes);
+    fuzzing::plan(bytes);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn pages_come_back_as_they_were_written(
+        superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(),
+        head in checkpoint_headers(), plan in plan_pages(), slots in any::<u64>(),
+        bit in 0usize..32_768,
+    ) {
+        let plan_head = PlanHeader { uuid: plan.uuid, generation: plan.generation, slots };
+        for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
+                         comes_back(&head)?, comes_back(&plan)?, comes_back(&plan_head)?] {
+            page[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Superblock::decode(&page).is_err() && Header::decode(&page).is_err());
+            prop_assert!(CheckpointPage::decode(&page).is_err() && PlanPage::decode(&page).is_err());
+            prop_assert!(CheckpointHeader::decode(&page).is_err() && PlanHeader::decode(&page).is_err());
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_page_panic(bytes in prop::collection::vec(any::<u8>(), 0..5000)) {
+        fuzz_all(&bytes);
+    }
+
+    /// Good pages with wrong fields and a right checksum: refused, or read and written as the same.
+    #[test]
+    fn no_fields_make_a_page_panic(
+        superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(), plan in plan_pages(),
+        wrong in prop::collection::vec((16usize..240, any::<u8>()), 1..6), far in 16usize..4096, byte in any::<u8>(),
+    ) {
+        for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
+                         comes_back(&plan)?] {
+            page[far] = byte;
+            for &(at, byte) in &wrong {
+                page[at] = byte;
+            }
+            fuzz_all(&page);
+        }
+    }
+}
+
+#[test]
+fn each_single_flipped_bit_is_refused() {
+    let mut page = [0; 4096];
+    let written = superblock();
+    written.encode(&mut page);
+    for bit in 0..32_768 {
+        page[bit / 8] ^= 1 << (bit % 8);
+        let read = Superblock::decode(&page);
+        let expected = if bit < 64 {
+            matches!(read, Err(FormatError::NotSeekless { .. }))
+        } else {
+            matches!(read, Err(FormatError::Checksum { .. }))
+        };
+        assert!(expected, "bit {bit}: {read:?}");
+        page[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert_eq!(Superblock::decode(&page), Ok(written));
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let mut page = [0; 4096];
+    superblock().encode(&mut page);
+    let said = |bytes: &[u8]| Superblock::decode(bytes).unwrap_err().to_string();
+    assert_eq!(said(&page[..4095]), "4095 bytes are no page, which has 4096");
+    assert_eq!(
+        said(&[0; 4096]),
+        "not a page of seekless: it begins with \"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\", not \"SEEKLESS\""
+    );
+    assert_eq!(
+        Header::decode(&page).unwrap_err().to_string(),
+        "a page of kind 1 where one of kind 6 (header of a segment or record) belongs"
+    );
+
+    let with = |at: usize, bytes: &[u8]| {
+        let mut changed = page;
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        let sum = computed(&changed);
+        changed[CHECKSUM_AT..FIELDS_AT].copy_from_slice(&sum.to_le_bytes());
+        said(&changed)
+    };
+    assert_eq!(
+        with(VERSION_AT, &[2, 0]),
+        "a page of version 2 of the format; this seekless reads version 1 alone: use the one that wrote it"
+    );
+    for (at, bytes, expected) in [
+        (39, &[0x80][..], "generation = 9223372036854775885; expected 0 to 9223372036854775807"),
+        (40, &[0; 8], "home_capacity = 0; expected 1 to 2199023255552"),
+        // 511 sectors are one page too few.
+        (
+            48,
+            &[255, 1],
+            "segment_pages = 4 segments for reading and 3 of log, of 8 pages each; expected what fits into the area's 511 sectors",
+        ),
+        (72, &[55], "checkpoint_entries = 55; expected 56 with a checkpoint, 0 without"),
+        (96, &[0], "plan_slots = 0; expected 32 with a plan, 0 without"),
+        (104, &[3], "position = page 3 of segment 3; expected a page of segments 4..7"),
+        (108, &[9], "position = page 9 of segment 5; expected a page of segments 4..7"),
+        (
+            112,
+            &[12],
+            "segment_pages = 4 segments for reading and 3 of log, of 12 pages each; expected segments of 12 pages; expected a power of two from 8 to 256",
+        ),
+        (
+            116,
+            &[200],
+            "segment_pages = 200 segments for reading and 3 of log, of 8 pages each; expected what fits into the area's 517 sectors",
+        ),
+        (
+            118,
+            &[255, 255],
+            "segment_pages = 4294901764 segments for reading and 3 of log, of 8 pages each; expected 34359214136 pages in segments; expected less than 2^32 (16 TiB): use a smaller area",
+        ),
+        (128, &[7], "tail = 7; expected one of 4..7"),
+        (132, &[8], "grid = 8; expected 0 to 7"),
+        (133, &[2], "mode = [02]; expected 0 (write-through) or 1 (write-back)"),
+        (134, &[8], "flags = [08]; expected known flags alone"),
+        (135, &[0], "area_at = sector 123456; expected sector 0 where the area is not inside"),
+        (136, &[2], "checkpoint_slot = 2; expected 0 to 1"),
+        (
+            176,
+            &[0],
+            "label = [00, 68, 65, 20, 64, 69, 73, 6b, 20, 6f, 66, 20, c3, 85, 6e, 67]; expected UTF-8 filled up with zeroes",
+        ),
+    ] {
+        assert_eq!(with(at, bytes), format!("the superblock says {expected}"));
+    }
+    assert_eq!(
+        with(56, &[255; 8]),
+        "the superblock says area_at = sector 18446744073709551615; expected an area that ends before sector 2^64"
+    );
+    assert_eq!(
+        with(140, &[1]),
+        "the superblock holds something at byte 140, where version 1 writes zero"
+    );
+}
+
+#[test]
+fn impossible_entries_and_records_are_refused() {
+    let header = Header {
+        uuid: AreaId([3; 16]),
+        sequence: 5,
+        durable: 4,
+        plan_generation: 1,
+        position: Position { segment: 4, page: 0 },
+        previous: 7,
+        tail: 4,
+        content: Content::Data(vec![Entry { home: 9, state: State::Dirty, sum: 8 }; 2]),
+    };
+    let mut page = [0; 4096];
+    header.encode(&mut page);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut changed = page;
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        seal(&mut changed, Header::LAYOUT.kind);
+        Header::decode(&changed)
+            .unwrap_err()
+            .to_string()
+            .rsplit_once("expected ")
+            .unwrap()
+            .1
+            .to_owned()
+    };
+    assert_eq!(with(72, &[6]), "a known kind of record");
+    assert_eq!(with(72, &[0]), "a known kind of record");
+    assert_eq!(with(74, &336u16.to_le_bytes()), "no more items than the page has room for");
+    assert_eq!(with(72, &[1]), "no dirty copy in a read segment");
+    assert_eq!(with(76, &[0; 12]), "no free slot in a record of data");
+    assert_eq!(with(76, &[0; 8]), "zeroes in the entry of a free slot");
+    assert_eq!(with(81, &[1]), "home pages below 2^38");
+    let mut one_less = page;
+    one_less[74] = 1;
+    seal(&mut one_less, Header::LAYOUT.kind);
+    assert_eq!(
+        Header::decode(&one_less),
+        Err(FormatError::Reserved { page: "header of a segment or record", at: 88 }),
+        "an item that the count leaves out"
+    );
+}
+
+#[test]
+#[should_panic(expected = "335 at most")]
+fn a_record_too_long_is_not_written() {
+    let entries = vec![Entry { home: 1, state: State::Clean, sum: 0 }; 336];
+    let header = Header {
+        uuid: AreaId::default(),
+        sequence: 1,
+        durable: 0,
+        plan_generation: 0,
+        position: Position::default(),
+        previous: 0,
+        tail: 0,
+        content: Content::Data(entries),
+    };
+    header.encode(&mut [0; 4096]);
+}
+
+#[test]
+fn a_page_holds_as_many_entries_as_it_can() {
+    for (layout, bytes) in [(CheckpointPage::LAYOUT, 12), (PlanPage::LAYOUT, 6)] {
+        let end = layout.parts.last().unwrap().range().end;
+        assert!(end <= 4096 && end + bytes > 4096, "{}: {end}", layout.name);
+    }
+    // A record never needs more items than a segment has pages.
+    assert!(Content::Data(vec![]).items_max() >= 256);
+}
+
+#[test]
+fn a_label_is_cut_between_characters() {
+    let long = "ä".repeat(40);
+    assert_eq!(Label::new(&long).as_str(), "ä".repeat(32));
+    assert_eq!(Label::new(&format!("x{long}")).as_str(), format!("x{}", "ä".repeat(31)));
+    assert_eq!(Label::new("a\0b").as_str(), "a");
+    assert_eq!(
+        AreaId(std::array::from_fn(|i| i as u8)).to_string(),
+        "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    );
+}
+
+fn header(content: Content) -> Header {
+    Header {
+        uuid: superblock().uuid,
+        sequence: 1 << 33,
+        durable: (1 << 33) - 2,
+        plan_generation: 4,
+        position: Position { segment: 5, page: 3 },
+        previous: 0x1234_5678,
+        tail: 6,
+        content,
+    }
+}
+
+/// One page of each kind, as files of the corpus that version 1 wrote.
+fn samples() -> Vec<(&'static str, Page)> {
+    fn page<T: AnyPage>(written: &T) -> Page {
+        let mut page = [0; 4096];
+        written.write(&mut page);
+        page
+    }
+    let uuid = superblock().uuid;
+    let entry = |home: u64, state| Entry { home, state, sum: home as u32 ^ 0x5EED };
+    let clean: Vec<Entry> = (0..7).map(|i| entry(1000 + i, State::Clean)).collect();
+    let dirty: Vec<Entry> = (0..4).map(|i| entry(HOME_PAGES_MAX - 1 - i, State::Dirty)).collect();
+    let mut entries = [Entry::FREE; ENTRIES_PER_PAGE as usize];
+    entries[1] = entry(77, State::Suspect);
+    entries[336] = entry(78, State::Dirty);
+    let mut wanted = [None; PLAN_PER_PAGE as usize];
+    wanted[1] = Some(0);
+    wanted[674] = Some(HOME_PAGES_MAX - 1);
+    let gone = vec![Tombstone { first: 5, pages: 6 }, Tombstone { first: 1 << 30, pages: 1 << 31 }];
+    vec![
+        ("superblock/version1", page(&superblock())),
+        ("header/read_map", page(&header(Content::ReadMap(clean)))),
+        ("header/data", page(&header(Content::Data(dirty)))),
+        ("header/tombstones", page(&header(Content::Tombstones(gone)))),
+        ("header/invalid", page(&header(Content::Invalid(vec![0, 3, 1])))),
+        ("header/committed", page(&header(Content::Committed(vec![0, 3])))),
+        (
+            "checkpoint/header",
+            page(&CheckpointHeader {
+                uuid,
+                generation: 9,
+                entries: 56,
+                next_sequence: 1 << 40,
+                position: Position { segment: 5, page: 3 },
+                previous: 0xDEAD_BEEF,
+                tail: 4,
+            }),
+        ),
+        ("checkpoint/page", page(&CheckpointPage { uuid, generation: 9, first: 337, entries })),
+        ("plan/header", page(&PlanHeader { uuid, generation: 4, slots: 32 })),
+        ("plan/page", page(&PlanPage { uuid, generation: 4, first: 675, wanted })),
+    ]
+}
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus");
+
+/// Whoever changes the format without a new version breaks this.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
+fn version_1_is_written_as_it_always_was() {
+    for (name, page) in samples() {
+        let held = std::fs::read(format!("{CORPUS}/{name}")).unwrap();
+        let differs = page.iter().zip(&held).position(|(a, b)| a != b);
+        assert_eq!((held.len(), differs), (4096, None), "{name}: the first byte that differs");
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "tests read the corpus from disk")]
+fn the_corpus_breaks_nothing() {
+    for (folder, target) in [
+        ("superblock", fuzzing::superblock as fn(&[u8])),
+        ("header", fuzzing::header),
+        ("checkpoint", fuzzing::checkpoint),
+        ("plan", fuzzing::plan),
+    ] {
+        let mut replayed = 0;
+        for file in std::fs::read_dir(format!("{CORPUS}/{folder}")).unwrap() {
+            let path = file.unwrap().path();
+            println!("{}", path.display());
+            let bytes = std::fs::read(&path).unwrap();
+            target(&bytes);
+            // And cut short, and with each byte of what a field may be turned over.
+            target(&bytes[..bytes.len() / 2]);
+            for at in 16..bytes.len().min(256) {
+                let mut turned = bytes.clone();
+                turned[at] ^= 0xFF;
+                target(&turned);
+            }
+            replayed += 1;
+        }
+        assert!(replayed > 0, "{folder} has no corpus");
+    }
+}

@@ -1,0 +1,304 @@
+//! The values that fields hold: numbers, names, entries. It refuses to know in which page.
+
+use std::fmt;
+
+use seekless_block::{Lba, Sectors};
+
+use super::field::Field;
+use crate::api::Mode;
+use crate::pagemap::{HOME_PAGES_MAX, State};
+
+macro_rules! number {
+    ($($type:ty),+) => {
+        $(impl Field for $type {
+            const BYTES: usize = size_of::<Self>();
+            const FORMAT: &'static str = stringify!($type);
+            fn put(&self, out: &mut [u8]) {
+                out.copy_from_slice(&self.to_le_bytes());
+            }
+            fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+                bytes.try_into().map(Self::from_le_bytes).map_err(|_| "another length")
+            }
+            fn number(&self) -> Option<u64> {
+                Some(u64::from(*self))
+            }
+        })+
+    };
+}
+
+number!(u8, u16, u32, u64);
+
+macro_rules! wrapped {
+    ($($type:ident $format:literal),+) => {
+        $(impl Field for $type {
+            const BYTES: usize = 8;
+            const FORMAT: &'static str = $format;
+            fn put(&self, out: &mut [u8]) {
+                self.0.put(out);
+            }
+            fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+                u64::get(bytes).map(Self)
+            }
+            fn number(&self) -> Option<u64> {
+                Some(self.0)
+            }
+        })+
+    };
+}
+
+wrapped!(Sectors "u64, sectors", Lba "u64, sector");
+
+impl Field for bool {
+    const BYTES: usize = 1;
+    const FORMAT: &'static str = "u8, 0 or 1";
+    fn put(&self, out: &mut [u8]) {
+        u8::from(*self).put(out);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        match bytes {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err("0 or 1"),
+        }
+    }
+}
+
+/// `N` values one behind the other; bytes are one value.
+impl<T: Field, const N: usize> Field for [T; N] {
+    const BYTES: usize = N * T::BYTES;
+    const FORMAT: &'static str = T::FORMAT;
+    const COUNT: usize = N;
+    fn put(&self, out: &mut [u8]) {
+        for (value, out) in self.iter().zip(out.chunks_exact_mut(T::BYTES)) {
+            value.put(out);
+        }
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let values: Vec<T> = bytes.chunks_exact(T::BYTES).map(T::get).collect::<Result<_, _>>()?;
+        values.try_into().map_err(|_| "another length")
+    }
+}
+
+/// A home page that a plan wants in a slot, or none.
+impl Field for Option<u64> {
+    const BYTES: usize = 6;
+    const FORMAT: &'static str = "u48, home page + 1, or 0";
+    fn put(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.map_or(0, |home| home + 1).to_le_bytes()[..6]);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let mut word = [0; 8];
+        word[..6].copy_from_slice(bytes);
+        let home = u64::from_le_bytes(word).checked_sub(1);
+        if home.is_some_and(|h| h >= HOME_PAGES_MAX) {
+            return Err("a home page below 2^38, plus 1, or 0");
+        }
+        Ok(home)
+    }
+}
+
+/// What tells areas apart: 16 bytes drawn at random when the area was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AreaId(pub [u8; 16]);
+
+impl fmt::Display for AreaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(i, 4 | 6 | 8 | 10) { "-" } else { "" };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Field for AreaId {
+    const BYTES: usize = 16;
+    const FORMAT: &'static str = "16 bytes";
+    fn put(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        bytes.try_into().map(Self).map_err(|_| "another length")
+    }
+}
+
+/// A name of up to 64 bytes of UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label([u8; 64]);
+
+impl Label {
+    /// As much of a name as fits, in whole characters, up to the first NUL.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let name = name.split('\0').next().unwrap_or_default();
+        let mut label = [0; 64];
+        let end = (0..=name.len().min(label.len())).rev().find(|&i| name.is_char_boundary(i));
+        let end = end.unwrap_or(0);
+        label[..end].copy_from_slice(&name.as_bytes()[..end]);
+        Self(label)
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        // Checked when it was made.
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl Field for Label {
+    const BYTES: usize = 64;
+    const FORMAT: &'static str = "UTF-8, filled up with zeroes";
+    fn put(&self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let expected = "UTF-8 filled up with zeroes";
+        let label = std::str::from_utf8(bytes).map_err(|_| expected)?.trim_end_matches('\0');
+        if label.contains('\0') { Err(expected) } else { Ok(Self::new(label)) }
+    }
+}
+
+/// A place in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Segment, counted from the first read segment.
+    pub segment: u32,
+    /// Page within it; the number of pages in a segment where it is full.
+    pub page: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {} of segment {}", self.page, self.segment)
+    }
+}
+
+impl Field for Position {
+    const BYTES: usize = 8;
+    const FORMAT: &'static str = "u32 segment, u32 page in it";
+    fn put(&self, out: &mut [u8]) {
+        [self.segment, self.page].put(out);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        <[u32; 2]>::get(bytes).map(|[segment, page]| Self { segment, page })
+    }
+}
+
+impl Field for Mode {
+    const BYTES: usize = 1;
+    const FORMAT: &'static str = "u8, 0 write-through or 1 write-back";
+    fn put(&self, out: &mut [u8]) {
+        u8::from(*self == Self::WriteBack).put(out);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        match bytes {
+            [0] => Ok(Self::WriteThrough),
+            [1] => Ok(Self::WriteBack),
+            _ => Err("0 (write-through) or 1 (write-back)"),
+        }
+    }
+}
+
+/// What must be known of an area before anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AreaFlags(u8);
+
+impl AreaFlags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// BORG_REQUIRE: the log may hold the only copy of something.
+    pub const DIRTY: Self = Self(1);
+    /// Detached in order: what the checkpoint says of copies holds.
+    pub const CLEAN: Self = Self(2);
+    /// The first and the last guard pages of home are replaced, so that nobody mounts home by itself.
+    pub const GUARDED: Self = Self(4);
+
+    /// Every flag, with its name and meaning for the document.
+    pub(super) const ALL: [(Self, &'static str, &'static str); 3] = [
+        (Self::DIRTY, "DIRTY", "the log may hold the only copy of something (BORG_REQUIRE)"),
+        (Self::CLEAN, "CLEAN", "detached in order: what the checkpoint says of copies holds"),
+        (Self::GUARDED, "GUARDED", "home's first and last guard pages are replaced"),
+    ];
+
+    /// As a number.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether all flags of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The flags of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// These without those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl Field for AreaFlags {
+    const BYTES: usize = 1;
+    const FORMAT: &'static str = "u8, sum of flags";
+    fn put(&self, out: &mut [u8]) {
+        self.0.put(out);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let flags = u8::get(bytes)?;
+        let known = Self::ALL.iter().fold(Self::NONE, |all, (flag, ..)| all.union(*flag));
+        if known.contains(Self(flags)) { Ok(Self(flags)) } else { Err("known flags alone") }
+    }
+}
+
+/// What is known of one slot: as in the map in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Home page; 0 where the slot is free.
+    pub home: u64,
+    /// What is known of the copy.
+    pub state: State,
+    /// CRC-32C of the page's bytes; 0 where the slot is free.
+    pub sum: u32,
+}
+
+impl Entry {
+    /// Of a slot without a copy.
+    pub const FREE: Self = Self { home: 0, state: State::Free, sum: 0 };
+}
+
+impl Field for Entry {
+    const BYTES: usize = 12;
+    const FORMAT: &'static str = "entry: u64 home page * 4 + state, u32 CRC-32C of its bytes";
+    fn put(&self, out: &mut [u8]) {
+        (self.home << 2 | self.state as u64).put(&mut out[..8]);
+        self.sum.put(&mut out[8..]);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let word = u64::get(&bytes[..8])?;
+        let read =
+            Self { home: word >> 2, state: State::from_bits(word), sum: u32::get(&bytes[8..])? };
+        if read.home >= HOME_PAGES_MAX {
+            return Err("home pages below 2^38");
+        }
+        if read.state == State::Free && read != Self::FREE {
+            return Err("zeroes in the entry of a free slot");
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,83 @@
+//! After an unclean stop, or where somebody else may have written home, copies are in doubt: home is read and its
+//! checksum compared with the copy's, a run at a time.
+
+use seekless_block::Op;
+
+use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
+use crate::pagemap::State;
+use crate::writes::Mark;
+use crate::{Engine, Target};
+
+/// Home pages between two copies in doubt that are read along rather than passed over.
+const GAP: u64 = 16;
+
+/// A run on its way.
+#[derive(Debug)]
+pub(crate) struct Prove {
+    first: u64,
+    pages: u32,
+    mark: Mark,
+    sent: bool,
+    summing: bool,
+}
+
+impl Engine {
+    pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
+        if self.map.count(State::Suspect) == 0 {
+            self.background.suspects = Vec::new();
+            return None;
+        }
+        let most = u64::from(PIECE_PAGES.min(pages_in(self.config.stage_bytes)));
+        let mut run: Option<(u64, u64)> = None;
+        while let Some(&slot) = self.background.suspects.get(self.background.next_suspect) {
+            let page = self.map.home(slot).filter(|_| self.map.state(slot) == State::Suspect);
+            if let Some(page) = page {
+                match &mut run {
+                    None => run = Some((page, page + 1)),
+                    Some((first, end))
+                        if (*end..=*end + GAP).contains(&page) && page < *first + most =>
+                    {
+                        *end = page + 1;
+                    }
+                    Some(_) => break,
+                }
+            }
+            self.background.next_suspect += 1;
+        }
+        let (first, end) = run?;
+        let pages = (end - first) as u32;
+        self.background.clear_stage(pages);
+        Some(Prove { first, pages, mark: Mark::default(), sent: false, summing: false })
+    }
+
+    pub(crate) fn step_prove(&mut self, job: &mut Prove) -> Step {
+        if !job.sent {
+            if !self.may_submit(false) {
+                return Step::Wait;
+            }
+            job.sent = true;
+            job.mark = self.writes.mark(self.writes_open);
+            let what = BackgroundIo { stage: 0, pages: job.pages, destage: None, meta: false };
+            let home = self.home_of(job.first, job.pages.into());
+            self.submit_background(what, Target::Home, Op::Read, home, Some(stage(0)));
+            return Step::Wait;
+        }
+        if self.background.in_flight > 0 || self.background.sums_awaited {
+            return Step::Wait;
+        }
+        if self.background.failed {
+            return Step::Over; // they stay in doubt, and home is read
+        }
+        if !job.summing {
+            job.summing = true;
+            self.sum_stage(0, job.pages);
+            return Step::Wait;
+        }
+        let sums = std::mem::take(&mut self.background.sums);
+        for (page, &sum) in (job.first..).zip(&sums) {
+            self.judge(page, sum, job.mark);
+        }
+        self.background.sums = sums;
+        Step::Over
+    }
+}

@@ -1,0 +1,532 @@
+//! From bytes to a map: what an area holds, from its checkpoint and the log behind it. Nothing here guesses, and
+//! nothing is written.
+
+use std::collections::BTreeSet;
+
+use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
+
+use crate::attach::AttachError;
+use crate::format::{
+    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, Header, PLAN_PER_PAGE,
+    Page, PlanHeader, PlanPage, Position, Problem, Superblock, Which, page_extent, read_superblock,
+};
+use crate::log::Ring;
+use crate::pagemap::{PageMap, State};
+use crate::shape::Shape;
+
+/// What an area holds.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) superblock: Superblock,
+    /// The copy of the superblock that counts.
+    pub(crate) which: Which,
+    /// What is wrong with the other one.
+    pub(crate) other: Option<Problem>,
+    pub(crate) geo: Shape,
+    pub(crate) map: PageMap,
+    pub(crate) ring: Ring,
+    /// Where the log goes on, within the ring's head.
+    pub(crate) page: u32,
+    pub(crate) sequence: u64,
+    pub(crate) previous: u32,
+    pub(crate) records: u64,
+    /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
+    pub(crate) plan: Option<Vec<(u32, u64, u32)>>,
+}
+
+/// A record found in the log.
+struct Found {
+    slot: u32,
+    header: Header,
+    /// Its data match their checksums.
+    whole: bool,
+    checksum: u32,
+}
+
+/// Reads what an area holds, and changes nothing.
+pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
+    let mut r = begin(area)?;
+    if r.superblock.checkpoint_generation > 0 {
+        r.load_checkpoint(area)?;
+    }
+    let log = r.read_log(area)?;
+    if let Some(broken) = r.broken(&log) {
+        return Err(broken);
+    }
+    r.apply(area, log.records)?;
+    if r.superblock.plan_generation > 0 {
+        r.plan = r.load_plan(area);
+    }
+    Ok(r)
+}
+
+/// The same from an area whose log is broken or whose checkpoint is damaged: as much as can be had. What is lost of
+/// the log is said by how its records are numbered.
+pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), AttachError> {
+    let mut r = begin(area)?;
+    let mut salvage = Salvage::default();
+    let checkpoint = match r.superblock.checkpoint_generation {
+        0 => Ok(()),
+        _ => r.load_checkpoint(area),
+    };
+    let log = match checkpoint {
+        Ok(()) => {
+            let log = r.read_log(area)?;
+            if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
+                salvage.lost_records = Some((sequence, later));
+                // What stands behind the cut must never be taken for what comes after it.
+                r.sequence = later + 1;
+            }
+            log
+        }
+        Err(error) => {
+            salvage.rebuilt = Some(error.to_string());
+            r = begin(area)?;
+            for segment in 0..r.geo.read_segments {
+                r.load_read_segment(area, segment)?;
+            }
+            r.find_log(area)?
+        }
+    };
+    r.apply(area, log.records)?;
+    Ok((r, salvage))
+}
+
+/// What [`salvage`] had to do without.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Salvage {
+    /// The first record that is missing, and one that knows of it.
+    pub(crate) lost_records: Option<(u64, u64)>,
+    /// Why the map was rebuilt from the segments.
+    pub(crate) rebuilt: Option<String>,
+}
+
+/// The log from its beginning to its end.
+struct LogFound {
+    records: Vec<Found>,
+    /// What a record behind the end says was on stable storage, and its own sequence.
+    known: Option<(u64, u64)>,
+}
+
+fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
+    let found = read_superblock(area, Lba(0))?;
+    let superblock = found.superblock;
+    if superblock.area_size > area.capacity() {
+        return Err(AttachError::Shrunken {
+            expected: superblock.area_size,
+            found: area.capacity(),
+        });
+    }
+    let geometry = superblock.geometry().map_err(|error| AttachError::Damaged {
+        what: "the superblock",
+        page: found.which as u64,
+        error,
+    })?;
+    let geo = Shape::new(geometry);
+    let mut r = Recovered {
+        map: PageMap::new(geo.slots()),
+        ring: Ring::default(),
+        page: superblock.position.page,
+        sequence: superblock.next_sequence,
+        previous: superblock.previous,
+        records: 0,
+        plan: None,
+        which: found.which,
+        other: found.other,
+        geo,
+        superblock,
+    };
+    r.ring.segments = r.geo.log_segments;
+    r.ring.head = r.superblock.position.segment - r.geo.read_segments;
+    r.ring.tail = r.superblock.tail - r.geo.read_segments;
+    Ok(r)
+}
+
+impl Recovered {
+    fn home_pages(&self) -> u64 {
+        self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
+    }
+
+    fn load_checkpoint(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let start = self.geo.checkpoint_at(self.superblock.checkpoint_slot);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        let damaged = |what, page| move |error| AttachError::Damaged { what, page, error };
+        area.read(page_extent(start, 1), &mut page)?;
+        let what = "the checkpoint's header";
+        let header = CheckpointHeader::decode(&page).map_err(damaged(what, start))?;
+        let s = &self.superblock;
+        if header.uuid != s.uuid
+            || header.generation != s.checkpoint_generation
+            || header.next_sequence != s.next_sequence
+            || header.position != s.position
+            || header.previous != s.previous
+        {
+            return Err(AttachError::Stranger { what, page: start });
+        }
+        let what = "a page of the checkpoint";
+        let slots = self.geo.slots();
+        let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
+        let pages = u64::from(slots.div_ceil(ENTRIES_PER_PAGE));
+        let mut at = 0;
+        while at < pages {
+            let count = (pages - at).min(256);
+            let bytes = (count * PAGE_BYTES) as usize;
+            area.read(page_extent(start + 1 + at, count), &mut buffer[..bytes])?;
+            for (i, bytes) in buffer[..bytes].chunks_exact(PAGE_BYTES as usize).enumerate() {
+                let number = start + 1 + at + i as u64;
+                let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
+                let first = (at as u32 + i as u32) * ENTRIES_PER_PAGE;
+                if page.uuid != header.uuid
+                    || page.generation != header.generation
+                    || page.first != first
+                {
+                    return Err(AttachError::Stranger { what, page: number });
+                }
+                for (slot, entry) in (first..slots).zip(&page.entries) {
+                    if !self.take(slot, *entry) {
+                        return Err(AttachError::Stranger { what, page: number });
+                    }
+                }
+            }
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// What the plan at hand wants. A damaged plan costs its copies, no more.
+    fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(u32, u64, u32)>> {
+        let (start, slots) = (self.geo.plan_at(), self.geo.read_slots());
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.plan_generation);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        area.read(page_extent(start, 1), &mut page).ok()?;
+        let header = PlanHeader::decode(&page).ok()?;
+        if (header.uuid, header.generation, header.slots) != (uuid, generation, slots.into()) {
+            return None;
+        }
+        let mut wants: Vec<(u32, u64, u32)> = Vec::new();
+        let mut first = 0;
+        while first < slots {
+            area.read(page_extent(start + 1 + u64::from(first / PLAN_PER_PAGE), 1), &mut page)
+                .ok()?;
+            let read = PlanPage::decode(&page).ok()?;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return None;
+            }
+            for (slot, home) in (first..slots).zip(read.wanted) {
+                let Some(home) = home else { continue };
+                if home >= self.home_pages() || slot.is_multiple_of(self.geo.segment_pages) {
+                    return None;
+                }
+                match wants.last_mut() {
+                    Some((s, p, n)) if *s + *n == slot && *p + u64::from(*n) == home => *n += 1,
+                    _ => wants.push((slot, home, 1)),
+                }
+            }
+            first = first.saturating_add(PLAN_PER_PAGE);
+        }
+        Some(wants)
+    }
+
+    /// Takes an entry into the map. False where no such home page exists.
+    fn take(&mut self, slot: u32, entry: Entry) -> bool {
+        if entry.state != State::Free {
+            if entry.home >= self.home_pages() {
+                return false;
+            }
+            self.map.set(slot, entry.home, entry.state, entry.sum);
+        }
+        true
+    }
+
+    fn log_slot(&self, segment: u32) -> u32 {
+        (self.geo.read_segments + segment) * self.geo.segment_pages
+    }
+
+    fn clear_segment(&mut self, segment: u32) {
+        let first = segment * self.geo.segment_pages;
+        (first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
+    }
+
+    fn read_segment(
+        &self,
+        area: &mut dyn Device,
+        segment: u32,
+        buffer: &mut [u8],
+    ) -> Result<(), AttachError> {
+        let at = self.geo.data_at + u64::from(self.log_slot(segment));
+        Ok(area.read(page_extent(at, self.geo.segment_pages.into()), buffer)?)
+    }
+
+    /// The records from the checkpoint's position to the end of the log.
+    fn read_log(&mut self, area: &mut dyn Device) -> Result<LogFound, AttachError> {
+        let per = self.geo.segment_pages;
+        let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
+        let mut records: Vec<Found> = Vec::new();
+        let (mut segment, mut page) = (self.ring.head, self.page);
+        let (mut sequence, mut previous) = (self.sequence, self.previous);
+        self.read_segment(area, segment, &mut buffer)?;
+        let mut looked = 0;
+        loop {
+            let record = self.record_in(&buffer, segment, page, sequence, previous);
+            if let Some(record) = record {
+                page = record.slot % per + 1 + data_pages(&record.header);
+                sequence += 1;
+                previous = record.checksum;
+                looked = 0;
+                records.push(record);
+            } else {
+                // The writer may have gone on in the next segment; round the whole log there is no more.
+                looked += 1;
+                if looked > 1 || self.ring.segments == 1 {
+                    break;
+                }
+                segment = (segment + 1) % self.ring.segments;
+                page = 0;
+                self.read_segment(area, segment, &mut buffer)?;
+            }
+        }
+        let durable = records.iter().map(|r| r.header.durable).max().unwrap_or(0);
+        let known = self.evidence(area, sequence, segment)?;
+        // A torn record is the end, unless someone knows that it was whole once: then its pages are damaged, and
+        // whoever reads them is told.
+        let end = records
+            .iter()
+            .position(|r| !r.whole && r.header.sequence > durable.max(known.map_or(0, |(d, _)| d)))
+            .unwrap_or(records.len());
+        records.truncate(end);
+        if let Some(last) = records.last() {
+            self.sequence = last.header.sequence + 1;
+            self.previous = last.checksum;
+        }
+        Ok(LogFound { records, known })
+    }
+
+    /// Whether the log breaks off before its end.
+    fn broken(&self, log: &LogFound) -> Option<AttachError> {
+        let per = self.geo.segment_pages;
+        let (_, later) = log.known.filter(|&(durable, _)| durable >= self.sequence)?;
+        let at = log.records.last().map_or(self.superblock.position, |r| Position {
+            segment: r.slot / per,
+            page: r.slot % per + 1 + data_pages(&r.header),
+        });
+        let page = self.geo.data_at + u64::from(at.segment * per + at.page);
+        Some(AttachError::BrokenLog { page, sequence: self.sequence, later })
+    }
+
+    /// The same without a checkpoint: the longest row of records that ends with the last one. Every record that may
+    /// still matter stands in the log.
+    fn find_log(&mut self, area: &mut dyn Device) -> Result<LogFound, AttachError> {
+        let per = self.geo.segment_pages;
+        let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
+        let mut all: Vec<Found> = Vec::new();
+        for segment in 0..self.ring.segments {
+            self.read_segment(area, segment, &mut buffer)?;
+            let mut page = 0;
+            while page < per {
+                let at = page as usize * PAGE_BYTES as usize;
+                let header = Header::decode(&buffer[at..at + PAGE_BYTES as usize]);
+                let found = header
+                    .ok()
+                    .and_then(|h| self.record_in(&buffer, segment, page, h.sequence, h.previous));
+                page += 1 + found.as_ref().map_or(0, |f| data_pages(&f.header));
+                all.extend(found);
+            }
+        }
+        all.sort_unstable_by_key(|f| f.header.sequence);
+        let durable = all.iter().map(|f| f.header.durable).max().unwrap_or(0);
+        // Torn records that nobody knows of were never part of it.
+        all.retain(|f| f.whole || f.header.sequence <= durable);
+        let linked = |pair: &[Found]| {
+            pair[0].header.sequence + 1 == pair[1].header.sequence
+                && pair[0].checksum == pair[1].header.previous
+        };
+        let begins = all.windows(2).rposition(|pair| !linked(pair)).map_or(0, |at| at + 1);
+        let records = all.split_off(begins);
+        if let (Some(first), Some(last)) = (records.first(), records.last()) {
+            self.ring.head = first.slot / per - self.geo.read_segments;
+            (self.sequence, self.previous) = (last.header.sequence + 1, last.checksum);
+        }
+        Ok(LogFound { records, known: None })
+    }
+
+    /// The record that belongs at a page of a segment.
+    fn record_in(
+        &self,
+        segment_bytes: &[u8],
+        segment: u32,
+        page: u32,
+        sequence: u64,
+        previous: u32,
+    ) -> Option<Found> {
+        let per = self.geo.segment_pages;
+        let bytes = |page: u32| {
+            let at = page as usize * PAGE_BYTES as usize;
+            segment_bytes.get(at..at + PAGE_BYTES as usize)
+        };
+        let header = Header::decode(bytes(page)?).ok()?;
+        let position = Position { segment: self.geo.read_segments + segment, page };
+        let log = self.geo.read_segments..self.geo.read_segments + self.geo.log_segments;
+        if header.uuid != self.superblock.uuid
+            || header.position != position
+            || header.sequence != sequence
+            || header.previous != previous
+            || matches!(header.content, Content::ReadMap(_))
+            || !log.contains(&header.tail)
+            || page + 1 + data_pages(&header) > per
+        {
+            return None;
+        }
+        let sum = |page: u32| bytes(page).map(crc32c::crc32c);
+        let whole = match &header.content {
+            Content::Data(entries) => {
+                entries.iter().zip(page + 1..).all(|(e, page)| sum(page) == Some(e.sum))
+            }
+            _ => true,
+        };
+        let checksum = crate::format::checksum(bytes(page)?.try_into().ok()?);
+        let slot = self.log_slot(segment) + page;
+        Some(Found { slot, header, whole, checksum })
+    }
+
+    /// Whether anywhere in the log stands a record of this area that comes after `sequence` and knows of it: the
+    /// highest sequence that it says was on stable storage, and its own.
+    fn evidence(
+        &self,
+        area: &mut dyn Device,
+        sequence: u64,
+        expected_in: u32,
+    ) -> Result<Option<(u64, u64)>, AttachError> {
+        let per = self.geo.segment_pages;
+        let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
+        let mut best: Option<(u64, u64)> = None;
+        let mut look = |bytes: &[u8], position: Position| {
+            let Ok(header) = Header::decode(bytes) else { return };
+            // A client may have written what looks like a header, but not where it says it stands.
+            let ours = header.uuid == self.superblock.uuid
+                && header.position == position
+                && !matches!(header.content, Content::ReadMap(_));
+            if ours && header.sequence >= sequence {
+                best = best.max(Some((header.durable, header.sequence)));
+            }
+        };
+        for i in 0..self.ring.segments {
+            let segment = (self.ring.head + i) % self.ring.segments;
+            let at = self.geo.data_at + u64::from(self.log_slot(segment));
+            let mut first = [0; PAGE_BYTES as usize];
+            area.read(page_extent(at, 1), &mut first)?;
+            // Where records of this turn stand, all of its pages may hold one.
+            let newer = Header::decode(&first).is_ok_and(|h| {
+                h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
+            });
+            // Where the record should be that was not found, the first page may be what is damaged.
+            if newer || i == 0 || segment == expected_in {
+                self.read_segment(area, segment, &mut buffer)?;
+                for (bytes, page) in buffer.chunks_exact(PAGE_BYTES as usize).zip(0..) {
+                    look(bytes, Position { segment: self.geo.read_segments + segment, page });
+                }
+            }
+        }
+        Ok(best)
+    }
+
+    fn apply(&mut self, area: &mut dyn Device, records: Vec<Found>) -> Result<(), AttachError> {
+        let per = self.geo.segment_pages;
+        let mut committed = BTreeSet::new();
+        self.records = records.len() as u64;
+        for record in records {
+            let segment = record.slot / per - self.geo.read_segments;
+            if segment != self.ring.head {
+                self.clear_segment(self.geo.read_segments + segment);
+                self.ring.head = segment;
+            }
+            self.page = record.slot % per + 1 + data_pages(&record.header);
+            self.ring.tail = record.header.tail - self.geo.read_segments;
+            match record.header.content {
+                Content::Data(entries) => {
+                    for (slot, entry) in (record.slot + 1..).zip(entries) {
+                        if !self.take(slot, Entry { state: State::Dirty, ..entry }) {
+                            let page = self.geo.data_at + u64::from(record.slot);
+                            return Err(AttachError::Stranger {
+                                what: "a record of the log",
+                                page,
+                            });
+                        }
+                    }
+                }
+                Content::Tombstones(runs) => {
+                    for run in runs {
+                        let pages = run.first..run.first + u64::from(run.pages);
+                        // Walk whichever is shorter.
+                        if run.pages > self.geo.slots() {
+                            for slot in 0..self.geo.slots() {
+                                if self.map.home(slot).is_some_and(|home| pages.contains(&home)) {
+                                    self.map.clear(slot);
+                                }
+                            }
+                        } else {
+                            for slot in
+                                pages.filter_map(|home| self.map.find(home)).collect::<Vec<_>>()
+                            {
+                                self.map.clear(slot);
+                            }
+                        }
+                    }
+                }
+                Content::Invalid(segments) => {
+                    for segment in segments {
+                        committed.remove(&segment);
+                        if segment < self.geo.read_segments {
+                            self.clear_segment(segment);
+                        }
+                    }
+                }
+                Content::Committed(segments) => committed.extend(segments),
+                Content::ReadMap(_) => {}
+            }
+        }
+        for segment in committed {
+            if segment < self.geo.read_segments {
+                self.load_read_segment(area, segment)?;
+            }
+        }
+        // What the tail has passed is at home; what it has not is newer than home, as far as anyone knows.
+        for segment in 0..self.ring.segments {
+            let live = self.ring.distance(self.ring.tail, segment)
+                <= self.ring.distance(self.ring.tail, self.ring.head);
+            if !live {
+                self.clear_segment(self.geo.read_segments + segment);
+            }
+        }
+        Ok(())
+    }
+
+    /// The map of a read segment that was written after the checkpoint. A damaged one costs its copies, no more.
+    fn load_read_segment(
+        &mut self,
+        area: &mut dyn Device,
+        segment: u32,
+    ) -> Result<(), AttachError> {
+        let first = segment * self.geo.segment_pages;
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        area.read(page_extent(self.geo.data_at + u64::from(first), 1), &mut page)?;
+        let Ok(header) = Header::decode(&page) else { return Ok(()) };
+        let ours =
+            header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
+        if let (Content::ReadMap(entries), true) = (header.content, ours) {
+            for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
+                let free = entry.state != State::Free && self.map.find(entry.home).is_none();
+                if free {
+                    self.take(slot, entry);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn data_pages(header: &Header) -> u32 {
+    match &header.content {
+        Content::Data(entries) => entries.len() as u32,
+        _ => 0,
+    }
+}

@@ -1,0 +1,88 @@
+//! How the area at hand is divided, with room for there being none.
+
+use seekless_block::{PAGE_SECTORS, Sectors};
+
+use crate::Config;
+use crate::format::Geometry;
+
+/// The numbers of a [`Geometry`], or zeroes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) read_segments: u32,
+    pub(crate) log_segments: u32,
+    /// Never 0.
+    pub(crate) segment_pages: u32,
+    /// The page that is slot 0.
+    pub(crate) data_at: u64,
+    geometry: Option<Geometry>,
+}
+
+impl Shape {
+    /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
+    /// any.
+    pub(crate) fn of(config: &Config) -> Self {
+        let percent = config.write_buffer_percent;
+        let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
+        sizes
+            .take_while(|&pages| pages >= 8)
+            .find_map(|pages| Geometry::fit(config.area, pages, percent).ok())
+            .map_or(Self::NONE, Self::new)
+    }
+
+    const NONE: Self =
+        Self { read_segments: 0, log_segments: 0, segment_pages: 8, data_at: 0, geometry: None };
+
+    pub(crate) const fn new(geometry: Geometry) -> Self {
+        Self {
+            read_segments: geometry.read_segments(),
+            log_segments: geometry.log_segments(),
+            segment_pages: geometry.segment_pages(),
+            data_at: geometry.data_at(),
+            geometry: Some(geometry),
+        }
+    }
+
+    pub(crate) const fn slots(&self) -> u32 {
+        (self.read_segments + self.log_segments) * self.segment_pages
+    }
+
+    /// What a plan may fill.
+    pub(crate) const fn room(&self) -> Sectors {
+        Sectors(self.read_segments as u64 * (self.segment_pages as u64 - 1) * PAGE_SECTORS)
+    }
+
+    /// The slot of a page of a plan's places.
+    pub(crate) const fn slot_of_place(&self, place: u64) -> u32 {
+        (place + place / (self.segment_pages as u64 - 1) + 1) as u32
+    }
+
+    /// Slots that a plan may name, the maps of segments among them.
+    pub(crate) const fn read_slots(&self) -> u32 {
+        self.read_segments * self.segment_pages
+    }
+
+    pub(crate) fn plan_at(&self) -> u64 {
+        self.geometry.map_or(0, |g| g.plan_at())
+    }
+
+    pub(crate) fn checkpoint_at(&self, slot: u8) -> u64 {
+        self.geometry.map_or(0, |g| g.checkpoint_at(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn places_are_the_slots_for_reading_without_maps(read in 1u32..20, power in 3u32..9) {
+            let shape = Shape::new(Geometry::new(1 << power, read, 2).unwrap());
+            let places = shape.room().0 / PAGE_SECTORS;
+            let slots: Vec<u32> = (0..places).map(|place| shape.slot_of_place(place)).collect();
+            let twin: Vec<u32> = (0..read << power).filter(|slot| slot % (1 << power) != 0).collect();
+            prop_assert_eq!(slots, twin);
+        }
+    }
+}

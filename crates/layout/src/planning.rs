@@ -1,0 +1,96 @@
+//! How one plan follows another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{AccessGraph, Plan, PlanConfig, plan, revise};
+
+/// What becomes of the plan in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Planning {
+    /// It stays, but for what is worth its move: [`revise()`].
+    #[default]
+    Revise,
+    /// Everything is laid anew, whatever that moves: BORG (FAST'09, 4.3).
+    Anew,
+}
+
+impl Planning {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Revise, Self::Anew];
+
+    /// As on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Revise => "revise",
+            Self::Anew => "anew",
+        }
+    }
+}
+
+impl fmt::Display for Planning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Planning {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|p| p.name() == text)
+            .ok_or_else(|| format!("'{text}' is no way of planning: revise or anew"))
+    }
+}
+
+/// The plan that follows `old`, from what `graph` remembers.
+#[must_use]
+pub fn next_plan(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
+    match config.planning {
+        Planning::Revise => revise(old, graph, config),
+        Planning::Anew => plan(graph, config),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Bytes, Extent, Op, Request, Sectors, SimTime};
+
+    use super::*;
+    use crate::{Pages, Reach, Strategy};
+
+    #[test]
+    fn anew_moves_at_once_and_revise_when_it_pays() {
+        let pages = Pages::new(Sectors(0), Sectors(1 << 20));
+        let mut graph = AccessGraph::new(pages, Bytes(0), 100);
+        for start in [0, 8000, 16_000] {
+            graph.observe(&Request::new(SimTime(0), Op::Read, Extent::new(start, 8)));
+        }
+        let copies = Planning::ALL.map(|planning| {
+            let config = PlanConfig {
+                area: Sectors(1000),
+                min_weight: 0,
+                strategy: Strategy::ManyStarts,
+                planning,
+                reach: Reach::new(Bytes(0), Bytes(0)),
+            };
+            next_plan(&Plan::default(), &graph, &config).copies.len()
+        });
+        assert_eq!(copies, [0, 3]);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for planning in Planning::ALL {
+            assert_eq!(planning.to_string().parse(), Ok(planning));
+        }
+        for strategy in Strategy::ALL {
+            assert_eq!(strategy.to_string().parse(), Ok(strategy));
+        }
+        assert!("often".parse::<Planning>().unwrap_err().contains("anew"));
+        assert!("best".parse::<Strategy>().unwrap_err().contains("many-starts"));
+    }
+}

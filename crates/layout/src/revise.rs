@@ -1,0 +1,199 @@
+//! Changing a plan no more than is worth the move. A plan made from nothing stands in another order every time, and
+//! moving all of it, time after time, costs more than a better order brings.
+//!
+//! **What a layout costs.** The access graph says what was read after what, how often. Under a layout, each of these
+//! passages costs an access, or nothing, where the read before it has brought what is wanted: at home with its
+//! read-ahead, in the area with its cluster. That an access to the area is shorter than one at home is left out:
+//! how much shorter depends on the disk and on its data.
+//!
+//! **What a move costs.** An access for each stretch of home that is read, in order of address, and the transfer of
+//! what is moved, twice.
+//!
+//! **The rule.** Four plans are weighed against the old one, which costs no move:
+//!
+//! 1. the old one, and behind its last copy, in the strategy's order, what has no copy yet;
+//! 2. the same, of what has no copy yet only what pays alone: what was read so often that an access saved
+//!    each time outweighs its move;
+//! 3. everything from nothing, in the strategy's order;
+//! 4. the same, only of what pays alone.
+//!
+//! The one is taken that would have saved most over all that the graph remembers, less its move; the old one if none
+//! saves anything. So data moves when what was lost by not moving it has reached the price of the move, as
+//! who does not know how long he will ski buys skis when he has spent their price on hiring (Karlin, Manasse, Rudolph and
+//! Sleator, Algorithmica 3, 1988). No share, threshold or period is to be chosen.
+//!
+//! **The end.** This is repeated until the old plan wins. Each step lowers the cost of the layout by more than a move
+//! costs, so it ends; and the plan it ends with, revised again over the same graph, is itself: no motion.
+
+use std::borrow::Cow;
+
+use seekless_block::{Lba, Sectors};
+
+use crate::graph::ACCESS;
+use crate::strategy::{Links, order};
+use crate::{AccessGraph, Copy, Plan, PlanConfig, Vertex};
+
+/// No copy.
+const HOME: u64 = u64::MAX;
+
+/// The plan that takes `old`'s place, given what `graph` remembers: `old` itself where nothing is worth a move, but for
+/// copies of what is forgotten, or written at least as often as read, which cost nothing to drop.
+#[must_use]
+pub fn revise(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
+    let (vertices, edges) = graph.snapshot();
+    let links = Links::new(vertices.len(), &edges);
+    drop(edges); // as large as the links
+    let weighing = Weighing { vertices: &vertices, links: &links, config };
+    let places = weighing.settle(places(old, &vertices));
+    let mut copies: Vec<Copy> = vertices
+        .iter()
+        .zip(places)
+        .filter(|&(_, place)| place != HOME)
+        .map(|(vertex, place)| Copy { home: vertex.extent, place: Lba(place) })
+        .collect();
+    copies.sort_unstable_by_key(|c| c.place);
+    Plan { copies }
+}
+
+/// Where each vertex stands under a plan; [`HOME`] where no copy holds all of it.
+fn places(plan: &Plan, vertices: &[Vertex]) -> Vec<u64> {
+    let mut copies = plan.copies.clone();
+    copies.sort_unstable_by_key(|c| c.home.start);
+    let mut runs: Vec<Copy> = Vec::with_capacity(copies.len());
+    for copy in copies {
+        match runs.last_mut() {
+            Some(run) if run.home.end() == copy.home.start && run.placed().end() == copy.place => {
+                run.home.len += copy.home.len;
+            }
+            _ => runs.push(copy),
+        }
+    }
+    let place = |vertex: &Vertex| {
+        let at = runs.partition_point(|r| r.home.start <= vertex.extent.start).checked_sub(1)?;
+        let run = runs[at];
+        let place = run.place + (vertex.extent.start - run.home.start);
+        run.home.contains(vertex.extent).then_some(place.0)
+    };
+    vertices.iter().map(|v| place(v).unwrap_or(HOME)).collect()
+}
+
+/// Layouts of the same vertices, compared. Costs are in sectors times [`ACCESS`]: what would have been transferred in that
+/// time.
+#[derive(Clone, Copy, Debug)]
+struct Weighing<'a> {
+    vertices: &'a [Vertex],
+    links: &'a Links,
+    config: &'a PlanConfig,
+}
+
+impl Weighing<'_> {
+    /// Takes the best of the plans, again and again, until that is the plan at hand.
+    fn settle(&self, mut now: Vec<u64>) -> Vec<u64> {
+        for (place, vertex) in now.iter_mut().zip(self.vertices) {
+            let fits = place.saturating_add(vertex.extent.len.0) <= self.config.area.0;
+            if !fits || vertex.writes >= vertex.reads {
+                *place = HOME;
+            }
+        }
+        let pays: Vec<bool> = self.vertices.iter().map(|v| self.pays_alone(v)).collect();
+        let nothing = vec![HOME; self.vertices.len()];
+        let fresh = [self.extended(&nothing, |_| true), self.extended(&nothing, |v| pays[v])];
+        loop {
+            let cost = self.cost(&now);
+            let mut best = (0, None);
+            let mut weigh = |new: Cow<'_, [u64]>| {
+                let saved = cost.saturating_sub(self.cost(&new));
+                let gain = saved.saturating_sub(self.price(&now, &new));
+                // Of equals the first: rather longer than fresh.
+                if gain > best.0 {
+                    best = (gain, Some(new.into_owned()));
+                }
+            };
+            if now != nothing {
+                weigh(self.extended(&now, |_| true).into());
+                weigh(self.extended(&now, |v| pays[v]).into());
+            }
+            fresh.iter().for_each(|new| weigh(new.into()));
+            match best.1 {
+                Some(new) => now = new,
+                None => return now,
+            }
+        }
+    }
+
+    /// The layout with all that has no copy, and is `wanted`, behind the last copy, as far as there is room.
+    fn extended(&self, places: &[u64], wanted: impl Fn(usize) -> bool) -> Vec<u64> {
+        let ends = self.vertices.iter().zip(places).filter(|(_, place)| **place != HOME);
+        let mut at = ends.map(|(v, place)| place + v.extent.len.0).max().unwrap_or(0);
+        let new = |v: usize| places[v] == HOME && wanted(v);
+        let candidates: Vec<Vertex> = (0..self.vertices.len())
+            .map(|v| Vertex {
+                reads: if new(v) { self.vertices[v].reads } else { 0 },
+                ..self.vertices[v]
+            })
+            .collect();
+        let area = Sectors(self.config.area.0 - at);
+        let mut extended = places.to_vec();
+        for v in order(&candidates, self.links, &PlanConfig { area, ..*self.config }) {
+            extended[v as usize] = at;
+            at += self.vertices[v as usize].extent.len.0;
+        }
+        extended
+    }
+
+    /// Whether saving an access each time outweighs moving the vertex.
+    fn pays_alone(&self, vertex: &Vertex) -> bool {
+        let access = self.config.reach.transfer.0;
+        let price = (access + 2 * vertex.extent.len.0) * u64::from(ACCESS);
+        u64::from(vertex.reads) * access >= price
+    }
+
+    /// What moving from one layout to the other costs.
+    fn price(&self, old: &[u64], new: &[u64]) -> u64 {
+        let (mut sectors, mut end) = (0, Lba(0));
+        for (v, vertex) in self.vertices.iter().enumerate() {
+            if new[v] != HOME && new[v] != old[v] {
+                if sectors == 0 || vertex.extent.start != end {
+                    sectors += self.config.reach.transfer.0;
+                }
+                sectors += 2 * vertex.extent.len.0;
+                end = vertex.extent.end();
+            }
+        }
+        sectors * u64::from(ACCESS)
+    }
+
+    /// What all remembered passages would have cost under a layout.
+    fn cost(&self, places: &[u64]) -> u64 {
+        let mut passages = 0;
+        for v in 0..self.vertices.len() as u32 {
+            for &(from, weight) in self.links.incoming(v) {
+                if !self.brings(places, from, v) {
+                    passages += u64::from(weight);
+                }
+            }
+        }
+        passages * self.config.reach.transfer.0
+    }
+
+    /// Whether reading `from` brings the start of `to` along, or ends there.
+    fn brings(&self, places: &[u64], from: u32, to: u32) -> bool {
+        let (read, wanted) =
+            (&self.vertices[from as usize].extent, &self.vertices[to as usize].extent);
+        match (places[from as usize], places[to as usize]) {
+            (HOME, HOME) => {
+                let end = read.end().max(read.start + self.config.reach.read_ahead);
+                (read.start..=end).contains(&wanted.start)
+            }
+            (HOME, _) | (_, HOME) => false,
+            (read_at, wanted_at) => {
+                let cluster = self.config.reach.cluster.0;
+                let start = read_at / cluster * cluster;
+                (start..=(read_at + read.len.0).next_multiple_of(cluster)).contains(&wanted_at)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

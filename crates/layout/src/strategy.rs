@@ -1,0 +1,137 @@
+//! Where what is used together comes to stand: BORG's strategy and the alternatives it names (FAST'09, 4.3 and 7),
+//! one a file. All see the same access graph and fill the optimized area from its start.
+
+mod grow;
+mod heaviest_edge;
+mod links;
+mod many_starts;
+mod most_connected;
+
+use std::fmt;
+use std::str::FromStr;
+
+use seekless_block::{Bytes, Lba, Sectors};
+
+use crate::graph::ACCESS;
+use crate::{AccessGraph, Copy, Plan, Planning, Vertex};
+use grow::Board;
+pub(crate) use links::Links;
+
+/// In which order vertices are placed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// From the most connected vertex on, always the vertex most connected to those placed: BORG's (4.3).
+    #[default]
+    MostConnected,
+    /// The same, from the two ends of the heaviest edge on (7).
+    HeaviestEdge,
+    /// Every vertex is a starting point: chains are joined over the heaviest edges first (7).
+    ManyStarts,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::MostConnected, Self::HeaviestEdge, Self::ManyStarts];
+
+    /// As on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MostConnected => "most-connected",
+            Self::HeaviestEdge => "heaviest-edge",
+            Self::ManyStarts => "many-starts",
+        }
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
+            format!("'{text}' is not a strategy: most-connected, heaviest-edge or many-starts")
+        })
+    }
+}
+
+/// What a planner may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanConfig {
+    /// Room for copies, in the optimized area.
+    pub area: Sectors,
+    /// A vertex joins a group only over edges that weigh this many accesses together: BORG's threshold.
+    /// 0 takes every vertex that is not forgotten.
+    pub min_weight: u32,
+    /// Which vertex comes next.
+    pub strategy: Strategy,
+    /// What becomes of the plan in force.
+    pub planning: Planning,
+    /// What one access brings.
+    pub reach: Reach,
+}
+
+/// What one access to a disk brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// What a read of home brings.
+    pub read_ahead: Sectors,
+    /// What a read of a copy brings: this much, aligned; at least one sector.
+    pub cluster: Sectors,
+    /// What is transferred in the time it takes to get there: a short seek and half a turn.
+    pub transfer: Sectors,
+}
+
+impl Reach {
+    /// With an engine's read-ahead and cluster, on a disk of 7,200 turns a minute: half a turn and a short seek take 5 ms,
+    /// in which one of 50 MB/s, slow for such a disk, transfers 256 KiB.
+    #[must_use]
+    pub fn new(read_ahead: Bytes, cluster: Bytes) -> Self {
+        Self {
+            read_ahead: read_ahead.sectors_ceil(),
+            cluster: cluster.sectors_ceil().max(Sectors(1)),
+            transfer: Sectors(512),
+        }
+    }
+}
+
+/// Plans copies of what `graph` saw read together. Vertices written at least as often as they are read get
+/// none: their copies would be stale before they paid.
+#[must_use]
+pub fn plan(graph: &AccessGraph, config: &PlanConfig) -> Plan {
+    let (vertices, edges) = graph.snapshot();
+    let links = Links::new(vertices.len(), &edges);
+    drop(edges); // as large as the links
+    lay(&vertices, &order(&vertices, &links, config))
+}
+
+/// The vertices that get a copy, in order of place.
+pub(crate) fn order(vertices: &[Vertex], links: &Links, config: &PlanConfig) -> Vec<u32> {
+    let threshold = config.min_weight.saturating_mul(ACCESS).max(1);
+    let board = Board::new(vertices, links, config.area, threshold);
+    match config.strategy {
+        Strategy::MostConnected => most_connected::order(board),
+        Strategy::HeaviestEdge => heaviest_edge::order(board),
+        Strategy::ManyStarts => many_starts::order(board),
+    }
+}
+
+/// Copies side by side from the start of the area.
+fn lay(vertices: &[Vertex], order: &[u32]) -> Plan {
+    let mut place = Lba(0);
+    let copies = order.iter().map(|&v| {
+        let home = vertices[v as usize].extent;
+        let copy = Copy { home, place };
+        place = place + home.len;
+        copy
+    });
+    Plan { copies: copies.collect() }
+}
+
+#[cfg(test)]
+mod tests;

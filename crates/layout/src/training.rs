@@ -1,0 +1,95 @@
+//! How much of the past a plan is made of (BORG, FAST'09, 6.2).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::AccessGraph;
+
+/// What an access graph forgets, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Training {
+    /// Nothing: every access since the beginning counts alike. BORG-C. A plan that is only revised moves when losses have
+    /// added up to the price of a move; they cannot add up if they are forgotten, and what is judged by few
+    /// requests fits these alone.
+    #[default]
+    Cumulative,
+    /// Everything, gradually: an access counts half after each day, and nothing after five.
+    Decaying,
+    /// Everything before the plan in force: only accesses since then count. BORG-P.
+    Partial,
+}
+
+impl Training {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cumulative, Self::Decaying, Self::Partial];
+
+    /// As on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decaying => "decaying",
+            Self::Cumulative => "cumulative",
+            Self::Partial => "partial",
+        }
+    }
+
+    /// A day has ended.
+    pub fn day_ended(self, graph: &mut AccessGraph) {
+        if self == Self::Decaying {
+            graph.age();
+        }
+    }
+
+    /// A plan has been made.
+    pub fn planned(self, graph: &mut AccessGraph) {
+        if self == Self::Partial {
+            graph.forget();
+        }
+    }
+}
+
+impl fmt::Display for Training {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Training {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|t| t.name() == text).ok_or_else(|| {
+            format!("'{text}' is no way of training: cumulative, decaying or partial")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Bytes, Extent, Op, Request, Sectors, SimTime};
+
+    use super::*;
+    use crate::{ACCESS, Pages};
+
+    #[test]
+    fn what_a_day_and_a_plan_leave() {
+        let left = Training::ALL.map(|training| {
+            let pages = Pages::new(Sectors(0), Sectors(1 << 20));
+            let mut graph = AccessGraph::new(pages, Bytes(0), 100);
+            graph.observe(&Request::new(SimTime(0), Op::Read, Extent::new(0, 8)));
+            training.day_ended(&mut graph);
+            let day = graph.snapshot().0[0].reads;
+            training.planned(&mut graph);
+            (day, graph.vertex_count())
+        });
+        assert_eq!(left, [(ACCESS, 1), (ACCESS / 2, 1), (ACCESS, 0)]);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for training in Training::ALL {
+            assert_eq!(training.to_string().parse(), Ok(training));
+        }
+        assert!("daily".parse::<Training>().unwrap_err().contains("partial"));
+    }
+}

@@ -1,0 +1,350 @@
+//! Who asks: the learner's requests out of the kernel's own block trace of the device that clients use,
+//! where each carries the thread that asked, in place of the volume's own, where all look alike. Requests
+//! come from one of the two at a time. It refuses to know what is learned from them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use seekless_block::{Request, Sectors, StreamId};
+
+use crate::capture::{self, BlockDevice, CaptureError, Config, Recorder};
+use crate::error::ServeError;
+
+/// A device that is not there yet is looked for this often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// For so long; then it is given up.
+const WAIT_MAX: Duration = Duration::from_secs(600);
+/// How often a recorder wants to be looked at.
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(50);
+/// After a loss, so long without the kernel's trace.
+const REST: Duration = Duration::from_secs(60);
+/// A request that the trace held may reach the volume this much later: it is not taken a second time.
+const LAG: Duration = Duration::from_secs(1);
+/// After so many requests of the volume without one in the trace, it is another device.
+const UNSEEN_MAX: u64 = 1_000;
+/// Numbers of threads are folded to so many streams, so that what is kept of each stays bounded.
+const STREAMS: u32 = 1 << 16;
+/// The kernel may round a device's size down to a page.
+const ROUNDED: u64 = 8;
+
+/// Where the learner's requests come from, as a watcher may read it at any time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// The device that is observed; `None`: the volume's own requests, which tell no processes apart.
+    pub observed: Option<PathBuf>,
+    /// Why that is so, in words; empty where nothing else was asked for.
+    pub note: String,
+    /// Events that the kernel lost since the start.
+    pub lost_events: u64,
+}
+
+impl fmt::Display for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.observed {
+            Some(device) => write!(f, "each thread's its own, observed on {}", device.display())?,
+            None => f.write_str("all requests are one")?,
+        }
+        if self.note.is_empty() { Ok(()) } else { write!(f, " ({})", self.note) }
+    }
+}
+
+/// [`Streams`], shared with who shows them.
+pub(crate) type SharedStreams = Arc<Mutex<Streams>>;
+
+/// What is there now. Plain data: a panic elsewhere cannot leave it half changed.
+pub(crate) fn read(streams: &Mutex<Streams>) -> Streams {
+    streams.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The trace of one device. Tests have another.
+pub(crate) trait Trace: Send {
+    /// Whether the device is there and is the volume's; else why not.
+    fn ready(&mut self) -> Result<(), NotReady>;
+    /// Begins to record.
+    fn start(&mut self) -> Result<(), CaptureError>;
+    /// Hands over the requests since the last call; how many events were lost since the start.
+    fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError>;
+    /// Ends the recording, and hands over what is left.
+    fn stop(&mut self, each: &mut dyn FnMut(&Request));
+}
+
+/// Why a device is not observed.
+#[derive(Debug)]
+pub(crate) enum NotReady {
+    /// It may become so.
+    Yet(String),
+    /// It never will.
+    Ever(ServeError),
+}
+
+enum State {
+    /// For the device, or for a pause to be over.
+    Waiting {
+        from: Instant,
+        until: Instant,
+        looked: Option<Instant>,
+    },
+    Recording {
+        looked: Instant,
+        seen: bool,
+        unseen: u64,
+    },
+    GivenUp,
+}
+
+/// An error with what it came of.
+fn whole(error: &ServeError) -> String {
+    let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
+    format!("{error}{source}")
+}
+
+/// Decides between the two sources. Its owner hands it the time and runs in one thread.
+pub(crate) struct Observer {
+    device: PathBuf,
+    trace: Box<dyn Trace>,
+    state: State,
+    /// From then on the volume's own requests count, while nothing is recorded.
+    own_from: Option<Instant>,
+    /// Lost by recordings that are over.
+    lost: u64,
+    streams: SharedStreams,
+}
+
+impl Observer {
+    pub(crate) fn new(device: &Path, trace: Box<dyn Trace>, now: Instant) -> Self {
+        let note = format!("waiting for {}", device.display());
+        let streams = Streams { note, ..Streams::default() };
+        Self {
+            device: device.to_owned(),
+            trace,
+            state: State::Waiting { from: now, until: now + WAIT_MAX, looked: None },
+            own_from: None,
+            lost: 0,
+            streams: Arc::new(Mutex::new(streams)),
+        }
+    }
+
+    pub(crate) fn streams(&self) -> SharedStreams {
+        Arc::clone(&self.streams)
+    }
+
+    /// How soon [`Self::look`] wants to be called.
+    pub(crate) fn patience(&self) -> Duration {
+        if matches!(self.state, State::Recording { .. }) { POLL_EVERY } else { LOOK_EVERY }
+    }
+
+    /// Whether a request that the volume tells of now is to be learned from.
+    pub(crate) fn takes_own(&mut self, now: Instant) -> bool {
+        match &mut self.state {
+            State::Recording { unseen, .. } => {
+                *unseen += 1;
+                false
+            }
+            _ => self.own_from.is_none_or(|from| now >= from),
+        }
+    }
+
+    /// Hands over what the trace holds, and sees whether the source has to change. The volume's own requests
+    /// must have been taken just before.
+    pub(crate) fn look(&mut self, now: Instant, each: &mut dyn FnMut(&Request)) {
+        match self.state {
+            State::Waiting { from, until, looked } => {
+                let soon = looked.is_some_and(|at| now < at + LOOK_EVERY);
+                if now < from || soon {
+                    return;
+                }
+                self.state = State::Waiting { from, until, looked: Some(now) };
+                self.await_device(now, until);
+            }
+            State::Recording { .. } => self.record(now, each),
+            State::GivenUp => {}
+        }
+    }
+
+    fn await_device(&mut self, now: Instant, until: Instant) {
+        match self.trace.ready() {
+            Ok(()) => match self.trace.start() {
+                Ok(()) => {
+                    self.state = State::Recording { looked: now, seen: false, unseen: 0 };
+                    let device = self.device.clone();
+                    self.tell(Some(device), String::new());
+                }
+                Err(error) => self.give_up(&error.to_string()),
+            },
+            Err(NotReady::Yet(why)) if now >= until => {
+                let minutes = WAIT_MAX.as_secs() / 60;
+                self.give_up(&format!("{why}; waited {minutes} minutes for it"));
+            }
+            Err(NotReady::Yet(why)) => {
+                let note = format!("waiting for {}: {why}", self.device.display());
+                self.tell(None, note);
+            }
+            Err(NotReady::Ever(error)) => self.give_up(&whole(&error)),
+        }
+    }
+
+    fn record(&mut self, now: Instant, each: &mut dyn FnMut(&Request)) {
+        let State::Recording { looked, seen, unseen } = &mut self.state else { return };
+        let taken = self.trace.take(&mut |request| {
+            *seen = true;
+            each(request);
+        });
+        let is_another = !*seen && *unseen > UNSEEN_MAX;
+        let check = now >= *looked + LOOK_EVERY;
+        if check {
+            *looked = now;
+        }
+        let name = self.device.display();
+        let (why, rest) = match taken {
+            Err(error) => (error.to_string(), Some(REST)),
+            Ok(lost @ 1..) => {
+                self.lost += lost;
+                let why = format!(
+                    "the kernel lost {lost} events of {name}: its buffer was full; it is observed again in {} s",
+                    REST.as_secs()
+                );
+                (why, Some(REST))
+            }
+            Ok(0) if is_another => {
+                let why = format!(
+                    "{name} was asked for nothing while this volume had {UNSEEN_MAX} requests: name the device that clients use"
+                );
+                (why, None)
+            }
+            Ok(0) => match check.then(|| self.trace.ready()) {
+                None | Some(Ok(())) => return,
+                Some(Err(NotReady::Yet(why))) => {
+                    (format!("waiting for {name} to come back: {why}"), Some(Duration::ZERO))
+                }
+                Some(Err(NotReady::Ever(error))) => (whole(&error), None),
+            },
+        };
+        self.trace.stop(each);
+        self.own_from = Some(now + LAG);
+        match rest {
+            Some(rest) => {
+                let from = now + rest;
+                self.state = State::Waiting { from, until: from + WAIT_MAX, looked: Some(now) };
+                self.tell(None, why);
+            }
+            None => self.give_up(&why),
+        }
+    }
+
+    fn give_up(&mut self, why: &str) {
+        self.state = State::GivenUp;
+        self.tell(None, format!("{why}; given up until the next start"));
+    }
+
+    fn tell(&self, observed: Option<PathBuf>, note: String) {
+        let lost_events = self.lost;
+        *self.streams.lock().unwrap_or_else(PoisonError::into_inner) =
+            Streams { observed, note, lost_events };
+    }
+}
+
+/// The kernel's trace of a device that is the volume of so many sectors, or a partition of it.
+pub(crate) struct KernelTrace {
+    device: PathBuf,
+    volume: Sectors,
+    /// The disks that the backing is or lies on.
+    below: BTreeSet<(u32, u32)>,
+    recorder: Option<Recorder>,
+    /// Where the device begins on the volume.
+    start: u64,
+}
+
+impl KernelTrace {
+    /// Checks what can be checked before the device is there.
+    ///
+    /// # Errors
+    /// Where the kernel's tracing is out of reach, where the path names something else than a device, or the
+    /// disk that the backing lies on.
+    pub(crate) fn new(
+        device: &Path,
+        volume: Sectors,
+        backing: Option<&Path>,
+    ) -> Result<Self, ServeError> {
+        let device = device.to_owned();
+        let below = backing.map(capture::disks_below).unwrap_or_default();
+        let mut trace = Self { device, volume, below, recorder: None, start: 0 };
+        capture::check().map_err(|source| trace.refusal(source))?;
+        match trace.ready() {
+            Err(NotReady::Ever(error)) => Err(error),
+            Ok(()) | Err(NotReady::Yet(_)) => Ok(trace),
+        }
+    }
+
+    fn refusal(&self, source: CaptureError) -> ServeError {
+        ServeError::Observe { device: self.device.clone(), source }
+    }
+}
+
+impl Trace for KernelTrace {
+    fn ready(&mut self) -> Result<(), NotReady> {
+        let found = match (BlockDevice::find(&self.device), self.device.metadata()) {
+            (Ok(found), _) => found,
+            (Err(error), Ok(meta)) if !meta.file_type().is_block_device() => {
+                return Err(NotReady::Ever(self.refusal(error)));
+            }
+            (Err(_), Ok(_)) => return Err(NotReady::Yet("its driver is not there".to_owned())),
+            (Err(_), Err(_)) => return Err(NotReady::Yet("it is not there".to_owned())),
+        };
+        if self.below.contains(&found.disk) {
+            return Err(NotReady::Ever(ServeError::ObserveBacking(self.device.clone())));
+        }
+        let (has, wants) = (found.disk_sectors, self.volume.0);
+        if has == 0 {
+            return Err(NotReady::Yet("nothing is attached to it".to_owned()));
+        }
+        if has > wants || wants - has >= ROUNDED {
+            return Err(NotReady::Yet(format!(
+                "its disk has {has} sectors, and {wants} are served: it is another, or shows a part"
+            )));
+        }
+        self.start = found.partition.map_or(0, |p| p.start.0);
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), CaptureError> {
+        self.recorder = Some(Recorder::start(&Config::new(&self.device))?);
+        Ok(())
+    }
+
+    fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError> {
+        let Some(recorder) = &mut self.recorder else { return Ok(0) };
+        recorder.poll()?;
+        drain(recorder, self.start, each);
+        Ok(recorder.lost_events())
+    }
+
+    fn stop(&mut self, each: &mut dyn FnMut(&Request)) {
+        if let Some(mut recorder) = self.recorder.take() {
+            // Whatever it cannot tell any more was the last of it.
+            let _ = recorder.stop();
+            drain(&mut recorder, self.start, each);
+        }
+    }
+}
+
+/// A thread's requests are its stream, whatever it is: what the kernel's own threads ask for is theirs.
+fn drain(recorder: &mut Recorder, start: u64, each: &mut dyn FnMut(&Request)) {
+    while let Some(record) = recorder.next_record() {
+        let mut request = record.request;
+        let pid = recorder.streams().get(request.stream.0 as usize).map_or(0, |s| s.pid);
+        request.stream = StreamId(pid % STREAMS);
+        request.extent.start.0 = request.extent.start.0.saturating_add(start);
+        each(&request);
+    }
+    if recorder.streams().len() > STREAMS as usize {
+        recorder.forget_streams();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
+mod tests;

@@ -1,0 +1,93 @@
+//! The long run of the crash enumerator: as many states as asked, from a seed on. Prints how far it has come, and of
+//! each failure the seed and the smallest history that shows it.
+//!
+//!     cargo run --release -p seekless-sim --example torture -- --states 1000000 --seed 1
+//!
+//! History after history is made from the seeds SEED, SEED + 1, ...; the last line says with which to go on. Run
+//! one on each core with seeds far apart. `--one` lives the history of that seed alone.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use seekless_engine::Engine;
+use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
+
+const USAGE: &str = "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--one]
+  --states N     states to look at (1000000)
+  --seed S       seed of the first history (1)
+  --looks L      states at each moment (3)
+  --failures F   stop after so many failures (5)
+  --one          live one history alone";
+
+struct Options {
+    states: u64,
+    seed: u64,
+    looks: u64,
+    failures: u64,
+    one: bool,
+}
+
+fn options() -> Result<Options, String> {
+    let mut options = Options { states: 1_000_000, seed: 1, looks: 3, failures: 5, one: false };
+    let mut args = std::env::args().skip(1);
+    while let Some(name) = args.next() {
+        let to = match name.as_str() {
+            "--states" => &mut options.states,
+            "--seed" => &mut options.seed,
+            "--looks" => &mut options.looks,
+            "--failures" => &mut options.failures,
+            "--one" => {
+                options.one = true;
+                continue;
+            }
+            _ => return Err(format!("'{name}' is no option\n{USAGE}")),
+        };
+        *to = args
+            .next()
+            .and_then(|v| v.parse().ok())
+            .ok_or_else(|| format!("{name} needs a whole number\n{USAGE}"))?;
+    }
+    Ok(options)
+}
+
+fn main() -> ExitCode {
+    let options = match options() {
+        Ok(options) => options,
+        Err(words) => {
+            eprintln!("{words}");
+            return ExitCode::from(2);
+        }
+    };
+    // A panic is a finding and told as one; where it was, only the hook knows.
+    let shrinking = Arc::new(AtomicBool::new(false));
+    let quiet = Arc::clone(&shrinking);
+    std::panic::set_hook(Box::new(move |panic| {
+        if let Some(place) = panic.location().filter(|_| !quiet.load(Ordering::Relaxed)) {
+            println!("panic at {place}");
+        }
+    }));
+    let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
+    while tally.states < options.states && failures < options.failures {
+        if let Err(failure) =
+            explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally)
+        {
+            failures += 1;
+            println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);
+            shrinking.store(true, Ordering::Relaxed);
+            println!("smallest found: {}", shrink::<Engine>(failure, 300));
+            shrinking.store(false, Ordering::Relaxed);
+        }
+        seed += 1;
+        if tally.states / 20_000 > told || options.one {
+            told = tally.states / 20_000;
+            println!("{tally:?}, {failures} failed; next seed {seed}");
+        }
+        if options.one {
+            break;
+        }
+    }
+    println!("{tally:?}, {failures} failed; go on with --seed {seed}");
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,473 @@
+//! Lives a history, stops the world at each moment at which the devices changed, and looks at what would be there had
+//! the power failed: attach, check, read all, go on for a while, bring all home.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_engine::{Input, Mode, Target};
+
+use super::history::{History, Step, plan_of};
+use super::machine::{Machine, Refused, Setup, Stamp};
+use super::medium::{Disk, Image, Medium};
+use super::model::{INITIAL, Model, decode, encode};
+use super::world::{Past, World};
+
+/// How a failure says that there was damage.
+const DAMAGED: &str = "of the area was damaged";
+
+/// What was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Histories.
+    pub histories: u64,
+    /// States after a loss of power.
+    pub states: u64,
+    /// Of these, those in which the power failed again during recovery.
+    pub cut: u64,
+    /// Of these, those with a sector of the area damaged as well.
+    pub damaged: u64,
+    /// Of these, those that the engine refused, or in which a request failed.
+    pub told: u64,
+    /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
+    pub done: [u64; 5],
+}
+
+impl Tally {
+    const fn count(&mut self, done: [u64; 5]) {
+        let mut i = 0;
+        while i < done.len() {
+            self.done[i] += done[i];
+            i += 1;
+        }
+    }
+
+    /// Adds what another looked at.
+    pub const fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.states += other.states;
+        self.cut += other.cut;
+        self.damaged += other.damaged;
+        self.told += other.told;
+        self.count(other.done);
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What was lived.
+    pub history: History,
+    /// The step at which it happened, counted from 0.
+    pub step: usize,
+    /// The state that showed it; `None` where it showed before the power failed.
+    pub choice: Option<u64>,
+    /// A sector of the area was damaged in that state.
+    pub damaged: bool,
+    /// What was wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { history, step, choice, reason, .. } = self;
+        writeln!(f, "seed {}, step {step}, choice {choice:?}: {reason}", history.seed)?;
+        writeln!(f, "{:?}", history.setup)?;
+        for (i, s) in history.steps.iter().enumerate() {
+            writeln!(f, "{i:4} {s:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Which states are looked at.
+#[derive(Clone, Debug)]
+pub enum Looks {
+    /// So many at each moment, chosen by the history's seed.
+    Each(u64),
+    /// These at each moment.
+    These(Vec<u64>),
+}
+
+impl Looks {
+    fn at(&self, history: &History, moment: u64) -> Vec<u64> {
+        match self {
+            Self::Each(count) => {
+                let mut rng = Pcg64Mcg::seed_from_u64(history.seed ^ moment.rotate_left(32));
+                (0..*count).map(|_| rng.random()).collect()
+            }
+            Self::These(choices) => choices.clone(),
+        }
+    }
+}
+
+/// Lives a history and looks at states on the way.
+///
+/// # Errors
+/// The first promise that was broken; a panic is one.
+pub fn explore<M: Machine>(
+    history: &History,
+    looks: &Looks,
+    tally: &mut Tally,
+) -> Result<(), Box<Failure>> {
+    tally.histories += 1;
+    let failure = |step, choice, reason: String| {
+        let damaged = reason.contains(DAMAGED);
+        Box::new(Failure { history: history.clone(), step, choice, damaged, reason })
+    };
+    let setup = &history.setup;
+    let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
+    let mut seen = 0;
+    for (i, step) in history.steps.iter().enumerate() {
+        let mut choice = None;
+        caught(|| {
+            live.step(step, |world, stamp| {
+                let medium = world.medium().borrow();
+                if seen == medium.clock() {
+                    return Ok(());
+                }
+                seen = medium.clock();
+                for look in looks.at(history, seen) {
+                    choice = Some(look);
+                    tally.states += 1;
+                    inspect::<M>(history, world, stamp, look, tally)?;
+                }
+                choice = None;
+                Ok(())
+            })
+        })
+        .map_err(|e| failure(i, choice, e))?;
+    }
+    live.end_life();
+    tally.count(live.done);
+    Ok(())
+}
+
+/// The same failure, or a like one, from a history with as few steps as can be found in `runs` runs.
+#[must_use]
+pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
+    let mut best = failure;
+    let looks = Looks::These(best.choice.into_iter().chain(0..3).collect());
+    let mut left = runs;
+    best.history.steps.truncate(best.step + 1);
+    let mut size = best.history.steps.len().div_ceil(2);
+    while size > 0 && left > 0 {
+        let (mut at, before) = (0, best.history.steps.len());
+        while at < best.history.steps.len() && left > 0 {
+            left -= 1;
+            let mut history = best.history.clone();
+            history.steps.drain(at..(at + size).min(history.steps.len()));
+            match explore::<M>(&history, &looks, &mut Tally::default()) {
+                Err(mut found) if found.damaged == best.damaged => {
+                    found.history.steps.truncate(found.step + 1);
+                    best = found;
+                }
+                _ => at += size,
+            }
+        }
+        if size > 1 || best.history.steps.len() == before {
+            size /= 2;
+        }
+    }
+    best
+}
+
+/// A panic is a finding like another.
+fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let words = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", words.unwrap_or("no words")))
+    })
+}
+
+type Shared = Rc<RefCell<Medium>>;
+
+struct Live<'a, M> {
+    world: World<'a, M>,
+    setup: &'a Setup,
+    stamp: Stamp,
+    /// As [`Tally::done`], of the lives before this one.
+    done: [u64; 5],
+}
+
+impl<'a, M: Machine> Live<'a, M> {
+    /// A home with its first content, an area with anything, formatted.
+    fn begin(setup: &'a Setup) -> Result<Self, String> {
+        let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
+        for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
+            *sector = Rc::new(encode(INITIAL, lba));
+        }
+        for sector in image.sectors_mut(Target::Area) {
+            *sector = Rc::new([0xA5; SECTOR_BYTES as usize]);
+        }
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area))?;
+        let stamp = [1; 32];
+        let machine =
+            attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
+        let world = World::new(machine, medium, Past::new(setup.home), setup);
+        Ok(Self { world, setup, stamp, done: [0; 5] })
+    }
+
+    fn end_life(&mut self) {
+        let s = self.world.machine().stats();
+        let pages = [
+            s.moved_bytes / PAGE_BYTES,
+            s.absorbed,
+            s.destaged_bytes / PAGE_BYTES,
+            s.copy_reads,
+            s.proven,
+        ];
+        self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
+    }
+
+    fn step(
+        &mut self,
+        step: &Step,
+        mut look: impl FnMut(&World<'a, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let world = &mut self.world;
+        match step {
+            &Step::Ask { op, start, len, fua } => {
+                let flags = if fua { Flags::FUA } else { Flags::NONE };
+                world.issue(op, Extent::new(start, len), flags)?;
+            }
+            &Step::Repeat(back) => world.repeat(back)?,
+            &Step::Execute(which) => drop(world.execute(which)?),
+            &Step::Settle(order) => loop {
+                // Every moment of it is a moment.
+                let before = world.medium().borrow().clock();
+                if !world.advance(order)? {
+                    break;
+                }
+                if world.medium().borrow().clock() != before {
+                    look(world, self.stamp)?;
+                }
+            },
+            Step::Install(pieces) => {
+                let plan = plan_of(pieces, self.setup.home, world.machine().room());
+                world.handle(Input::Install(plan))?;
+            }
+            &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
+            Step::Drain => world.handle(Input::Drain)?,
+            Step::Pass => drop(world.pass()?),
+            &Step::Restart(by_another) => {
+                world.rest(by_another.map_or(0, |b| b.0))?;
+                world.handle(Input::Detach { stamp: self.stamp })?;
+                world.rest(1)?;
+                if !world.machine().is_detached() {
+                    return Err("a stop in order does not end".to_owned());
+                }
+                world.stopped();
+                look(world, self.stamp)?;
+                if !world.machine().is_dirty() {
+                    world.bare_home()?;
+                    if let Some((start, len)) = by_another {
+                        world.by_another(Extent::new(start, len))?;
+                        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+                    }
+                }
+                // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+                let mut rng = Pcg64Mcg::seed_from_u64(0);
+                let (image, past) = world.cut(&mut rng);
+                let (machine, medium) = recover::<M>(self.setup, image, &[], self.stamp, &mut rng)
+                    .map_err(|r| format!("after a clean stop: {r:?}"))?;
+                self.end_life();
+                self.world = World::new(machine, medium, past, self.setup);
+            }
+            Step::Crash { choice, again } => {
+                let mut rng = Pcg64Mcg::seed_from_u64(*choice);
+                let (image, past) = world.cut(&mut rng);
+                let (machine, medium) =
+                    recover::<M>(self.setup, image, again, self.stamp, &mut rng)
+                        .map_err(|r| format!("after a crash: {r:?}"))?;
+                self.end_life();
+                self.world = World::new(machine, medium, past, self.setup);
+            }
+        }
+        look(&self.world, self.stamp)
+    }
+}
+
+fn attach<M: Machine>(setup: &Setup, medium: &Shared, stamp: Stamp) -> Result<M, Refused> {
+    let mut area = Disk::new(Rc::clone(medium), Target::Area);
+    let mut home = Disk::new(Rc::clone(medium), Target::Home);
+    M::attach(setup, &mut area, &mut home, stamp)
+}
+
+/// Attaches; at these operations of the recovery the power fails again.
+fn recover<M: Machine>(
+    setup: &Setup,
+    mut image: Image,
+    again: &[u64],
+    stamp: Stamp,
+    rng: &mut Pcg64Mcg,
+) -> Result<(M, Shared), Refused> {
+    for operations in again.iter().map(Some).chain([None]) {
+        let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
+        medium.borrow_mut().set_power(operations.copied());
+        let attached = attach::<M>(setup, &medium, stamp);
+        if !medium.borrow().is_off() {
+            medium.borrow_mut().set_power(None);
+            return attached.map(|machine| (machine, medium));
+        }
+        image = medium.borrow().crash(rng);
+    }
+    unreachable!("without a limit the power does not fail")
+}
+
+/// Looks at one state that a loss of power may leave.
+fn inspect<M: Machine>(
+    history: &History,
+    world: &World<'_, M>,
+    stamp: Stamp,
+    choice: u64,
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let setup = &history.setup;
+    let mut rng = Pcg64Mcg::seed_from_u64(choice);
+    let (mut image, past) = world.cut(&mut rng);
+    bare_home_is_safe::<M>(history, &image, &past.model)?;
+    let damage = if rng.random_ratio(1, 4) {
+        rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
+    } else {
+        None
+    };
+    let cuts = if rng.random_ratio(1, 3) { rng.random_range(1..3) } else { 0 };
+    let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
+    tally.damaged += u64::from(damage.is_some());
+    tally.cut += u64::from(cuts > 0);
+    let told =
+        go_on::<M>(setup, image, past, stamp, damage.is_some(), &again, &mut rng).map_err(|e| {
+            let damage = damage.map_or(String::new(), |s| format!("; sector {s} {DAMAGED}"));
+            let again = if cuts > 0 {
+                format!("; the power failed again at {again:?}")
+            } else {
+                String::new()
+            };
+            format!("{e}{damage}{again}")
+        })?;
+    tally.told += u64::from(told);
+    Ok(())
+}
+
+/// Recovers from a state, reads all, goes on for a while and brings all home. True where the engine refused it, or a
+/// request failed.
+fn go_on<M: Machine>(
+    setup: &Setup,
+    image: Image,
+    past: Past,
+    stamp: Stamp,
+    damage: bool,
+    again: &[u64],
+    rng: &mut Pcg64Mcg,
+) -> Result<bool, String> {
+    let found = check::<M>(setup, &image)?;
+    if !damage && !found.is_empty() {
+        return Err(format!("check finds: {}", found.join("; ")));
+    }
+    let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
+        Err(Refused::Damaged(_)) if damage => return Ok(true),
+        Err(refused) => return Err(format!("after a crash: {refused:?}")),
+        Ok(found) => found,
+    };
+    let mut world = World::new(machine, medium, past, setup);
+    world.set_damaged(damage);
+    let order = rng.random();
+    world.read_all(rng.random_range(1..24), order)?;
+    for _ in 0..rng.random_range(0..6) {
+        let op =
+            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)];
+        let start = rng.random_range(0..setup.home);
+        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
+        world.issue(
+            op,
+            Extent::new(start, len),
+            if rng.random() { Flags::FUA } else { Flags::NONE },
+        )?;
+    }
+    world.rest(order)?;
+    world.read_all(rng.random_range(1..24), order)?;
+    if world.has_failed() {
+        return if found.is_empty() {
+            Err("a request failed, and check found nothing".to_owned())
+        } else {
+            Ok(true)
+        };
+    }
+    world.handle(Input::Drain)?;
+    world.rest(order)?;
+    if world.has_failed() || damage && world.machine().is_dirty() {
+        return Ok(true);
+    }
+    if world.machine().is_dirty() {
+        return Err("all at rest after a drain, and home is not all there is".to_owned());
+    }
+    world.bare_home().map(|()| false)
+}
+
+/// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
+fn bare_home_is_safe<M: Machine>(
+    history: &History,
+    image: &Image,
+    model: &Model,
+) -> Result<(), String> {
+    let setup = &history.setup;
+    let home = image.sectors(Target::Home);
+    let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+    let first = setup.grid..setup.grid + PAGE_SECTORS;
+    let last = setup.grid + (pages - 1) * PAGE_SECTORS..setup.grid + pages * PAGE_SECTORS;
+    let lacks = |lba: u64| model.survives(lba, &home[lba as usize][..]);
+    let guarded =
+        first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
+    let absorbs = setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack));
+    let lacking = (0..setup.home)
+        .filter(|lba| !guarded || !first.contains(lba) && !last.contains(lba))
+        .find_map(|lba| lacks(lba).err());
+    match lacking {
+        Some(what) if !absorbs => Err(format!("in write-through, bare home: {what}")),
+        Some(what) if M::GUARDS && !guarded => Err(format!("bare home has no guard, and {what}")),
+        _ if guarded && !absorbs => Err("in write-through, home is guarded".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// One sector of the area is not what was written there: one bit, or all of them. Says which; in the log only where what
+/// was lost can be known.
+fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
+    let sectors = image.sectors_mut(Target::Area);
+    // Metadata stands in front.
+    let most = if rng.random_ratio(2, 3) { sectors.len() } else { sectors.len() / 8 };
+    let at = rng.random_range(0..most);
+    if log.contains(&(at as u64)) && !medium.is_vouched(log, at) {
+        return None;
+    }
+    let sector = &mut sectors[at];
+    let mut bytes = **sector;
+    if rng.random() {
+        bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8);
+    } else {
+        rng.fill(&mut bytes[..]);
+    }
+    *sector = Rc::new(bytes);
+    Some(at)
+}
+
+/// What a check finds lost. It writes nothing.
+fn check<M: Machine>(setup: &Setup, image: &Image) -> Result<Vec<String>, String> {
+    let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+    let found = M::check(&mut Disk::new(Rc::clone(&medium), Target::Area));
+    if medium.borrow().clock() == 0 {
+        Ok(found)
+    } else {
+        Err("a check wrote to the device".to_owned())
+    }
+}

@@ -1,0 +1,247 @@
+//! A history: what clients and operators do, and when the power fails. Plain data, made from a seed.
+
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
+use seekless_engine::Mode;
+use seekless_layout::{Copy, Plan};
+
+use super::machine::Setup;
+
+/// A piece of a plan: home sector, sectors, sectors left free before its place.
+pub type Piece = (u64, u64, u64);
+
+/// One thing that happens. A number that chooses is reduced to what there is to choose from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A client asks for `len` sectors from `start`.
+    Ask {
+        /// What.
+        op: Op,
+        /// First sector.
+        start: u64,
+        /// Sectors.
+        len: u64,
+        /// With FUA.
+        fua: bool,
+    },
+    /// A client writes once more what it wrote so many writes ago.
+    Repeat(usize),
+    /// One of the I/Os in flight takes effect.
+    Execute(usize),
+    /// All of them do, and what comes of them.
+    Settle(u64),
+    /// A new plan.
+    Install(Vec<Piece>),
+    /// Another mode.
+    Mode(Mode),
+    /// Bring all home.
+    Drain,
+    /// The time passes that the engine waits for.
+    Pass,
+    /// All comes to rest and the engine is stopped in order; then, where there are sectors `(start, len)`, somebody else
+    /// writes them at home; then the engine is started.
+    Restart(Option<(u64, u64)>),
+    /// The power fails, and the engine is started.
+    Crash {
+        /// Chooses what the caches lose.
+        choice: u64,
+        /// The writes and flushes of the recovery at which it fails again, attempt by attempt.
+        again: Vec<u64>,
+    },
+}
+
+/// A whole history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct History {
+    /// What it was made from; also chooses the states that are looked at.
+    pub seed: u64,
+    /// How it begins.
+    pub setup: Setup,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+impl History {
+    /// The history of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let setup = setup(&mut rng);
+        // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
+        let weights = std::array::from_fn(|kind| match kind {
+            0 => rng.random_range(10..40),
+            // A plan, and time for it to be carried out.
+            12 | 16 => rng.random_range(0..6u32),
+            _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
+            _ => rng.random_range(0..4u32).saturating_sub(1),
+        });
+        let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+        let hot = rng.random_range(0..pages);
+        let mut mix =
+            Mix { rng, pages, grid: setup.grid, home: setup.home, weights, hot, plan: Vec::new() };
+        let count = mix.rng.random_range(20..200);
+        let steps = (0..count).map(|_| mix.step()).collect();
+        Self { seed, setup, steps }
+    }
+}
+
+fn setup(rng: &mut Pcg64Mcg) -> Setup {
+    let grid = if rng.random() { 0 } else { rng.random_range(0..PAGE_SECTORS) };
+    let home = grid + rng.random_range(24..56) * PAGE_SECTORS + rng.random_range(0..PAGE_SECTORS);
+    let mut pick = |choices: &[u64]| choices[rng.random_range(0..choices.len())];
+    Setup {
+        home,
+        area: pick(&[96, 128, 160]) * PAGE_SECTORS,
+        grid,
+        segment_pages: 8,
+        write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
+        write_back: pick(&[0, 1, 1]) == 1,
+        cache_pages: pick(&[0, 0, 3, 32]),
+        read_ahead: pick(&[0, 2 * PAGE_BYTES]),
+        cluster: pick(&[0, 2 * PAGE_BYTES, 4 * PAGE_BYTES]),
+        buffer_bytes: 16 * PAGE_BYTES,
+        stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
+        background_pause: pick(&[0, 0, 1_000]),
+        shared: pick(&[0, 1]) == 1,
+    }
+}
+
+/// Kinds of steps: those of every day, then the rarer ones.
+const COMMON: usize = 11;
+const KINDS: usize = 19;
+
+struct Mix {
+    rng: Pcg64Mcg,
+    weights: [u32; KINDS],
+    /// Home pages.
+    pages: u64,
+    grid: u64,
+    home: u64,
+    /// The page around which most happens.
+    hot: u64,
+    plan: Vec<Piece>,
+}
+
+impl Mix {
+    fn step(&mut self) -> Step {
+        let mut at = self.rng.random_range(0..self.weights.iter().sum());
+        let kind = self.weights.iter().position(|&w| {
+            let here = at < w;
+            at = at.saturating_sub(w);
+            here
+        });
+        let (op, (start, len)) = match kind.unwrap_or(0) {
+            0 => return Step::Execute(self.rng.random_range(0..64)),
+            1 | 2 => (Op::Write, self.aligned(3)),
+            3 => (Op::Write, self.any(12)),
+            4 => (Op::Write, self.aligned(16)),
+            5 => (Op::Read, self.any(40)),
+            6 => (Op::Flush, (0, 0)),
+            7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
+            8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
+            9 => {
+                // Elsewhere from now on; the first and the last page are guarded, and worth a visit.
+                self.hot = match self.rng.random_range(0..4) {
+                    0 => 0,
+                    1 => self.pages - 1,
+                    _ => self.rng.random_range(0..self.pages),
+                };
+                return Step::Execute(self.rng.random_range(0..64));
+            }
+            10 => return Step::Repeat(self.rng.random_range(0..6)),
+            11 => return Step::Settle(self.rng.random()),
+            12 => return Step::Install(self.plan()),
+            13 => return Step::Mode(Mode::WriteBack),
+            14 => return Step::Mode(Mode::WriteThrough),
+            15 => return Step::Drain,
+            16 => return Step::Pass,
+            17 => {
+                let by_another = self.rng.random_ratio(1, 4).then(|| self.any(20));
+                return Step::Restart(by_another);
+            }
+            _ => {
+                let again = (0..self.rng.random_range(0..3))
+                    .map(|_| self.rng.random_range(1..12))
+                    .collect();
+                return Step::Crash { choice: self.rng.random(), again };
+            }
+        };
+        Step::Ask {
+            op,
+            start,
+            len,
+            fua: op != Op::Read && op != Op::Flush && self.rng.random_ratio(1, 6),
+        }
+    }
+
+    /// A page near the hot one, or anywhere.
+    fn page(&mut self) -> u64 {
+        if self.rng.random_ratio(3, 4) {
+            (self.hot + self.rng.random_range(0..6)) % self.pages
+        } else {
+            self.rng.random_range(0..self.pages)
+        }
+    }
+
+    /// Whole pages, at most `most`.
+    fn aligned(&mut self, most: u64) -> (u64, u64) {
+        let page = self.page();
+        let pages = self.rng.random_range(1..=most).min(self.pages - page);
+        (self.grid + page * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+
+    /// Any sectors, at most `most`; before the first page and behind the last one, too.
+    fn any(&mut self, most: u64) -> (u64, u64) {
+        let from = self.page() * PAGE_SECTORS + self.rng.random_range(0..2 * PAGE_SECTORS);
+        let start = from.min(self.home - 1);
+        (start, self.rng.random_range(1..=most).min(self.home - start))
+    }
+
+    /// A plan like the last one, its pieces in another order and so at each other's places, or a new one.
+    fn plan(&mut self) -> Vec<Piece> {
+        if self.plan.is_empty() || self.rng.random_ratio(1, 4) {
+            let pieces = self.rng.random_range(0..10);
+            self.plan = (0..pieces)
+                .map(|_| {
+                    // A plan that is not of whole pages is refused.
+                    let (start, len) =
+                        if self.rng.random_ratio(99, 100) { self.aligned(3) } else { self.any(30) };
+                    (start, len, self.rng.random_range(0u64..5).saturating_sub(2) * PAGE_SECTORS)
+                })
+                .collect();
+        } else {
+            match self.rng.random_range(0..4) {
+                0 => self.plan.rotate_left(1),
+                1 => drop(self.plan.pop()),
+                2 => {
+                    let (start, len) = self.aligned(3);
+                    self.plan.insert(0, (start, len, 0));
+                }
+                _ => self.plan.shuffle(&mut self.rng),
+            }
+        }
+        self.plan.clone()
+    }
+}
+
+/// The plan of these pieces on a device of `home` sectors with room for copies of `room`; pieces that do not fit or copy
+/// a sector twice are left out.
+#[must_use]
+pub(crate) fn plan_of(pieces: &[Piece], home: u64, room: u64) -> Plan {
+    let mut used = vec![false; home as usize];
+    let mut place = 0;
+    let mut copies = Vec::new();
+    for &(start, len, gap) in pieces {
+        let sectors = Extent::span(start, home.min(start + len));
+        let taken = &mut used[start.min(home) as usize..sectors.end().0.min(home) as usize];
+        if sectors.is_empty() || taken.contains(&true) || place + gap + sectors.len.0 > room {
+            continue;
+        }
+        taken.fill(true);
+        copies.push(Copy { home: sectors, place: Lba(place + gap) });
+        place += gap + sectors.len.0;
+    }
+    Plan { copies }
+}

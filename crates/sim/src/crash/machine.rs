@@ -1,0 +1,190 @@
+//! What is put to the test: an engine, by the words that it shares with its driver.
+
+use std::ops::Range;
+
+use seekless_block::{Bytes, PAGE_SECTORS, Sectors, SimTime};
+use seekless_engine::format::Geometry;
+use seekless_engine::{
+    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, Stats, examine, format_area,
+};
+
+use super::medium::Disk;
+
+/// How the devices and the engine are set up; sizes are small, so that rare things are frequent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Home's sectors.
+    pub home: u64,
+    /// The area's sectors.
+    pub area: u64,
+    /// Sectors before the first home page, 0 to 7.
+    pub grid: u64,
+    /// Pages of a segment.
+    pub segment_pages: u32,
+    /// Share of the segments that are the write buffer, in percent.
+    pub write_buffer_percent: u8,
+    /// Whether it begins with write-back.
+    pub write_back: bool,
+    /// Pages of RAM; 0 is none.
+    pub cache_pages: u64,
+    /// Read-ahead in bytes.
+    pub read_ahead: u64,
+    /// What a read of the area is widened to, in bytes.
+    pub cluster: u64,
+    /// Length of a buffer in bytes.
+    pub buffer_bytes: u64,
+    /// Length of the staging memory in bytes.
+    pub stage_bytes: u64,
+    /// How long the background waits after a request, in nanoseconds.
+    pub background_pause: u64,
+    /// One cache serves home and area.
+    pub shared: bool,
+}
+
+/// Why an engine does not take a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// What stands there is damaged, and it says so.
+    Damaged(String),
+    /// Any other reason.
+    Other(String),
+}
+
+/// An engine under test.
+pub trait Machine: Sized {
+    /// Whether home's first and last page are replaced while home is not all there is.
+    const GUARDS: bool;
+    /// Makes a new area.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn format(setup: &Setup, area: &mut Disk) -> Result<(), String>;
+    /// Takes the devices as they are. `stamp` is another whenever somebody else wrote home.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn attach(
+        setup: &Setup,
+        area: &mut Disk,
+        home: &mut Disk,
+        stamp: Stamp,
+    ) -> Result<Self, Refused>;
+    /// Where the log stands, in sectors of the area.
+    fn log(setup: &Setup) -> Range<u64>;
+    /// What a check of the area finds lost; it writes nothing.
+    fn check(area: &mut Disk) -> Vec<String>;
+    /// See [`seekless_engine::Engine::stats`].
+    fn stats(&self) -> Stats;
+    /// Sectors that a plan may fill.
+    fn room(&self) -> u64;
+    /// Whether home alone is not all there is.
+    fn is_dirty(&self) -> bool;
+    /// Whether the engine has come to rest for good.
+    fn is_detached(&self) -> bool;
+    /// See [`seekless_engine::Engine::handle`].
+    fn handle(&mut self, now: SimTime, input: Input);
+    /// See [`seekless_engine::Engine::poll`].
+    fn poll(&mut self) -> Option<Output>;
+    /// See [`seekless_engine::Engine::summed`].
+    fn summed(&mut self, sums: &[u32]);
+    /// See [`seekless_engine::Engine::page`].
+    fn page(&self, page: u32) -> &[u8];
+    /// See [`seekless_engine::Engine::wakeup`].
+    fn wakeup(&self) -> Option<SimTime>;
+}
+
+/// What proves that home is as it was left.
+pub type Stamp = [u8; 32];
+
+impl Machine for Engine {
+    const GUARDS: bool = false;
+
+    fn format(setup: &Setup, area: &mut Disk) -> Result<(), String> {
+        let options = FormatOptions {
+            uuid: [7; 16],
+            capacity: Sectors(setup.home),
+            inside: None,
+            grid: Sectors(setup.grid),
+            mode: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
+            segment_pages: setup.segment_pages,
+            write_buffer_percent: setup.write_buffer_percent,
+            label: "home".to_owned(),
+        };
+        format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
+    }
+
+    fn attach(
+        setup: &Setup,
+        area: &mut Disk,
+        _home: &mut Disk,
+        stamp: Stamp,
+    ) -> Result<Self, Refused> {
+        let config = Config {
+            cache_bytes: Bytes(setup.cache_pages * seekless_block::PAGE_BYTES),
+            read_ahead: Bytes(setup.read_ahead),
+            cluster: Bytes(setup.cluster),
+            buffer_bytes: Bytes(setup.buffer_bytes),
+            stage_bytes: Bytes(setup.stage_bytes),
+            background_pause: seekless_block::Duration(setup.background_pause),
+            ..Config::new(Sectors(setup.home))
+        };
+        Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {
+            AttachError::Geometry(_) | AttachError::Device(_) | AttachError::Capacity { .. } => {
+                Refused::Other(format!("{error:?}"))
+            }
+            damaged => Refused::Damaged(format!("{damaged:?}")),
+        })
+    }
+
+    fn log(setup: &Setup) -> Range<u64> {
+        let (pages, percent) = (setup.segment_pages, setup.write_buffer_percent);
+        let Ok(geometry) = Geometry::fit(Sectors(setup.area), pages, percent) else { return 0..0 };
+        let first = geometry.data_at() + u64::from(geometry.read_segments()) * u64::from(pages);
+        let log = u64::from(geometry.log_segments()) * u64::from(pages);
+        first * PAGE_SECTORS..(first + log) * PAGE_SECTORS
+    }
+
+    fn check(area: &mut Disk) -> Vec<String> {
+        let found = examine(area).and_then(|e| e.check(area, true, &mut |_| {}));
+        match found {
+            Ok(found) => found.into_iter().filter(|f| f.loss).map(|f| f.what).collect(),
+            Err(error) => vec![format!("{error:?}")],
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        self.stats()
+    }
+
+    fn room(&self) -> u64 {
+        self.room().0
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.dirty().0 > 0
+    }
+
+    fn is_detached(&self) -> bool {
+        self.is_detached()
+    }
+
+    fn handle(&mut self, now: SimTime, input: Input) {
+        self.handle(now, input);
+    }
+
+    fn poll(&mut self) -> Option<Output> {
+        self.poll()
+    }
+
+    fn summed(&mut self, sums: &[u32]) {
+        self.summed(sums);
+    }
+
+    fn page(&self, page: u32) -> &[u8] {
+        self.page(page)
+    }
+
+    fn wakeup(&self) -> Option<SimTime> {
+        self.wakeup()
+    }
+}

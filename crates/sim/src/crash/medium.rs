@@ -1,0 +1,425 @@
+//! Two devices with volatile write caches, and every state that a loss of power can leave them in.
+//!
+//! A write is a set of sectors, each atomic. Until a flush of its cache covers it, each of its sectors may or may
+//! not be on the medium, whatever became of the others and of other writes: a superset of what a disk does.
+//! It knows no engine and no meaning of a byte.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use rand::Rng;
+use rand::seq::{IndexedRandom, SliceRandom};
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Device, DeviceError, Extent, Flags, SECTOR_BYTES, Sectors};
+use seekless_engine::Target;
+
+/// The bytes of one sector; shared between images.
+pub(crate) type Sector = Rc<[u8; SECTOR_BYTES as usize]>;
+
+/// What stands on both devices after a loss of power: home's sectors, then the area's.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    sectors: Vec<Sector>,
+    /// Sectors of home.
+    home: usize,
+}
+
+impl Image {
+    /// Devices of `home` and `area` sectors, all zeroes.
+    #[must_use]
+    pub(crate) fn zeroed(home: Sectors, area: Sectors) -> Self {
+        let zero = Rc::new([0; SECTOR_BYTES as usize]);
+        Self { sectors: vec![zero; (home.0 + area.0) as usize], home: home.0 as usize }
+    }
+
+    /// The sectors of one device.
+    #[must_use]
+    pub(crate) fn sectors(&self, target: Target) -> &[Sector] {
+        match target {
+            Target::Home => &self.sectors[..self.home],
+            Target::Area => &self.sectors[self.home..],
+        }
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn sectors_mut(&mut self, target: Target) -> &mut [Sector] {
+        match target {
+            Target::Home => &mut self.sectors[..self.home],
+            Target::Area => &mut self.sectors[self.home..],
+        }
+    }
+}
+
+/// A write that is not known to be on the medium.
+#[derive(Clone, Debug)]
+struct Unflushed {
+    ticket: u64,
+    /// First sector, counted as in [`Image`].
+    start: usize,
+    /// A sector is `None` once a later write to it went past the cache.
+    sectors: Vec<Option<Sector>>,
+    /// When it ended; `None` while it is in flight.
+    done: Option<u64>,
+}
+
+/// Home and area, with what their caches hold. A write is started and finished by its ticket; so is a flush, which
+/// covers what was finished before it was started.
+#[derive(Clone, Debug)]
+pub(crate) struct Medium {
+    /// What is on the medium for certain.
+    flushed: Image,
+    /// What a read returns.
+    current: Image,
+    /// Of each sector that is on the medium for certain: when it was sent, and when a flush ended after which the
+    /// engine may say that it is there; later than anything where none has.
+    history: Vec<(u64, u64)>,
+    /// Finished ones in the order in which they were finished, then those in flight.
+    unflushed: Vec<Unflushed>,
+    /// Flushes in flight: the ticket, and that of the first write to the area that had not ended by then.
+    flushes: Vec<(u64, u64)>,
+    /// One cache serves both devices: the area is a part of home's disk.
+    shared: bool,
+    /// Starts and ends so far.
+    clock: u64,
+    /// Synchronous writes and flushes until the power fails; see [`Disk`].
+    power: Option<u64>,
+}
+
+impl Medium {
+    /// Devices that hold `image`; `shared` where one cache serves both.
+    #[must_use]
+    pub(crate) fn new(image: Image, shared: bool) -> Self {
+        let current = image.clone();
+        let history = vec![(0, 0); image.sectors.len()];
+        Self {
+            flushed: image,
+            current,
+            history,
+            unflushed: Vec::new(),
+            flushes: Vec::new(),
+            shared,
+            clock: 0,
+            power: None,
+        }
+    }
+
+    /// What a read of both devices returns now.
+    #[must_use]
+    pub(crate) const fn current(&self) -> &Image {
+        &self.current
+    }
+
+    /// Counts every start and end of a write or flush: equal values, equal states.
+    #[must_use]
+    pub(crate) const fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// The power fails at the synchronous write or flush after the next `operations`; `None`: it does not.
+    pub(crate) const fn set_power(&mut self, operations: Option<u64>) {
+        self.power = operations;
+    }
+
+    /// Whether the power has failed.
+    #[must_use]
+    pub(crate) const fn is_off(&self) -> bool {
+        matches!(self.power, Some(0))
+    }
+
+    fn at(&self, target: Target, extent: Extent) -> Range<usize> {
+        let from =
+            extent.start.0 as usize + if target == Target::Area { self.flushed.home } else { 0 };
+        from..from + extent.len.0 as usize
+    }
+
+    /// Fills `buf` with what a read of `extent` returns.
+    pub(crate) fn read(&self, target: Target, extent: Extent, buf: &mut [u8]) {
+        for (sector, to) in self.current.sectors[self.at(target, extent)]
+            .iter()
+            .zip(buf.chunks_mut(SECTOR_BYTES as usize))
+        {
+            to.copy_from_slice(&sector[..]);
+        }
+    }
+
+    /// From here on the sectors may be on the medium; zeroes where there are no bytes. Returns the ticket.
+    pub(crate) fn start_write(
+        &mut self,
+        target: Target,
+        extent: Extent,
+        bytes: Option<&[u8]>,
+    ) -> u64 {
+        self.clock += 1;
+        let range = self.at(target, extent);
+        let sectors = match bytes {
+            Some(bytes) => bytes
+                .chunks_exact(SECTOR_BYTES as usize)
+                .map(|s| <[u8; SECTOR_BYTES as usize]>::try_from(s).ok().map(Rc::new))
+                .collect(),
+            None => vec![Some(Rc::new([0; SECTOR_BYTES as usize])); range.len()],
+        };
+        self.unflushed.push(Unflushed {
+            ticket: self.clock,
+            start: range.start,
+            sectors,
+            done: None,
+        });
+        self.clock
+    }
+
+    /// The write has ended: reads see it. With FUA it is on the medium.
+    ///
+    /// # Panics
+    /// If no such write is in flight.
+    pub(crate) fn finish_write(&mut self, ticket: u64, flags: Flags) {
+        self.clock += 1;
+        let found = self.unflushed.iter().position(|w| w.ticket == ticket && w.done.is_none());
+        let Some(index) = found else { panic!("write {ticket} is not in flight") };
+        let mut write = self.unflushed.remove(index);
+        for (i, sector) in write.sectors.iter().enumerate() {
+            if let Some(sector) = sector {
+                self.current.sectors[write.start + i] = Rc::clone(sector);
+            }
+        }
+        let first_open = self.unflushed.partition_point(|w| w.done.is_some());
+        if flags.contains(Flags::FUA) {
+            for (i, sector) in write.sectors.into_iter().enumerate() {
+                let Some(sector) = sector else { continue };
+                let at = write.start + i;
+                self.flushed.sectors[at] = sector;
+                for older in &mut self.unflushed[..first_open] {
+                    if let Some(s) =
+                        at.checked_sub(older.start).and_then(|i| older.sectors.get_mut(i))
+                    {
+                        *s = None;
+                    }
+                }
+            }
+        } else {
+            write.done = Some(self.clock);
+            self.unflushed.insert(first_open, write);
+        }
+    }
+
+    /// Returns the ticket of a flush.
+    pub(crate) fn start_flush(&mut self) -> u64 {
+        self.clock += 1;
+        // A log ends in order: what came after a write in flight has not ended, though it may be finished.
+        let open =
+            self.unflushed.iter().filter(|w| w.done.is_none() && w.start >= self.flushed.home);
+        let ended = open.map(|w| w.ticket).min().unwrap_or(self.clock);
+        self.flushes.push((self.clock, ended));
+        self.clock
+    }
+
+    /// The flush has ended: what was finished when it started is on the medium; what was finished since may be. `told`
+    /// where the engine takes it for a promise about the area.
+    pub(crate) fn finish_flush(&mut self, target: Target, ticket: u64, told: bool) {
+        self.clock += 1;
+        let home = self.flushed.home;
+        let (flushed, history, shared) = (&mut self.flushed, &mut self.history, self.shared);
+        self.unflushed.retain(|write| {
+            let here = shared || (write.start < home) == (target == Target::Home);
+            let covered = here && write.done.is_some_and(|done| done < ticket);
+            if covered {
+                apply(&mut flushed.sectors, write, |_| true);
+                history[write.start..write.start + write.sectors.len()]
+                    .fill((write.ticket, u64::MAX));
+            }
+            !covered
+        });
+        let at = self.flushes.iter().position(|&(flush, _)| flush == ticket);
+        let ended = at.map_or(0, |at| self.flushes.swap_remove(at).1);
+        if told && target == Target::Area {
+            for (sent, known) in &mut history[home..] {
+                if *known == u64::MAX && *sent < ended {
+                    *known = self.clock;
+                }
+            }
+        }
+    }
+
+    /// Whether something in `log`, sectors of the area, was sent after the engine knew that sector `at` of the area is
+    /// on the medium, and is there as well. What nobody vouches for cannot be told from a write that was torn.
+    pub(crate) fn is_vouched(&self, log: &Range<u64>, at: usize) -> bool {
+        let (area, here) = (&self.history[self.flushed.home..], self.flushed.home + at);
+        if self.unflushed.iter().any(|w| (w.start..w.start + w.sectors.len()).contains(&here)) {
+            return false;
+        }
+        // What stood there when the engine was attached, its checkpoint knows.
+        area[at].0 == 0
+            || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
+    }
+
+    /// What the power's loss may leave, chosen by `rng`. Two caches lose what they hold independently.
+    pub(crate) fn crash(&self, rng: &mut Pcg64Mcg) -> Image {
+        let mut image = self.flushed.clone();
+        let home = self.flushed.home;
+        let (of_home, of_area): (Vec<_>, Vec<_>) =
+            self.unflushed.iter().partition(|w| w.start < home);
+        if self.shared {
+            lose(&mut image.sectors, self.unflushed.iter().collect(), rng);
+        } else {
+            lose(&mut image.sectors, of_home, rng);
+            lose(&mut image.sectors, of_area, rng);
+        }
+        image
+    }
+}
+
+fn apply(sectors: &mut [Sector], write: &Unflushed, mut keep: impl FnMut(usize) -> bool) {
+    for (i, sector) in write.sectors.iter().enumerate() {
+        if let Some(sector) = sector
+            && keep(i)
+        {
+            sectors[write.start + i] = Rc::clone(sector);
+        }
+    }
+}
+
+/// Puts some of the unflushed writes of one cache on the medium.
+fn lose(sectors: &mut [Sector], mut writes: Vec<&Unflushed>, rng: &mut Pcg64Mcg) {
+    let open = writes.partition_point(|w| w.done.is_some());
+    writes[open..].shuffle(rng);
+    match rng.random_range(0..8u8) {
+        // All of it lost: what was acknowledged since the last flush, too.
+        0 => {}
+        // Nothing lost.
+        1 => writes.iter().for_each(|w| apply(sectors, w, |_| true)),
+        // A prefix in order, and the write after it in part.
+        2 | 3 => {
+            let whole = rng.random_range(0..=writes.len());
+            writes[..whole].iter().for_each(|w| apply(sectors, w, |_| true));
+            if let Some(torn) = writes.get(whole) {
+                tear(sectors, torn, rng);
+            }
+        }
+        // All but one: whoever counts on it being there is found out.
+        4 => {
+            let without = rng.random_range(0..writes.len().max(1));
+            for (i, w) in writes.iter().enumerate() {
+                if i != without {
+                    apply(sectors, w, |_| true);
+                } else if rng.random() {
+                    tear(sectors, w, rng);
+                }
+            }
+        }
+        // One alone: whoever counts on those before it is found out.
+        5 => {
+            if let Some(w) = writes.choose(rng) {
+                apply(sectors, w, |_| true);
+            }
+        }
+        // Any of the writes, in order or not, the last of them in part.
+        6 => {
+            writes.retain(|_| rng.random());
+            if rng.random() {
+                writes.shuffle(rng);
+            }
+            if let Some((last, rest)) = writes.split_last() {
+                rest.iter().for_each(|w| apply(sectors, w, |_| true));
+                tear(sectors, last, rng);
+            }
+        }
+        // Any sector of any write.
+        _ => {
+            writes.shuffle(rng);
+            writes.iter().for_each(|w| apply(sectors, w, |_| rng.random()));
+        }
+    }
+}
+
+/// Puts a part of a write on the medium: its first sectors, its last, or any.
+fn tear(sectors: &mut [Sector], write: &Unflushed, rng: &mut Pcg64Mcg) {
+    let cut = rng.random_range(0..=write.sectors.len());
+    match rng.random_range(0..3u8) {
+        0 => apply(sectors, write, |i| i < cut),
+        1 => apply(sectors, write, |i| i >= cut),
+        _ => apply(sectors, write, |_| rng.random()),
+    }
+}
+
+/// One of the two devices for those who read and write synchronously. Where the power fails, the operation at hand is
+/// left in flight, and it and all later ones fail.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    medium: Rc<RefCell<Medium>>,
+    target: Target,
+}
+
+impl Disk {
+    /// The home or the area of `medium`.
+    #[must_use]
+    pub(crate) const fn new(medium: Rc<RefCell<Medium>>, target: Target) -> Self {
+        Self { medium, target }
+    }
+
+    fn put(
+        &self,
+        extent: Extent,
+        bytes: Option<&[u8]>,
+        op: &'static str,
+    ) -> Result<(), DeviceError> {
+        let mut medium = self.medium.borrow_mut();
+        if medium.is_off() {
+            return Err(lost(op, extent));
+        }
+        let ticket = medium.start_write(self.target, extent, bytes);
+        spend(&mut medium, op, extent)?;
+        medium.finish_write(ticket, Flags::NONE);
+        Ok(())
+    }
+}
+
+fn lost(op: &'static str, extent: Extent) -> DeviceError {
+    DeviceError::Io { op, extent, source: std::io::Error::other("the power is off") }
+}
+
+fn spend(medium: &mut Medium, op: &'static str, extent: Extent) -> Result<(), DeviceError> {
+    if let Some(left) = &mut medium.power {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return Err(lost(op, extent));
+        }
+    }
+    Ok(())
+}
+
+impl Device for Disk {
+    fn capacity(&self) -> Sectors {
+        Sectors(self.medium.borrow().current.sectors(self.target).len() as u64)
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        let medium = self.medium.borrow();
+        if medium.is_off() {
+            return Err(lost("read", extent));
+        }
+        medium.read(self.target, extent, buf);
+        Ok(())
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        self.put(extent, Some(buf), "write")
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        let mut medium = self.medium.borrow_mut();
+        if medium.is_off() {
+            return Err(lost("flush", Extent::default()));
+        }
+        let ticket = medium.start_flush();
+        spend(&mut medium, "flush", Extent::default())?;
+        medium.finish_flush(self.target, ticket, true);
+        Ok(())
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.check(extent, extent.bytes().0 as usize)?;
+        self.put(extent, None, "write zeroes")
+    }
+}

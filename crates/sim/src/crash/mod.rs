@@ -1,0 +1,17 @@
+//! Crash enumeration: a durable engine lives random histories over devices with volatile caches; at every moment at
+//! which the devices change, some of the states that a loss of power may leave are recovered from and compared with
+//! what clients were promised.
+//!
+//! The devices and the promises are models. Nothing here says what a real disk does with a flush.
+
+mod explore;
+mod history;
+mod machine;
+mod medium;
+mod model;
+mod world;
+
+pub use explore::{Failure, Looks, Tally, explore, shrink};
+pub use history::{History, Piece, Step};
+pub use machine::{Machine, Refused, Setup, Stamp};
+pub use medium::Disk;

@@ -1,0 +1,443 @@
+//! What a client may see: for each sector the writes that a read may return, now and after the power was lost.
+//!
+//! Sectors are registers; a request is one operation on each of its sectors. A write is *dead* once another is
+//! known to have come after it: no read that begins later may return it. It is *lost* once one that came after it
+//! was promised to be on stable storage: no crash may bring it back. It knows no engine and no device.
+
+use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+
+/// Zeroes: the token of what was discarded or written with zeroes.
+const ZEROES: u64 = 0;
+/// The token of what stood there before the first write.
+pub(crate) const INITIAL: u64 = 1 << 63;
+
+/// A moment: counts what the client did and was told.
+type Step = u64;
+
+/// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else.
+pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
+    let mut bytes = [0; SECTOR_BYTES as usize];
+    if token != ZEROES {
+        for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
+            let value = match i {
+                0 => token,
+                1 => lba,
+                _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
+            };
+            word.copy_from_slice(&value.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+/// The token of a sector's content.
+pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
+    let word = |i: usize| {
+        bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+    };
+    let token = word(0);
+    if bytes == encode(token, lba) {
+        Ok(token)
+    } else {
+        let (first, second) = (word(0), word(1));
+        Err(format!(
+            "sector {lba} holds bytes that nobody wrote there (they begin {first:#x} {second:#x})"
+        ))
+    }
+}
+
+/// One write of one sector, or what stood there when this life began.
+#[derive(Clone, Debug)]
+struct Version {
+    token: u64,
+    /// Unique among the versions of all time.
+    name: u64,
+    issued: Step,
+    done: Option<Step>,
+    /// When a read that returned it had ended first.
+    seen: Option<Step>,
+    /// A discard: it may be taken for a hint.
+    weak: bool,
+    /// Promised to be on stable storage, or followed there.
+    durable: bool,
+    dead: Option<Step>,
+    /// Names of versions known to have come after it.
+    later: Vec<u64>,
+}
+
+/// All sectors of the client's device.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    sectors: Vec<Vec<Version>>,
+    /// Reads that have not ended: they may return what is lost since.
+    reads: u32,
+    step: Step,
+    names: u64,
+}
+
+/// A request as the model knows it, from [`Model::issue`] until it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issued {
+    op: Op,
+    extent: Extent,
+    flags: Flags,
+    step: Step,
+}
+
+impl Model {
+    /// A device of `sectors` whose content is [`INITIAL`].
+    pub(crate) fn new(sectors: u64) -> Self {
+        let mut model = Self { sectors: Vec::new(), reads: 0, step: 0, names: 0 };
+        model.sectors = (0..sectors).map(|_| vec![model.first(INITIAL)]).collect();
+        model
+    }
+
+    /// Content that is on stable storage when a life begins.
+    fn first(&mut self, token: u64) -> Version {
+        self.names += 1;
+        Version {
+            token,
+            name: self.names,
+            issued: self.step,
+            done: Some(self.step),
+            seen: None,
+            weak: false,
+            durable: true,
+            dead: None,
+            later: Vec::new(),
+        }
+    }
+
+    fn range(extent: Extent) -> std::ops::Range<usize> {
+        extent.start.0 as usize..extent.end().0 as usize
+    }
+
+    /// A client asks. `token` names the content of a write.
+    pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags, token: u64) -> Issued {
+        self.step += 1;
+        let token = if op == Op::Write { token } else { ZEROES };
+        self.reads += u32::from(op == Op::Read);
+        if op.is_write_like() {
+            self.names += 1;
+            let version = Version {
+                token,
+                name: self.names,
+                issued: self.step,
+                done: None,
+                seen: None,
+                weak: op == Op::Discard,
+                durable: false,
+                dead: None,
+                later: Vec::new(),
+            };
+            for versions in &mut self.sectors[Self::range(extent)] {
+                versions.push(version.clone());
+            }
+        }
+        Issued { op, extent, flags, step: self.step }
+    }
+
+    /// The request ended well; `data` is what a read returned.
+    pub(crate) fn end(&mut self, issued: Issued, data: &[u8]) -> Result<(), String> {
+        self.step += 1;
+        match issued.op {
+            Op::Read => {
+                self.reads -= 1;
+                self.read(issued, data)
+            }
+            Op::Flush => {
+                self.promise(|v| v.done.is_some_and(|done| done < issued.step));
+                Ok(())
+            }
+            _ => {
+                self.written(issued);
+                Ok(())
+            }
+        }
+    }
+
+    /// The request failed: nobody knows what became of it.
+    pub(crate) const fn fail(&mut self, issued: Issued) {
+        if matches!(issued.op, Op::Read) {
+            self.reads -= 1;
+        }
+    }
+
+    fn read(&mut self, issued: Issued, data: &[u8]) -> Result<(), String> {
+        for (i, bytes) in data.chunks(SECTOR_BYTES as usize).enumerate() {
+            let lba = issued.extent.start.0 + i as u64;
+            let token = decode(bytes, lba)?;
+            let now = self.step;
+            let versions = &mut self.sectors[lba as usize];
+            let may =
+                |v: &Version| v.token == token && v.dead.is_none_or(|dead| dead >= issued.step);
+            let Some(at) = versions.iter().position(may) else {
+                return Err(format!(
+                    "a read of sector {lba} returned {token:#x}; {}",
+                    tell(versions)
+                ));
+            };
+            if versions.iter().filter(|v| may(v)).count() > 1 {
+                continue; // zeroes twice: nothing is learned
+            }
+            let (name, since) = (versions[at].name, versions[at].issued);
+            for v in versions.iter_mut().filter(|v| v.name != name) {
+                // It took effect before the read began, or was seen before, or ended before this one was asked.
+                if v.done.is_some_and(|done| done < issued.step || done < since)
+                    || v.seen.is_some_and(|seen| seen < issued.step)
+                {
+                    v.follow(name, now);
+                }
+            }
+            versions[at].seen.get_or_insert(now);
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, issued: Issued) {
+        let now = self.step;
+        for versions in &mut self.sectors[Self::range(issued.extent)] {
+            let Some(at) =
+                versions.iter().position(|v| v.issued == issued.step && v.done.is_none())
+            else {
+                continue;
+            };
+            versions[at].done = Some(now);
+            versions[at].durable = issued.flags.contains(Flags::FUA);
+            let (name, weak) = (versions[at].name, versions[at].weak);
+            for v in versions.iter_mut().filter(|v| v.name != name && !weak) {
+                if v.done.is_some_and(|done| done < issued.step) {
+                    v.follow(name, now);
+                }
+            }
+            if self.reads == 0 {
+                forget_lost(versions);
+            }
+        }
+    }
+
+    fn promise(&mut self, covered: impl Fn(&Version) -> bool) {
+        for versions in &mut self.sectors {
+            if versions.len() > 1 || versions.iter().any(|v| !v.durable) {
+                for v in versions.iter_mut().filter(|v| covered(v)) {
+                    v.durable = true;
+                }
+                if self.reads == 0 {
+                    forget_lost(versions);
+                }
+            }
+        }
+    }
+
+    /// All that ended is on stable storage: the system was stopped in order.
+    pub(crate) fn stopped(&mut self) {
+        self.step += 1;
+        self.promise(|v| v.done.is_some());
+    }
+
+    /// The power was lost, and a new life begins: of each sector, one of the versions that were not lost is there for
+    /// good.
+    pub(crate) fn crash(&mut self) {
+        self.step += 1;
+        self.reads = 0;
+        for at in 0..self.sectors.len() {
+            forget_lost(&mut self.sectors[at]);
+            let mut tokens: Vec<u64> = self.sectors[at].iter().map(|v| v.token).collect();
+            tokens.sort_unstable();
+            tokens.dedup();
+            self.sectors[at] = tokens.into_iter().map(|t| self.first(t)).collect();
+        }
+    }
+
+    /// Whether a read that begins now may return this.
+    pub(crate) fn current(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
+        let token = decode(bytes, lba)?;
+        let versions = &self.sectors[lba as usize];
+        if versions.iter().any(|v| v.token == token && v.dead.is_none()) {
+            Ok(())
+        } else {
+            Err(format!("sector {lba} holds {token:#x}; {}", tell(versions)))
+        }
+    }
+
+    /// Whether it may be this after a crash.
+    pub(crate) fn survives(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
+        let token = decode(bytes, lba)?;
+        let versions = &self.sectors[lba as usize];
+        if versions.iter().any(|v| v.token == token) {
+            Ok(())
+        } else {
+            Err(format!("after a crash sector {lba} holds {token:#x}; {}", tell(versions)))
+        }
+    }
+
+    /// Sectors of the device.
+    pub(crate) const fn len(&self) -> u64 {
+        self.sectors.len() as u64
+    }
+}
+
+impl Version {
+    fn follow(&mut self, by: u64, now: Step) {
+        self.dead.get_or_insert(now);
+        if !self.later.contains(&by) {
+            self.later.push(by);
+        }
+    }
+}
+
+/// Drops versions followed by one that is durable, at once or by way of others.
+fn forget_lost(versions: &mut Vec<Version>) {
+    loop {
+        let lost = versions.iter().position(|v| {
+            v.later
+                .iter()
+                .any(|&name| versions.iter().find(|k| k.name == name).is_none_or(|k| k.durable))
+        });
+        match lost {
+            Some(at) => drop(versions.remove(at)),
+            None => return,
+        }
+    }
+}
+
+/// The versions that could be there, for a message.
+fn tell(versions: &[Version]) -> String {
+    let list: Vec<String> = versions
+        .iter()
+        .map(|v| {
+            let state = match (v.dead, v.durable, v.done) {
+                (Some(_), ..) => " (overwritten, not flushed)",
+                (_, true, _) => " (durable)",
+                (_, _, Some(_)) => " (ended)",
+                _ => " (in flight)",
+            };
+            format!("{:#x}{state}", v.token)
+        })
+        .collect();
+    format!("there may be {}", list.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Extent = Extent::new(3, 1);
+
+    struct Twin(Model);
+
+    impl Twin {
+        fn issue(&mut self, op: Op, flags: Flags, token: u64) -> Issued {
+            self.0.issue(op, AT, flags, token)
+        }
+
+        fn write(&mut self, token: u64) {
+            let w = self.issue(Op::Write, Flags::NONE, token);
+            self.0.end(w, &[]).unwrap();
+        }
+
+        fn read(&mut self, token: u64) -> bool {
+            let r = self.issue(Op::Read, Flags::NONE, 0);
+            self.0.end(r, &encode(token, 3)).is_ok()
+        }
+
+        fn flush(&mut self) {
+            let f = self.issue(Op::Flush, Flags::NONE, 0);
+            self.0.end(f, &[]).unwrap();
+        }
+
+        /// Which of these may be there after a crash.
+        fn survivors(&self) -> Vec<u64> {
+            let mut model = self.0.clone();
+            model.crash();
+            [INITIAL, 0, 1, 2, 3]
+                .into_iter()
+                .filter(|&t| model.survives(3, &encode(t, 3)).is_ok())
+                .collect()
+        }
+    }
+
+    fn twin() -> Twin {
+        Twin(Model::new(8))
+    }
+
+    #[test]
+    fn a_flush_covers_what_had_ended_when_it_was_asked() {
+        let mut t = twin();
+        t.write(1);
+        assert_eq!(t.survivors(), [INITIAL, 1], "not flushed: either");
+        assert!(!t.read(INITIAL) && t.read(1), "but alive it is the new one");
+        let flush = t.issue(Op::Flush, Flags::NONE, 0);
+        t.write(2);
+        t.0.end(flush, &[]).unwrap();
+        assert_eq!(t.survivors(), [1, 2]);
+        t.flush();
+        assert_eq!(t.survivors(), [2]);
+        let fua = t.issue(Op::Write, Flags::FUA, 3);
+        assert_eq!(t.survivors(), [2, 3], "in flight: either");
+        t.0.end(fua, &[]).unwrap();
+        assert_eq!(t.survivors(), [3]);
+    }
+
+    #[test]
+    fn a_read_may_return_what_was_there_when_it_was_asked() {
+        let mut t = twin();
+        let read = t.issue(Op::Read, Flags::NONE, 0);
+        let write = t.issue(Op::Write, Flags::FUA, 1);
+        t.0.end(write, &[]).unwrap();
+        assert_eq!(t.survivors(), [1]);
+        t.0.end(read, &encode(INITIAL, 3)).unwrap();
+        assert!(!t.read(INITIAL));
+    }
+
+    #[test]
+    fn what_reads_showed_orders_writes_that_were_in_flight_together() {
+        let mut t = twin();
+        let (a, b) = (t.issue(Op::Write, Flags::NONE, 1), t.issue(Op::Write, Flags::NONE, 2));
+        assert!(t.read(1), "in flight, and it may be read");
+        t.0.end(a, &[]).unwrap();
+        t.0.end(b, &[]).unwrap();
+        let mut other = Twin(t.0.clone());
+        other.flush();
+        assert_eq!(other.survivors(), [1, 2], "nobody knows which came last");
+        assert!(t.read(2) && !t.read(1), "1 was seen, then 2: 1 is over");
+        t.flush();
+        assert_eq!(t.survivors(), [2]);
+    }
+
+    #[test]
+    fn after_a_crash_the_first_look_settles_it() {
+        let mut t = twin();
+        t.write(1);
+        t.0.crash();
+        let mut other = Twin(t.0.clone());
+        assert!(t.read(INITIAL) && !t.read(1));
+        assert_eq!(t.survivors(), [INITIAL], "and no later crash unsettles it");
+        assert!(other.read(1) && !other.read(INITIAL));
+        assert!(!other.read(2));
+    }
+
+    #[test]
+    fn a_discard_may_be_a_hint_and_zeroes_are_not() {
+        let mut t = twin();
+        let d = t.issue(Op::Discard, Flags::NONE, 0);
+        t.0.end(d, &[]).unwrap();
+        let mut other = Twin(t.0.clone());
+        assert!(t.read(INITIAL));
+        assert!(other.read(0) && !other.read(INITIAL), "once gone it is gone");
+        let z = t.issue(Op::WriteZeroes, Flags::FUA, 0);
+        t.0.end(z, &[]).unwrap();
+        assert!(!t.read(INITIAL));
+        assert_eq!(t.survivors(), [0]);
+    }
+
+    #[test]
+    fn bytes_of_another_sector_or_of_two_writes_are_nobodys() {
+        assert_eq!(decode(&encode(7, 3), 3), Ok(7));
+        assert!(decode(&encode(7, 4), 3).is_err());
+        let mut torn = encode(7, 3);
+        torn[300..].copy_from_slice(&encode(8, 3)[300..]);
+        assert!(decode(&torn, 3).is_err());
+        assert_eq!(decode(&encode(ZEROES, 3), 3), Ok(0));
+    }
+}

@@ -1,0 +1,352 @@
+//! A driver with bytes: an engine, its memory, its clients, and two devices that answer in any order.
+//!
+//! A device I/O takes effect when it is executed, and the engine hears of it at once; a write may be on the medium
+//! from the moment it was sent. Whatever a client is told goes through the [`Model`].
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{
+    Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
+};
+use seekless_engine::{Class, Fault, Input, Io, Memory, Output, RequestId, Target};
+
+use super::machine::{Machine, Setup};
+use super::medium::{Image, Medium};
+use super::model::{Issued, Model, encode};
+
+/// More device I/Os than any request or background work of these sizes needs.
+const RESTS_WITHIN: usize = 20_000;
+
+struct Client {
+    issued: Issued,
+    op: Op,
+    extent: Extent,
+    buffer: Vec<u8>,
+}
+
+/// An I/O that has been sent and has not taken effect.
+struct Sent {
+    io: Io,
+    /// Of a write or a flush: the medium's.
+    ticket: u64,
+    /// Of a write: its bytes when it was sent.
+    bytes: Vec<u8>,
+}
+
+/// What clients know and did: it outlives an engine.
+#[derive(Clone)]
+pub(crate) struct Past {
+    pub(crate) model: Model,
+    /// The name of the last request.
+    last: u64,
+    /// The last writes with their names, oldest first.
+    writes: Vec<(Extent, u64)>,
+}
+
+impl Past {
+    /// Clients of a new device of so many sectors.
+    pub(crate) fn new(sectors: u64) -> Self {
+        Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
+    }
+}
+
+/// An engine at work. Errors are findings, in words.
+pub(crate) struct World<'a, M> {
+    machine: M,
+    medium: Rc<RefCell<Medium>>,
+    past: Past,
+    setup: &'a Setup,
+    clients: BTreeMap<u64, Client>,
+    buffers: Vec<Vec<u8>>,
+    slots: Vec<u8>,
+    stage: Vec<u8>,
+    sent: Vec<Sent>,
+    now: u64,
+    damaged: bool,
+    failed: bool,
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// `machine` has been attached to `medium`.
+    pub(crate) fn new(
+        machine: M,
+        medium: Rc<RefCell<Medium>>,
+        past: Past,
+        setup: &'a Setup,
+    ) -> Self {
+        Self {
+            machine,
+            medium,
+            past,
+            setup,
+            clients: BTreeMap::new(),
+            buffers: Vec::new(),
+            slots: vec![0; (setup.cache_pages * PAGE_SECTORS * SECTOR_BYTES) as usize],
+            stage: vec![0; setup.stage_bytes as usize],
+            sent: Vec::new(),
+            now: 0,
+            damaged: false,
+            failed: false,
+        }
+    }
+
+    /// Whether the medium was damaged: then a request may fail. A read may not be wrong all the same.
+    pub(crate) const fn set_damaged(&mut self, damaged: bool) {
+        self.damaged = damaged;
+    }
+
+    /// Whether a request has failed.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Home and area.
+    pub(crate) const fn medium(&self) -> &Rc<RefCell<Medium>> {
+        &self.medium
+    }
+
+    /// A client asks.
+    pub(crate) fn issue(&mut self, op: Op, extent: Extent, flags: Flags) -> Result<(), String> {
+        let token = self.past.last + 1;
+        if op == Op::Write {
+            self.past.writes.push((extent, token));
+        }
+        self.ask(op, extent, flags, token)
+    }
+
+    /// A client writes what it wrote before, as one does that is not sure that it was kept; `back` writes ago.
+    pub(crate) fn repeat(&mut self, back: usize) -> Result<(), String> {
+        let at = self.past.writes.len().wrapping_sub(1 + back);
+        let Some(&(extent, token)) = self.past.writes.get(at) else { return Ok(()) };
+        self.ask(Op::Write, extent, Flags::NONE, token)
+    }
+
+    fn ask(&mut self, op: Op, extent: Extent, flags: Flags, token: u64) -> Result<(), String> {
+        self.past.last += 1;
+        let id = self.past.last;
+        let data = if matches!(op, Op::Read | Op::Write) { extent.bytes().0 } else { 0 };
+        let mut buffer = vec![0; data as usize];
+        if op == Op::Write {
+            for (lba, sector) in (extent.start.0..).zip(buffer.chunks_mut(SECTOR_BYTES as usize)) {
+                sector.copy_from_slice(&encode(token, lba));
+            }
+        }
+        let issued = self.past.model.issue(op, extent, flags, token);
+        self.clients.insert(id, Client { issued, op, extent, buffer });
+        let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
+        self.handle(Input::Request { id: RequestId(id), request })
+    }
+
+    /// Something happens to the engine.
+    pub(crate) fn handle(&mut self, input: Input) -> Result<(), String> {
+        self.now += 1;
+        self.machine.handle(SimTime(self.now), input);
+        while let Some(output) = self.machine.poll() {
+            match output {
+                Output::Submit(io) => self.send(io)?,
+                Output::Move(m) => {
+                    let data = self.memory(m.from, m.len)?.to_vec();
+                    self.memory(m.to, m.len)?.copy_from_slice(&data);
+                }
+                Output::Put { page, to } => {
+                    let bytes = self.machine.page(page).to_vec();
+                    self.memory(to, Sectors(PAGE_SECTORS))?.copy_from_slice(&bytes);
+                }
+                Output::Sum(sum) => {
+                    let bytes =
+                        self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
+                    let sums: Vec<u32> =
+                        bytes.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+                    self.machine.summed(&sums);
+                }
+                Output::Complete { id, result } => self.complete(id.0, result)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine.
+    pub(crate) const fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    fn send(&mut self, io: Io) -> Result<(), String> {
+        let mut sent = Sent { io, ticket: 0, bytes: Vec::new() };
+        let mut medium = self.medium.borrow_mut();
+        if io.extent.end().0 > medium.current().sectors(io.target).len() as u64 {
+            return Err(format!("an I/O past the end of the device: {io:?}"));
+        }
+        match io.op {
+            Op::Read => {}
+            Op::Flush => sent.ticket = medium.start_flush(),
+            Op::Write => {
+                let Some(from) = io.memory else {
+                    return Err(format!("a write of nothing: {io:?}"));
+                };
+                drop(medium);
+                sent.bytes = self.memory(from, io.extent.len)?.to_vec();
+                sent.ticket =
+                    self.medium.borrow_mut().start_write(io.target, io.extent, Some(&sent.bytes));
+            }
+            Op::Discard | Op::WriteZeroes => {
+                sent.ticket = medium.start_write(io.target, io.extent, None);
+            }
+        }
+        self.sent.push(sent);
+        Ok(())
+    }
+
+    fn memory(&mut self, at: Memory, len: Sectors) -> Result<&mut [u8], String> {
+        let (bytes, offset) = match at {
+            Memory::Client { id, offset } => match self.clients.get_mut(&id.0) {
+                Some(client) => (&mut client.buffer, offset),
+                None => return Err(format!("memory of a request that is over: {at:?}")),
+            },
+            Memory::Buffer { index, offset } => {
+                while self.buffers.len() <= index as usize {
+                    self.buffers.push(vec![0; self.setup.buffer_bytes as usize]);
+                }
+                (&mut self.buffers[index as usize], offset)
+            }
+            Memory::Slot { index, offset } => {
+                (&mut self.slots, Sectors(u64::from(index) * PAGE_SECTORS + offset.0))
+            }
+            Memory::Stage { offset } => (&mut self.stage, offset),
+        };
+        let range = (offset.0 * SECTOR_BYTES) as usize..((offset + len).0 * SECTOR_BYTES) as usize;
+        bytes.get_mut(range).ok_or_else(|| format!("{len} past the end of memory: {at:?}"))
+    }
+
+    /// Lets one I/O take effect, counted among those in flight. False where none is.
+    pub(crate) fn execute(&mut self, which: usize) -> Result<bool, String> {
+        if self.sent.is_empty() {
+            return Ok(false);
+        }
+        let Sent { io, ticket, bytes } = self.sent.swap_remove(which % self.sent.len());
+        let result = Ok(());
+        match (io.op, io.memory) {
+            (Op::Read, Some(to)) => {
+                let mut data = vec![0; io.extent.bytes().0 as usize];
+                self.medium.borrow().read(io.target, io.extent, &mut data);
+                self.memory(to, io.extent.len)?.copy_from_slice(&data);
+            }
+            (Op::Write, Some(from)) => {
+                if self.memory(from, io.extent.len)? != bytes {
+                    return Err(format!("its bytes changed while it was in flight: {io:?}"));
+                }
+                self.medium.borrow_mut().finish_write(ticket, io.flags);
+            }
+            (Op::Discard | Op::WriteZeroes, _) => {
+                self.medium.borrow_mut().finish_write(ticket, io.flags);
+            }
+            (Op::Flush, _) => {
+                let told = io.class == Class::Foreground;
+                self.medium.borrow_mut().finish_flush(io.target, ticket, told);
+            }
+            _ => return Err(format!("an I/O that makes no sense: {io:?}")),
+        }
+        self.handle(Input::Done { io: io.id, result })?;
+        Ok(true)
+    }
+
+    fn complete(&mut self, id: u64, result: Result<(), Fault>) -> Result<(), String> {
+        let Some(client) = self.clients.remove(&id) else {
+            return Err(format!("request {id} ended, and was not asked or had ended before"));
+        };
+        let Client { issued, op, extent, buffer } = client;
+        match result {
+            Ok(()) => self.past.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
+            Err(_) if self.damaged => {
+                self.failed = true;
+                self.past.model.fail(issued);
+                Ok(())
+            }
+            Err(fault) => Err(format!("{op:?} of {extent} failed: {fault:?}")),
+        }
+    }
+
+    /// The time passes that the engine waits for. False where it waits for nothing.
+    pub(crate) fn pass(&mut self) -> Result<bool, String> {
+        let Some(at) = self.machine.wakeup() else { return Ok(false) };
+        self.now = self.now.max(at.0);
+        self.handle(Input::Tick)?;
+        Ok(true)
+    }
+
+    /// Executes one I/O, or where none is in flight lets time pass. False where there is nothing to wait for. `order`
+    /// chooses.
+    pub(crate) fn advance(&mut self, order: u64) -> Result<bool, String> {
+        // Any order that differs from one I/O to the next will do.
+        let which = order.wrapping_mul(self.now | 1).rotate_right(7) as usize;
+        Ok(self.execute(which)? || self.pass()?)
+    }
+
+    /// Lets all that is in flight take effect, and what comes of it, until nothing is left. An engine whose area is
+    /// damaged may go on trying for ever, but must leave no request waiting for that.
+    pub(crate) fn rest(&mut self, order: u64) -> Result<(), String> {
+        let most = if self.damaged { RESTS_WITHIN / 20 } else { RESTS_WITHIN };
+        for _ in 0..most {
+            if !self.advance(order)? {
+                break;
+            }
+        }
+        if let Some((id, c)) = self.clients.iter().next() {
+            return Err(format!("request {id} never ends: {:?} of {}", c.op, c.extent));
+        }
+        if self.damaged || self.sent.is_empty() && self.machine.wakeup().is_none() {
+            Ok(())
+        } else {
+            Err("it does not come to rest".to_owned())
+        }
+    }
+
+    /// Reads every sector, in pieces of `len`.
+    pub(crate) fn read_all(&mut self, len: u64, order: u64) -> Result<(), String> {
+        let end = self.past.model.len();
+        for start in (0..end).step_by(len as usize) {
+            self.issue(Op::Read, Extent::span(start, end.min(start + len)), Flags::NONE)?;
+            while self.clients.len() > 2 && self.advance(order)? {}
+        }
+        self.rest(order)
+    }
+
+    /// All came to rest and the engine was stopped in order.
+    pub(crate) fn stopped(&mut self) {
+        self.past.model.stopped();
+    }
+
+    /// Somebody else writes home, and sees to it that it stays.
+    pub(crate) fn by_another(&mut self, extent: Extent) -> Result<(), String> {
+        self.past.last += 1;
+        let token = self.past.last;
+        let issued = self.past.model.issue(Op::Write, extent, Flags::FUA, token);
+        let bytes: Vec<u8> =
+            (extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect();
+        let mut medium = self.medium.borrow_mut();
+        let ticket = medium.start_write(Target::Home, extent, Some(&bytes));
+        medium.finish_write(ticket, Flags::FUA);
+        self.past.model.end(issued, &[])
+    }
+
+    /// The power fails: what is left on the devices, chosen by `rng`, and what clients may find.
+    pub(crate) fn cut(&self, rng: &mut Pcg64Mcg) -> (Image, Past) {
+        let mut past = self.past.clone();
+        past.model.crash();
+        (self.medium.borrow().crash(rng), past)
+    }
+
+    /// Whether home alone, without the engine, is what clients know. Nothing is in flight.
+    pub(crate) fn bare_home(&self) -> Result<(), String> {
+        let medium = self.medium.borrow();
+        for (lba, sector) in medium.current().sectors(Target::Home).iter().enumerate() {
+            self.past
+                .model
+                .current(lba as u64, &sector[..])
+                .map_err(|e| format!("bare home: {e}"))?;
+        }
+        Ok(())
+    }
+}

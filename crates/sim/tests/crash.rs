@@ -1,0 +1,157 @@
+//! The crash enumerator: that it finds what is wrong, and that the engine has nothing of it.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod toy;
+
+use seekless_block::Op;
+use seekless_engine::Engine;
+use seekless_sim::crash::{History, Looks, Machine, Setup, Step, Tally, explore, shrink};
+use toy::{Toy, Wrong};
+
+/// Histories from these seeds; panics with the smallest history found of the first failure.
+fn all_hold<M: Machine>(seeds: std::ops::Range<u64>, looks: u64) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds {
+        if let Err(failure) = explore::<M>(&History::of(seed), &Looks::Each(looks), &mut tally) {
+            panic!("{}", shrink::<M>(failure, 300));
+        }
+    }
+    println!("{tally:?}");
+    tally
+}
+
+/// A million of them are looked at by the example `torture`.
+#[test]
+fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
+    let tally = all_hold::<Engine>(0..60, 2);
+    assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
+    assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
+    // It is the engine's whole work that is interrupted.
+    assert!(tally.done.iter().all(|&n| n > 20), "{tally:?}");
+}
+
+#[test]
+fn what_is_right_is_found_right() {
+    let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, 2);
+    assert!(tally.states > 2000 && tally.cut > 600 && tally.damaged > 400, "{tally:?}");
+}
+
+/// Seeds until the mistake is found; the smallest history that shows it has at most `most` steps.
+fn found<const WRONG: u8>(most: usize) {
+    let failure = (0..200).find_map(|seed| {
+        explore::<Toy<WRONG>>(&History::of(seed), &Looks::Each(2), &mut Tally::default()).err()
+    });
+    let small = shrink::<Toy<WRONG>>(failure.unwrap(), 300);
+    println!("{small}");
+    assert!(small.history.steps.len() <= most, "{small}");
+}
+
+#[test]
+fn what_is_wrong_is_found() {
+    found::<{ Wrong::FlushLies as u8 }>(40);
+    found::<{ Wrong::FuaForgotten as u8 }>(40);
+    found::<{ Wrong::EndsEarly as u8 }>(40);
+    found::<{ Wrong::StaleCopy as u8 }>(40);
+    found::<{ Wrong::RecoveryGoesBack as u8 }>(40);
+    found::<{ Wrong::RecoveryIsTorn as u8 }>(40);
+    found::<{ Wrong::TrustsTheArea as u8 }>(40);
+    found::<{ Wrong::Misplaced as u8 }>(40);
+    found::<{ Wrong::Panics as u8 }>(40);
+    found::<{ Wrong::NeverEnds as u8 }>(40);
+}
+
+/// Write-back, no RAM, two caches.
+fn setup() -> Setup {
+    Setup {
+        home: 320,
+        area: 1280,
+        grid: 0,
+        segment_pages: 8,
+        write_buffer_percent: 60,
+        write_back: true,
+        cache_pages: 0,
+        read_ahead: 0,
+        cluster: 0,
+        buffer_bytes: 1 << 16,
+        stage_bytes: 1 << 16,
+        background_pause: 0,
+        shared: false,
+    }
+}
+
+const fn ask(op: Op, page: u64, pages: u64, fua: bool) -> Step {
+    Step::Ask { op, start: page * 8, len: pages * 8, fua }
+}
+
+const fn write(page: u64, pages: u64) -> Step {
+    ask(Op::Write, page, pages, false)
+}
+
+const FLUSH: Step = ask(Op::Flush, 0, 0, false);
+const SETTLE: Step = Step::Settle(1);
+
+/// A history made by hand, with 40 states at each of its moments.
+fn holds(setup: Setup, steps: Vec<Step>) {
+    let history = History { seed: 0, setup, steps };
+    if let Err(failure) = explore::<Engine>(&history, &Looks::Each(40), &mut Tally::default()) {
+        panic!("{failure}");
+    }
+}
+
+/// What a home write without FUA made void must not come back once a later one with FUA has ended.
+#[test]
+fn a_write_with_fua_outlives_the_log_whoever_made_it_void() {
+    let too_large = 40;
+    holds(
+        setup(),
+        vec![
+            write(4, 1),
+            FLUSH,
+            SETTLE,
+            write(0, too_large),
+            SETTLE,
+            ask(Op::WriteZeroes, 4, 1, true),
+            SETTLE,
+        ],
+    );
+}
+
+/// The older copy of a page that a flush covered is needed until the newer one is on stable storage.
+#[test]
+fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
+    let mut steps = vec![write(30, 1), FLUSH, SETTLE];
+    steps.extend((0..8).flat_map(|i| [write(i, 1), Step::Execute(i as usize)]));
+    for order in 0..20 {
+        steps.extend([
+            write(30, 1),
+            Step::Execute(order),
+            Step::Execute(order / 2),
+            write(order as u64 % 20, 2),
+        ]);
+    }
+    holds(setup(), steps);
+}
+
+/// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.
+#[test]
+fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
+    for choice in 0..40 {
+        let crash = Step::Crash { choice, again: Vec::new() };
+        let history = History {
+            seed: choice,
+            setup: setup(),
+            steps: vec![
+                write(4, 1),
+                write(8, 1),
+                crash,
+                ask(Op::Read, 0, 20, false),
+                SETTLE,
+                Step::Repeat(1),
+                SETTLE,
+            ],
+        };
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut Tally::default()) {
+            panic!("{failure}");
+        }
+    }
+}

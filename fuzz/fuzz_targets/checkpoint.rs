@@ -1,0 +1,4 @@
+//! Any bytes, read as the pages of a checkpoint.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| seekless_engine::format::fuzzing::checkpoint(data));
