@@ -176,7 +176,7 @@ mod tests {
             let mut standing = from;
             let mut steps = 0;
             while let Some(step) = instalment(&to, &standing, |_| 1, most, f64::INFINITY) {
-                prop_assert!(step.plan.check(capacity, area).is_ok());
+                prop_assert!(step.plan.fits(capacity, area).is_ok());
                 prop_assert!(step.ios <= most && step.ios > 0);
                 // What a step brought is never taken away by a later one.
                 let brought = step.plan.copies.iter().filter(|c| to.copies.contains(c)).count();
