@@ -150,6 +150,11 @@ pub(crate) struct Moment {
 }
 
 impl Identity {
+    /// Of an area that nobody will attach again.
+    pub(crate) fn fresh(config: &Config) -> Self {
+        Self { area_size: config.area, generation: 1, ..Self::default() }
+    }
+
     pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
         let (segment, page, next_sequence, previous) = at.position;
         let mut flags = AreaFlags::NONE;

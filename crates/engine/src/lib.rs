@@ -161,7 +161,7 @@ impl Engine {
     /// written is taken as written.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self::with(config, Shape::of(&config), attach::Identity::default())
+        Self::with(config, Shape::of(&config), attach::Identity::fresh(&config))
     }
 
     fn with(mut config: Config, geo: Shape, identity: attach::Identity) -> Self {

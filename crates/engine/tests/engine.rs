@@ -992,3 +992,16 @@ fn check_finds_what_is_damaged_and_repair_gives_it_up() {
     assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
     assert!(examine(&mut world.area).unwrap().newest(4).is_some());
 }
+
+#[test]
+fn an_area_that_nobody_formatted_works_like_one_that_was() {
+    let mut world = World::new(config(0));
+    world.engine = Engine::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(32));
+    // What it has put down is an area like any other.
+    world.crash([0; 32]);
+    world.read_all();
+    assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
+}

@@ -15,7 +15,9 @@ use crate::{Dir, Random, client};
 /// The volume.
 const SECTORS: u64 = 8192;
 /// The optimized area.
-const AREA: u64 = 4096;
+const AREA: u64 = 16_384;
+/// Of it, at the least, for copies.
+const ROOM: u64 = AREA / 4;
 const CLIENTS: u64 = 3;
 /// Clients own runs of so many sectors in turn: less than a page, so that they share pages.
 const STRIPE: u64 = 5;
@@ -28,11 +30,12 @@ fn owned(client: u64, i: u64) -> u64 {
 /// Copies of random runs, packed in random order.
 fn random_plan(random: &mut Random) -> Plan {
     let mut copies = Vec::new();
-    let (mut home, mut place) = (random.below(64), 0);
-    while home < SECTORS && place < AREA {
-        let len = (1 + random.below(100)).min(SECTORS - home).min(AREA - place);
+    // Whole pages, and no more than the area has room for beside what it is kept by.
+    let (mut home, mut place) = (8 * random.below(8), 0);
+    while home < SECTORS && place < ROOM {
+        let len = (8 * (1 + random.below(12))).min(SECTORS - home).min(ROOM - place);
         copies.push(Copy { home: Extent::new(home, len), place: Lba(place) });
-        home += len + random.below(60);
+        home += len + 8 * random.below(8);
         place += len;
     }
     // Places in another order than homes.
