@@ -397,6 +397,7 @@ enum Step {
     Execute(usize),
     Install(Vec<(u64, u64, u64)>),
     Mode(Mode),
+    Bypass(bool),
     Drain,
     Tick,
     Fail {
@@ -423,6 +424,7 @@ fn step() -> impl Strategy<Value = Step> {
         20 => any::<usize>().prop_map(Step::Execute),
         1 => prop::collection::vec((0u64..64, 1u64..12, 0u64..3), 0..8).prop_map(Step::Install),
         1 => prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)].prop_map(Step::Mode),
+        1 => any::<bool>().prop_map(Step::Bypass),
         1 => Just(Step::Drain),
         2 => Just(Step::Tick),
         1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
@@ -452,6 +454,7 @@ proptest! {
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
                 Step::Mode(mode) => world.handle(Input::SetMode(mode)),
+                Step::Bypass(on) => world.handle(Input::Bypass(on)),
                 Step::Drain => world.handle(Input::Drain),
                 Step::Tick => {
                     world.now += 300_000_000;
@@ -766,6 +769,25 @@ fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
     world.crash([0; 32]);
     assert_eq!(world.engine.dirty(), Sectors(32));
     world.read_all();
+}
+
+#[test]
+fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
+    let mut world = World::new(writeback());
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    world.issue(Op::Write, home(40, 2));
+    world.settle();
+    for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
+        world.handle(Input::Bypass(on));
+        for (page, target) in [(25, clean), (40, Target::Area)] {
+            world.issue(Op::Read, home(page, 2));
+            assert_eq!(world.waiting[0].target, target, "page {page}, bypass {on}");
+            world.settle();
+        }
+        assert_eq!(world.engine.standing(), plan);
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod emulated;
 mod files;
 mod filesystems;
 mod host;
+mod judged;
 mod mounting;
 mod observed;
 mod programs;
