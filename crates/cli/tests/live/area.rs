@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 use rustix::process::Signal;
