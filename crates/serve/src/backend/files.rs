@@ -121,7 +121,13 @@ impl Files {
             (bytes, None) => Some(memory_file(bytes)?),
         };
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
-        Ok(Self { own: None, home: Disk::new(home.fd, Runs::all()), area, may_be_newer: false, newest: None })
+        Ok(Self {
+            own: None,
+            home: Disk::new(home.fd, Runs::all()),
+            area,
+            may_be_newer: false,
+            newest: None,
+        })
     }
 
     /// A home and its area, wherever they stand; `own` where they are one device.
@@ -132,7 +138,13 @@ impl Files {
 
     /// A home as it would read with its area attached; neither is written.
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
-        Self { own: None, home, area: Some(area), may_be_newer: true, newest: Some(Box::new(newest)) }
+        Self {
+            own: None,
+            home,
+            area: Some(area),
+            may_be_newer: true,
+            newest: Some(Box::new(newest)),
+        }
     }
 
     /// What can be proven of a home that nobody writes any more.
