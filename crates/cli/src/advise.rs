@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use seekless_block::{Bytes, Sectors};
-use seekless_disk::{DeviceSpec, DiskSpec, catalogue};
+use seekless_disk::DeviceSpec;
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
 use seekless_study::{
@@ -138,9 +138,6 @@ fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
     Ok((folder, trace))
 }
 
-/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
-const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
-
 /// The disk that is asked for, or the one of the catalogue that stands for the device.
 fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     if let Some(name) = &args.disk {
@@ -151,19 +148,13 @@ fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
         None if device => Sectors(BlockDevice::find(Path::new(&args.trace))?.sectors).bytes(),
         None => Bytes(20_000_000_000_000),
     };
-    let mut disks: Vec<DiskSpec> =
-        catalogue::disks().map(catalogue::get).collect::<Result<_, _>>()?;
-    // Nobody asks about the disks of the last century.
-    disks.retain(|d| d.capacity_sectors >= OLDEST.0);
-    disks.sort_by_key(|d| d.capacity_sectors);
-    let last = disks.len() - 1;
-    let at = disks.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
-    let disk = disks.swap_remove(at.unwrap_or(last));
+    let disk = crate::disks::stand_in(size)?;
     output::say(&format!(
         "note: computed for {} ({}); --disk chooses another",
-        disk.name, disk.title
+        disk.name(),
+        disk.title()
     ));
-    Ok(disk.into())
+    Ok(disk)
 }
 
 fn print(advice: &Advice) -> anyhow::Result<()> {

@@ -1,18 +1,26 @@
-//! The learner of a live volume: BORG's access graph of what was asked, planned on demand.
+//! The learners of a live volume: BORG's access graph of what was asked, planned on demand; and the same, judged.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use seekless_block::{Bytes, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{AccessGraph, Decoded, Pages, Plan, PlanConfig, Reach, next_plan};
+use seekless_layout::{
+    AccessGraph, Budget, Decoded, JudgeConfig, Pages, Plan, PlanConfig, Reach, next_plan,
+};
+use seekless_serve::Wish;
+use seekless_sim::{Act, Clock, Judged, JudgedConfig, Replay, SimConfig, SimError};
 use seekless_study::Learner;
 
+use crate::output;
 use crate::serve::memory::Memory;
 
 /// Edges kept: about a hundred megabytes at the most.
 pub(crate) const EDGES: usize = 1 << 21;
 /// An access counts half after so long.
 const DAY: Duration = Duration::from_secs(86_400);
+/// Requests in flight at each of the judged systems, at most.
+const DEPTH: u32 = 32;
 
 /// Learns in the learner's thread of a server.
 pub(crate) struct BorgLearner {
@@ -70,7 +78,7 @@ impl BorgLearner {
 }
 
 impl seekless_serve::Learner for BorgLearner {
-    fn begin(&mut self, config: &Config) {
+    fn begin(&mut self, config: &Config) -> Result<(), String> {
         let pages = Pages::new(config.grid, config.capacity);
         if self.graph.pages() != pages {
             if let Some(memory) = self.memory.as_ref().filter(|_| self.graph.vertex_count() > 0) {
@@ -84,6 +92,7 @@ impl seekless_serve::Learner for BorgLearner {
         }
         self.config.area = config.room();
         self.config.reach = Reach::new(config.read_ahead, config.cluster);
+        Ok(())
     }
 
     fn observe(&mut self, request: &Request) {
@@ -114,5 +123,134 @@ impl seekless_serve::Learner for BorgLearner {
         if std::mem::take(&mut self.planned) {
             self.how.training.planned(&mut self.graph);
         }
+    }
+}
+
+/// What a judged learner is made of.
+pub(crate) struct Setup {
+    /// How it learns.
+    pub(crate) how: Learner,
+    /// The disk whose model judges; none is one of the catalogue that is large enough.
+    pub(crate) disk: Option<DeviceSpec>,
+    pub(crate) scheduler: Scheduler,
+    /// How often a new plan is put on paper.
+    pub(crate) every: Duration,
+    /// When data may be moved; hours are UTC's.
+    pub(crate) budget: Budget,
+    /// Thousandths of a day's busy time that may be lost.
+    pub(crate) judge: JudgeConfig,
+}
+
+/// Learns, and judges what it learned, by a model of the disk: the volume does what the judged system in the simulator does.
+pub(crate) struct JudgedLearner {
+    setup: Setup,
+    /// None before it began, and after it failed.
+    judged: Option<Judged>,
+    began: Instant,
+    aged: Instant,
+}
+
+impl JudgedLearner {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let now = Instant::now();
+        Self { setup, judged: None, began: now, aged: now }
+    }
+
+    /// Days are UTC's; turns count from the start.
+    fn clock(&self) -> (Clock, Duration) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let turn = self.began.elapsed().as_nanos() / self.setup.every.as_nanos().max(1);
+        let day = now.as_secs() / DAY.as_secs();
+        (Clock { day, turn: u64::try_from(turn).unwrap_or(u64::MAX) }, now)
+    }
+
+    /// Judging ends where its model does; what stands goes on standing.
+    fn check<T>(&mut self, result: Result<T, SimError>) -> Option<T> {
+        result
+            .map_err(|e| {
+                output::say(&format!(
+                    "note: nothing more is learned: the judge's model stopped: {e}"
+                ));
+                self.judged = None;
+            })
+            .ok()
+    }
+}
+
+impl seekless_serve::Learner for JudgedLearner {
+    fn begin(&mut self, volume: &Config) -> Result<(), String> {
+        let size = (volume.capacity + volume.area).bytes();
+        let disk = match self.setup.disk.take() {
+            Some(disk) => disk,
+            None => crate::disks::stand_in(size).map_err(|e| format!("{e:#}"))?,
+        };
+        output::say(&format!("note: what is learned is judged by the model {}", disk.name()));
+        let device = Device::new(&disk).map_err(|e| e.to_string())?;
+        let sim = SimConfig {
+            engine: *volume,
+            area_at: Lba(volume.capacity.0),
+            scheduler: self.setup.scheduler,
+            spin_down: SpinDown::None,
+            replay: Replay::Open,
+        };
+        let config = JudgedConfig {
+            sim,
+            plan: PlanConfig {
+                area: volume.room(),
+                min_weight: 0,
+                strategy: self.setup.how.strategy,
+                planning: self.setup.how.planning,
+                reach: Reach::new(volume.read_ahead, volume.cluster),
+            },
+            training: self.setup.how.training,
+            judge: self.setup.judge,
+            idle: None,
+            in_flight: DEPTH,
+            edges: EDGES,
+            one_stream: false,
+        };
+        self.judged = Some(Judged::new(&device, &config).map_err(|e| e.to_string())?);
+        Ok(())
+    }
+
+    fn observe(&mut self, request: &Request) {
+        let (clock, _) = self.clock();
+        let Some(judged) = &mut self.judged else { return };
+        if judged.capacity() < Sectors(request.extent.end().0) {
+            return; // the volume refused it, too
+        }
+        while self.aged.elapsed() >= DAY {
+            judged.age();
+            self.aged += DAY;
+        }
+        let result = judged.offer(clock, request);
+        self.check(result);
+    }
+
+    fn plan(&mut self) -> Plan {
+        let Some(judged) = &mut self.judged else { return Plan::default() };
+        let result = judged.adopt();
+        self.check(result).unwrap_or_default()
+    }
+
+    fn wishes(&mut self, quiet: Duration) -> Vec<Wish> {
+        let (clock, now) = self.clock();
+        let Some(judged) = &mut self.judged else { return Vec::new() };
+        let ns =
+            |d: Duration| seekless_block::Duration(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let mut acts = judged.take_acts();
+        if self.setup.budget.allows(ns(quiet), ns(now)) {
+            let result = judged.rest(clock);
+            if self.check(result).is_none() {
+                return Vec::new();
+            }
+            acts.extend(self.judged.iter_mut().flat_map(Judged::take_acts));
+        }
+        acts.into_iter()
+            .map(|act| match act {
+                Act::Install(plan) => Wish::Install(plan),
+                Act::Bypass(on) => Wish::Bypass(on),
+            })
+            .collect()
     }
 }

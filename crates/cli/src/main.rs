@@ -23,6 +23,7 @@ mod stat_tables;
 mod synth;
 mod top;
 mod trace_args;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,7 @@ enum Command {
     Demo(demo::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
+    Tune(tune::Args),
     Stat(stat::Args),
     Convert(convert::Args),
     Synth(synth::Args),
@@ -84,6 +86,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Synth(args) => synth::run(&args),

@@ -18,6 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
+use seekless_layout::{Budget, JudgeConfig};
 use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
@@ -27,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::admin::control_socket;
-use crate::learner::{BorgLearner, EDGES};
+use crate::learner::{BorgLearner, EDGES, JudgedLearner, Setup};
 use crate::output;
 use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
@@ -120,6 +121,17 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
     #[command(flatten)]
     learning: LearnArgs,
+    /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
+    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/judge.md
+    #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
+    judge: bool,
+    /// With --judge: move data only after so long without a request
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
+          help_heading = "Learning")]
+    quiet_for: Duration,
+    /// With --judge: move data only in these hours, UTC, as FROM-TO: 22-6
+    #[arg(long, value_name = "HOURS", value_parser = hours, requires = "judge", help_heading = "Learning")]
+    quiet_hours: Option<(u64, u64)>,
     /// Bytes a second, read and written, that moving data may take; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
@@ -152,14 +164,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     watching: HttpArgs,
     /// Compute beside what this disk would have done with the requests, with copies and without: a name from
-    /// `seekless disk list` or the path of a TOML file. Changes nothing that is served
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "http",
-        conflicts_with = "disk",
-        help_heading = "Watching"
-    )]
+    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with --judge
+    #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
     #[arg(long, value_name = "FILE|-")]
@@ -193,6 +199,9 @@ impl Args {
             observe: None,
             state: None,
             learning: LearnArgs::default(),
+            judge: false,
+            quiet_for: Duration::from_secs(1),
+            quiet_hours: None,
             background_rate: Bytes(0),
             cache: Bytes(0),
             read_ahead: Bytes(0),
@@ -251,6 +260,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.optimized.0 > 0 || (args.observe.is_none() && args.state.is_none()),
         "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
+    );
+    ensure!(
+        args.model.is_none() || args.judge || args.watching.http.is_some(),
+        "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
     );
     let (send, events) = channel();
     let manager = Manager::from_env()?;
@@ -421,7 +434,9 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.area_dir(dir.clone());
     }
     let mut knows = false;
-    if learns {
+    if learns && args.judge {
+        builder = builder.learner(Box::new(JudgedLearner::new(judged(args)?)), None);
+    } else if learns {
         let mut learner = BorgLearner::new(args.learning.learner());
         if let Some(path) = &args.state {
             let (memory, known) = Memory::open(path, args.cache, EDGES)?;
@@ -449,6 +464,25 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.watched(about, shadow);
     }
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
+}
+
+/// What judges the layout.
+fn judged(args: &Args) -> anyhow::Result<Setup> {
+    let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
+    let disk = named.map(|name| crate::disks::named(name)).transpose()?;
+    let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
+    let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Setup {
+        how: args.learning.learner(),
+        disk,
+        scheduler: args.scheduler,
+        every: args.learn_every,
+        budget: Budget {
+            idle: seekless_block::Duration(idle),
+            hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
+        },
+        judge: JudgeConfig::default(),
+    })
 }
 
 /// The server's word, with what the command line knows better.
@@ -507,6 +541,15 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
 }
 
+/// Hours of the day, from the first on, to before the second.
+fn hours(text: &str) -> Result<(u64, u64), String> {
+    let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
+    text.split_once('-')
+        .and_then(|(from, to)| Some((hour(from)?, hour(to)?)))
+        .filter(|(from, to)| from != to)
+        .ok_or_else(|| format!("'{text}' are no hours: write 22-6 or 1-5, of 0 to 24"))
+}
+
 /// A size a second.
 fn rate(text: &str) -> Result<Bytes, String> {
     size(text.strip_suffix("/s").unwrap_or(text))
@@ -523,6 +566,10 @@ mod tests {
         }
         for text in ["", "5", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999d"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(hours("22-6"), Ok((22, 6)));
+        for text in ["", "5", "1-25", "3-3", "a-b", "-1-2"] {
+            assert!(hours(text).is_err(), "{text}");
         }
         assert_eq!(rate("8MiB/s"), Ok(Bytes(8 << 20)));
         assert_eq!(rate("0"), Ok(Bytes(0)));

@@ -16,8 +16,8 @@ use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
 /// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data
-/// at home; `borg` copies what the first part of the trace used together into an optimized area; `oracle`
-/// is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
+/// at home; `borg` copies what the first part of the trace used together into an optimized area; `judged`
+/// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
 /// data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -149,6 +149,9 @@ fn print(outcome: &Outcome) -> anyhow::Result<()> {
     output::print(&table.terminal(output::width(), output::colour()))?;
     let energy = simulate_report::energy_table(outcome);
     output::print(&energy.terminal(output::width(), output::colour()))?;
+    if let Some(days) = simulate_report::days_table(outcome) {
+        output::print(&days.terminal(output::width(), output::colour()))?;
+    }
     output::print(&simulate_report::finding(outcome))
 }
 

@@ -7,7 +7,7 @@ use seekless_report::{
     Points, Provenance, Report, Section, StackedBars, Table, Tile, Unit, Values,
 };
 use seekless_sim::{Kind, Measured};
-use seekless_study::{Outcome, Run};
+use seekless_study::{Day, Outcome, Run};
 
 /// The numbers of every run, side by side: for a terminal, those that fit.
 pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
@@ -94,6 +94,30 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
         table = table.row(cells.into_iter().chain(states));
     }
     table
+}
+
+/// What a system that judges itself answers for: every day, against vanilla. None where there is none.
+pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
+    let run = outcome.runs.iter().find(|r| !r.days.is_empty())?;
+    let seconds = |name: &str| Column::number(name, Unit::Seconds);
+    let columns = vec![
+        Column::number("day", Unit::Number),
+        seconds("vanilla"),
+        seconds("judged"),
+        seconds("moving"),
+        Column::number("saves", Unit::Share),
+    ];
+    let row = |d: &Day| {
+        [
+            Cell::from(d.day as f64),
+            Cell::from(d.vanilla_s),
+            Cell::from(d.busy_s),
+            Cell::from(d.background_busy_s),
+            Cell::from(d.saves()),
+        ]
+    };
+    let title = "Disk busy time day by day, modelled";
+    Some(run.days.iter().fold(Table::new(title, columns), |table, d| table.row(row(d))))
 }
 
 fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
@@ -216,11 +240,14 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
             .map(|(r, m)| Points::new(r.policy.as_str(), cdf(m)))
             .collect(),
     };
+    let mut costs =
+        Section::new("What it costs").table(table(outcome, false)).table(energy_table(outcome));
+    if let Some(days) = days_table(outcome) {
+        costs = costs.table(days);
+    }
     report
         .section(
-            Section::new("What it costs")
-                .table(table(outcome, false))
-                .table(energy_table(outcome))
+            costs
                 .figure(
                     Figure::new("Where the disk's time goes", Basis::Modelled, parts)
                         .caption("Busy time over the measured requests, and of moving data."),

@@ -33,6 +33,9 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
+    /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at
+    /// home still comes from the write buffer.
+    Bypass(bool),
     /// Change where writes go. To write-through: the write buffer is emptied in the background.
     SetMode(Mode),
     /// Write everything home that is not there, and absorb nothing more until [`Input::SetMode`].

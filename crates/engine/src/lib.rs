@@ -40,8 +40,9 @@ use pagemap::PageMap;
 use pagemap::State;
 use read::{Join, Read, Waiting};
 use seekless_block::{
-    Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };
+use seekless_layout::{Copy, Plan};
 use shape::Shape;
 use sync::Sync;
 use write::{Absorbed, Blocked, HomeWrite};
@@ -78,6 +79,8 @@ pub struct Engine {
     /// Writes that wait for another to end, or for a page to come to rest.
     blocked: VecDeque<Blocked>,
     retry_blocked: bool,
+    /// Reads go home although clean copies stand.
+    bypass: bool,
     log: Log,
     sync: Sync,
     background: Background,
@@ -190,6 +193,7 @@ impl Engine {
             absorbs: Pool::default(),
             blocked: VecDeque::new(),
             retry_blocked: false,
+            bypass: false,
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
@@ -216,6 +220,7 @@ impl Engine {
             Input::Done { io, result } => self.done(io, result.is_ok()),
             Input::Install(plan) if self.geo.log_segments > 0 => self.background.ask(plan),
             Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
+            Input::Bypass(on) => self.bypass = on,
             Input::SetMode(mode) => self.set_mode(mode),
             Input::Drain => self.drain(),
             Input::Detach { stamp } => self.background.detach = Some(stamp),
@@ -290,6 +295,28 @@ impl Engine {
         Sectors((self.map.count(State::Clean) + self.map.count(State::Dirty)) * PAGE_SECTORS)
     }
 
+    /// The clean copies that stand where a plan may place them, in order of place: what is left of the plans that were
+    /// installed.
+    #[must_use]
+    pub fn standing(&self) -> Plan {
+        let mut copies: Vec<Copy> = Vec::new();
+        for place in 0..self.geo.room().0 / PAGE_SECTORS {
+            let slot = self.geo.slot_of_place(place);
+            if self.map.state(slot) != State::Clean {
+                continue;
+            }
+            let Some(page) = self.map.home(slot) else { continue };
+            let (home, place) = (self.home_of(page, 1), Lba(place * PAGE_SECTORS));
+            match copies.last_mut() {
+                Some(c) if c.home.end() == home.start && c.placed().end() == place => {
+                    c.home.len += home.len;
+                }
+                _ => copies.push(Copy { home, place }),
+            }
+        }
+        Plan { copies }
+    }
+
     /// Sectors whose only valid copy stands in the area.
     #[must_use]
     pub fn dirty(&self) -> Sectors {
@@ -312,6 +339,16 @@ impl Engine {
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The plan at hand: what a better one should begin with.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
+            home: self.home_of(page, pages.into()),
+            place: Lba(self.geo.place_of_slot(slot) * PAGE_SECTORS),
+        });
+        Plan { copies: copies.collect() }
     }
 
     /// How much a plan may place.
@@ -442,7 +479,7 @@ impl Engine {
     }
 
     /// The slot that a sector of the area belongs to.
-    fn slot_at(&self, place: seekless_block::Lba) -> u32 {
+    fn slot_at(&self, place: Lba) -> u32 {
         (place.0 / PAGE_SECTORS - self.geo.data_at) as u32
     }
 

@@ -135,14 +135,21 @@ impl Engine {
             return Found::Home;
         }
         let before_grid = wanted.start < Lba(0) + self.config.grid;
-        if !before_grid
-            && let Some(slot) = self.map.run(pages.start, (pages.end - pages.start) as u32)
-        {
+        let copy = if before_grid {
+            None
+        } else {
+            self.map.run(pages.start, (pages.end - pages.start) as u32)
+        };
+        if let Some(slot) = copy.filter(|_| !self.bypass) {
             return Found::Copy(slot);
         }
         let dirty = self.map.count(State::Dirty) > 0
             && pages.into_iter().any(|page| self.state_of(page) == Some(State::Dirty));
-        if dirty { Found::Pieces } else { Found::Home }
+        match copy {
+            Some(slot) if dirty => Found::Copy(slot),
+            _ if dirty => Found::Pieces,
+            _ => Found::Home,
+        }
     }
 
     pub(crate) fn state_of(&self, page: u64) -> Option<State> {

@@ -397,6 +397,7 @@ enum Step {
     Execute(usize),
     Install(Vec<(u64, u64, u64)>),
     Mode(Mode),
+    Bypass(bool),
     Drain,
     Tick,
     Fail {
@@ -423,6 +424,7 @@ fn step() -> impl Strategy<Value = Step> {
         20 => any::<usize>().prop_map(Step::Execute),
         1 => prop::collection::vec((0u64..64, 1u64..12, 0u64..3), 0..8).prop_map(Step::Install),
         1 => prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)].prop_map(Step::Mode),
+        1 => any::<bool>().prop_map(Step::Bypass),
         1 => Just(Step::Drain),
         2 => Just(Step::Tick),
         1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
@@ -452,6 +454,7 @@ proptest! {
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
                 Step::Mode(mode) => world.handle(Input::SetMode(mode)),
+                Step::Bypass(on) => world.handle(Input::Bypass(on)),
                 Step::Drain => world.handle(Input::Drain),
                 Step::Tick => {
                     world.now += 300_000_000;
@@ -769,6 +772,25 @@ fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
 }
 
 #[test]
+fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
+    let mut world = World::new(writeback());
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    world.issue(Op::Write, home(40, 2));
+    world.settle();
+    for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
+        world.handle(Input::Bypass(on));
+        for (page, target) in [(25, clean), (40, Target::Area)] {
+            world.issue(Op::Read, home(page, 2));
+            assert_eq!(world.waiting[0].target, target, "page {page}, bypass {on}");
+            world.settle();
+        }
+        assert_eq!(world.engine.standing(), plan);
+    }
+}
+
+#[test]
 fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
@@ -801,9 +823,14 @@ fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
         world.execute(0);
     }
     world.crash([0; 32]);
+    assert_eq!(world.engine.plan().sectors(), Sectors(160));
     world.handle(Input::Tick);
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    let moved = world.engine.stats().moved_bytes;
+    world.handle(Input::Install(world.engine.plan()));
+    world.settle();
+    assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
     assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
     // A forgotten plan is not carried on.
     world.handle(Input::Install(Plan::default()));

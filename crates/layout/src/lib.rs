@@ -2,7 +2,10 @@
 //! no clock, no randomness. One policy a file.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod graph;
+mod instalment;
+mod judge;
 mod pages;
 mod plan;
 mod planning;
@@ -10,8 +13,11 @@ mod revise;
 mod strategy;
 mod training;
 
+pub use budget::Budget;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
+pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
+pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError};
 pub use planning::{Planning, next_plan};

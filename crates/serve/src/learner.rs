@@ -29,13 +29,29 @@ const NICE: i32 = 10;
 /// Makes plans from what it sees. It runs in a thread of its own.
 pub trait Learner: Send {
     /// Called once, before anything else: the volume that will be served.
-    fn begin(&mut self, config: &Config);
+    ///
+    /// # Errors
+    /// Why this learner cannot learn for such a volume.
+    fn begin(&mut self, config: &Config) -> Result<(), String>;
     /// A request came.
     fn observe(&mut self, request: &Request);
-    /// The plan that what was seen calls for.
+    /// The plan that what was seen calls for: someone wants it installed now.
     fn plan(&mut self) -> Plan;
     /// A plan was handed over, or the volume has ended: what is to outlive the server is put down.
     fn keep(&mut self) {}
+    /// What the volume should do now, asked about once a second. No request has come for as long as `quiet`.
+    fn wishes(&mut self, _quiet: Duration) -> Vec<Wish> {
+        Vec::new()
+    }
+}
+
+/// What a learner wants of the volume.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wish {
+    /// Move to this plan.
+    Install(Plan),
+    /// Serve from home although copies stand, or no longer so.
+    Bypass(bool),
 }
 
 /// What a learner is told.
@@ -180,13 +196,16 @@ impl Work {
     fn run(mut self, inbox: &Receiver<Message>) {
         // Clients come first. Where the host refuses, learning merely costs them a little.
         let _ = rustix::process::setpriority_process(None, NICE);
-        let mut planned = Instant::now();
+        let (mut planned, mut asked) = (Instant::now(), Instant::now());
         self.drain();
         loop {
             let look = self.observer.as_ref().map_or(LOOK_EVERY, Observer::patience);
             let wait = self.every.map_or(look, |e| look.min(e.saturating_sub(planned.elapsed())));
             let message = inbox.recv_timeout(wait);
-            self.drain();
+            if self.drain() {
+                asked = Instant::now();
+            }
+            self.grant(asked.elapsed());
             match message {
                 Ok(Message::Drain) => {}
                 Ok(Message::Relearn(reply)) => {
@@ -210,16 +229,37 @@ impl Work {
         self.pupil.learner.keep();
     }
 
-    fn drain(&mut self) {
+    /// Whether any request had come.
+    fn drain(&mut self) -> bool {
         self.called.store(false, Ordering::Relaxed);
+        let mut any = false;
         let now = Instant::now();
         while let Ok(request) = self.consumer.pop() {
+            any = true;
             if self.observer.as_mut().is_none_or(|o| o.takes_own(now)) {
                 self.pupil.observe(&request);
             }
         }
         if let Some(observer) = &mut self.observer {
             observer.look(now, &mut |request| self.pupil.observe(request));
+        }
+        any
+    }
+
+    /// Passes on what the learner wants. Where the volume has ended, nobody needs it.
+    fn grant(&mut self, quiet: Duration) {
+        let began = Instant::now();
+        for wish in self.pupil.learner.wishes(quiet) {
+            let control = match wish {
+                Wish::Install(plan) => {
+                    self.pupil.learned.made(&plan, began.elapsed());
+                    Control::Install(plan)
+                }
+                Wish::Bypass(on) => Control::Bypass(on),
+            };
+            if self.control.send(control).is_ok() {
+                ring(&self.bell);
+            }
         }
     }
 

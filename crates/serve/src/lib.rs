@@ -43,7 +43,7 @@ pub use backend::lateness::Lateness;
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint, serve_under_memory_pressure};
 pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, MakeShadow, ServerHandle};
-pub use learner::Learner;
+pub use learner::{Learner, Wish};
 pub use listen::Address;
 pub use observe::Streams;
 pub use server::{AreaStats, Job, Reply, ServerStats};

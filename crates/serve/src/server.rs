@@ -96,6 +96,7 @@ pub struct Job {
 /// Commands from other threads.
 pub(crate) enum Control {
     Install(Plan),
+    Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
     ResetDisk,
@@ -383,6 +384,7 @@ impl Server {
                 self.plan = Some(plan);
                 self.adopt();
             }
+            Control::Bypass(on) => self.volume.bypass(on),
             // Whoever asked may have stopped waiting.
             Control::Stats(reply) => {
                 let _ = reply.send(self.stats());

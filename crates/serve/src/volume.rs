@@ -215,6 +215,11 @@ impl<O> Volume<O> {
         }
     }
 
+    /// Whether reads go home although copies stand.
+    pub(crate) fn bypass(&mut self, on: bool) {
+        self.engine.handle(self.now, Input::Bypass(on));
+    }
+
     /// A new layout.
     pub(crate) fn install(&mut self, plan: Plan) {
         self.engine.handle(self.now, Input::Install(plan));

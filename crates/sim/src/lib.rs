@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 pub mod crash;
+mod judged;
 mod measure;
 mod path;
 mod simulation;
 
+pub use judged::{Act, Clock, DayCosts, Judged, JudgedConfig};
 pub use measure::{Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};
 pub use simulation::{Replay, SimConfig, SimError, Simulation};

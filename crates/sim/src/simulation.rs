@@ -157,6 +157,47 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// Lets so much time pass, installs a plan, and returns: it is carried out while requests are served.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn begin(&mut self, after: Duration, plan: Plan) -> Result<(), SimError> {
+        self.pass_to(self.now + after);
+        self.feed(Input::Install(plan));
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Handles every event up to this time.
+    fn pass_to(&mut self, at: SimTime) {
+        while self.next_event().is_some_and(|t| t <= at) && self.refused.is_none() {
+            self.step();
+        }
+        self.now = at;
+    }
+
+    /// Whether reads go home although copies stand.
+    pub fn bypass(&mut self, on: bool) {
+        self.feed(Input::Bypass(on));
+    }
+
+    /// The copies that may be used.
+    #[must_use]
+    pub fn standing(&self) -> Plan {
+        self.engine.standing()
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    /// Whether data is being moved.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.engine.progress().is_some()
+    }
+
     /// Asks one more request, after letting time pass until it may be asked.
     ///
     /// # Errors
@@ -173,11 +214,7 @@ impl Simulation {
                 }
             }
             Replay::Open => {
-                let at = (started + request.arrival.since(origin)).max(self.now);
-                while self.next_event().is_some_and(|t| t <= at) && self.refused.is_none() {
-                    self.step();
-                }
-                self.now = at;
+                self.pass_to((started + request.arrival.since(origin)).max(self.now));
             }
         }
         if let Some(error) = self.refused {

@@ -3,10 +3,13 @@
 
 use proptest::prelude::*;
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
-use seekless_disk::{Disk, DiskSpec, Scheduler, SpinDown, catalogue};
+use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
-use seekless_layout::{Copy, Plan};
-use seekless_sim::{Kind, Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_layout::{Copy, JudgeConfig, Ledger, Plan, PlanConfig, Planning, Reach, Training};
+use seekless_sim::{
+    Act, Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError,
+    Simulation,
+};
 
 /// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No skew.
 /// A seek takes 2 ms + 0.01 ms a cylinder.
@@ -261,4 +264,145 @@ fn the_catalogue_disk_runs_too() {
     // Rotation of independent random accesses: half a turn of 8.33 ms on the mean.
     let mean = m.foreground.rotation.as_millis_f64() / 2000.0;
     assert!((mean - 4.17).abs() < 0.25, "{mean}");
+}
+
+#[test]
+fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
+    let mut config = config(CLOSED, Scheduler::Fcfs);
+    config.engine.area = Sectors(1700);
+    config.engine.segment_pages = 64;
+    let mut sim = Simulation::new(toy(), config).unwrap();
+    let copy = |home, place| Copy { home: Extent::new(home, 8), place: Lba(place) };
+    let plan = Plan { copies: vec![copy(104, 0), copy(50_000, 8)] };
+    sim.install(plan.clone()).unwrap();
+    assert_eq!(sim.standing(), plan);
+    sim.bypass(true);
+    sim.offer(&read(0, 104, 8)).unwrap();
+    let write = Request::new(SimTime(0), Op::Write, Extent::new(50_000, 4));
+    sim.offer(&write).unwrap();
+    sim.bypass(false);
+    sim.offer(&read(0, 104, 8)).unwrap();
+    sim.offer(&read(0, 50_000, 8)).unwrap();
+    let m = sim.lap().unwrap();
+    assert_eq!((m.engine.home_reads, m.engine.copy_reads), (2, 1));
+    assert_eq!(sim.standing(), Plan { copies: vec![copy(104, 0)] });
+}
+
+/// Numbers that look random and are the same on every run (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % n
+    }
+
+    /// Places of 4 KiB, scattered over 20 GB.
+    fn scattered(&mut self, n: usize) -> Vec<u64> {
+        (0..n).map(|_| self.below(5_000_000) * 8).collect()
+    }
+}
+
+/// Serves days of reads, one every 50 ms, with an hour of silence after each tenth of a day.
+fn judged(days: &[Vec<u64>], replay: Replay) -> (Vec<DayCosts>, Judged) {
+    let disk = Device::new(&DeviceSpec::Disk(catalogue::get("wd800jb").unwrap())).unwrap();
+    let capacity = Sectors(40_000_008);
+    let area = Sectors(64 << 11);
+    let sim = SimConfig {
+        engine: Config {
+            area,
+            cache_bytes: Bytes(1 << 20),
+            read_ahead: Bytes(64 << 10),
+            cluster: Bytes(64 << 10),
+            ..Config::new(capacity)
+        },
+        area_at: Lba(capacity.0),
+        scheduler: Scheduler::Fcfs,
+        spin_down: SpinDown::None,
+        replay,
+    };
+    let config = JudgedConfig {
+        sim,
+        plan: PlanConfig {
+            area: sim.engine.room(),
+            min_weight: 0,
+            strategy: seekless_layout::Strategy::default(),
+            planning: Planning::default(),
+            reach: Reach::new(sim.engine.read_ahead, sim.engine.cluster),
+        },
+        training: Training::default(),
+        judge: JudgeConfig::default(),
+        idle: Some(Duration::from_millis(100)),
+        in_flight: 64,
+        edges: 1 << 16,
+        one_stream: false,
+    };
+    let mut judged = Judged::new(&disk, &config).unwrap();
+    let mut at_ms = 0;
+    for (day, reads) in days.iter().enumerate() {
+        if day > 0 {
+            judged.age();
+        }
+        for (i, &start) in reads.iter().enumerate() {
+            at_ms += if i % (reads.len() / 10) == 0 { 3_600_000 } else { 50 };
+            let clock = Clock { day: day as u64, turn: day as u64 };
+            judged.offer(clock, &read(at_ms, start, 8)).unwrap();
+        }
+    }
+    (judged.days(), judged)
+}
+
+fn seconds(days: &[DayCosts]) -> (f64, f64) {
+    let sum = |of: fn(&DayCosts) -> Duration| days.iter().map(|d| of(d).as_secs_f64()).sum::<f64>();
+    (sum(|d| d.costs.vanilla), sum(|d| d.costs.actual) + sum(|d| d.costs.moving))
+}
+
+const OPEN: Replay = Replay::Open;
+
+#[test]
+fn what_comes_again_every_day_is_laid_out_and_pays() {
+    for replay in [CLOSED, OPEN] {
+        let day = Dice(31).scattered(400).repeat(6);
+        let (days, mut judged) = judged(&vec![day; 8], replay);
+        let (vanilla, actual) = seconds(&days[4..]);
+        assert!(actual < 0.5 * vanilla, "{actual} s of {vanilla} s, {replay:?}");
+        // A live volume is told all of it.
+        let acts = judged.take_acts();
+        assert!(acts.iter().any(|a| matches!(a, Act::Install(p) if !p.copies.is_empty())));
+        assert_eq!(judged.take_acts(), []);
+    }
+}
+
+/// What was learned is never asked for again; or it is, until half of it has been moved.
+#[test]
+fn where_the_working_set_shifts_no_day_costs_one_per_cent_more() {
+    for replay in [CLOSED, OPEN] {
+        for (seed, shift_every) in [(32, 1), (33, 2), (34, 5), (35, 9), (36, 13)] {
+            let mut dice = Dice(seed);
+            let mut set = dice.scattered(400);
+            let mut rounds = 0;
+            let days: Vec<Vec<u64>> = (0..8)
+                .map(|_| {
+                    let mut day = Vec::new();
+                    for _ in 0..6 {
+                        rounds += 1;
+                        if rounds % shift_every == 0 {
+                            set = dice.scattered(400);
+                        }
+                        day.extend_from_slice(&set);
+                    }
+                    day
+                })
+                .collect();
+            let (days, _) = judged(&days, replay);
+            for d in &days {
+                let Ledger { vanilla, actual, moving } = d.costs;
+                let ratio = (actual + moving).as_secs_f64() / vanilla.as_secs_f64();
+                assert!(ratio <= 1.01, "seed {seed}, {replay:?}, day {}: {ratio}", d.day);
+            }
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
 //! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
 
+use std::ops::Range;
+
 use seekless_block::{Bytes, Sectors};
 use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
 use seekless_sim::Replay;
@@ -8,8 +10,10 @@ use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
 use crate::estimate::{Gain, saved};
-use crate::outcome::TraceFacts;
-use crate::rolling::{Lap, Learning, Rolling, RollingOptions, RollingStage, System, rolling};
+use crate::outcome::{Day, TraceFacts};
+use crate::rolling::{
+    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+};
 use crate::simulate::{AreaAt, StudyError};
 
 /// A gain below this is not worth a change: two per cent of disk time.
@@ -71,7 +75,7 @@ pub struct Tried {
     pub scheduler: String,
     /// Size of the optimized area; none without a learned layout.
     pub optimized_bytes: Option<u64>,
-    /// Folds from one plan to the next; none without a learned layout.
+    /// Folds from one plan to the next; none without a learned layout, and none where it judges itself.
     pub replan_folds: Option<u32>,
     /// Disk time saved over the folds that choose, moving counted, with the range for the held-out ones.
     pub saves_busy: Gain,
@@ -85,6 +89,9 @@ pub struct Tried {
     pub total: Lap,
     /// Fold by fold, the first included.
     pub laps: Vec<Lap>,
+    /// Day by day, where it judges itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Day>,
 }
 
 /// The answer in a word.
@@ -135,7 +142,7 @@ pub struct Advice {
 }
 
 /// Sizes are rounded up to a multiple of this.
-const STEP: u64 = 16 << 20;
+pub(crate) const STEP: u64 = 16 << 20;
 
 /// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
 fn systems(
@@ -161,24 +168,29 @@ fn systems(
         .filter(|&size| size <= room)
         .collect();
     sizes.dedup();
-    let layout = |size: u64, every: u32, foresight: bool| {
+    let layout = |size: u64, schedule: Schedule| {
         let optimized = Bytes(size);
-        let name = match (foresight, every) {
-            (true, _) => format!("foresight {optimized}"),
-            (_, 1) => format!("borg {optimized}"),
-            _ => format!("borg {optimized}, every {every}"),
+        let name = match schedule {
+            Schedule::Foresight => format!("foresight {optimized}"),
+            Schedule::Judged => format!("judged {optimized}"),
+            Schedule::Every(1) => format!("borg {optimized}"),
+            Schedule::Every(every) => format!("borg {optimized}, every {every}"),
         };
-        let learning =
-            Learning { optimized, write_buffer: 0, area_at: AreaAt::Median, every, foresight };
+        let area_at = match schedule {
+            Schedule::Judged => AreaAt::End,
+            Schedule::Foresight | Schedule::Every(_) => AreaAt::Median,
+        };
+        let learning = Learning { optimized, write_buffer: 0, area_at, schedule };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
     for &size in &sizes {
         for every in [1, 4] {
-            all.push((Change::Layout, layout(size, every, false)));
+            all.push((Change::Layout, layout(size, Schedule::Every(every))));
         }
     }
     if let Some(&size) = sizes.last() {
-        all.push((Change::Foresight, layout(size, 1, true)));
+        all.push((Change::Layout, layout(size, Schedule::Judged)));
+        all.push((Change::Foresight, layout(size, Schedule::Foresight)));
     }
     let more = Bytes(options.cache.0.max(STEP) * 4);
     all.push((
@@ -222,7 +234,7 @@ fn systems(
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // What one pays for by the operation may be worth a layout even where time is not.
         if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
-            let System { name, learning, .. } = layout(size, 4, false);
+            let System { name, learning, .. } = layout(size, Schedule::Every(4));
             let name = format!("{}, {name}", disk.name());
             all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
         }
@@ -254,6 +266,14 @@ pub fn advise(
     Ok(judge(options, &changes, &systems, rolled))
 }
 
+/// Of so many folds, those that choose, and how many behind them are left out. The first is nobody's: there was nothing
+/// to learn from.
+pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
+    let judged = folds.saturating_sub(1);
+    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
+    (1..1 + judged - held_out, held_out)
+}
+
 /// Chooses by the earlier folds, checks on the later ones.
 fn judge(
     options: &AdviseOptions,
@@ -261,11 +281,8 @@ fn judge(
     systems: &[System],
     rolled: Rolling,
 ) -> Advice {
-    // The first fold is nobody's: there was nothing to learn from.
-    let judged = rolled.folds.len() - 1;
-    let held_out = if judged >= 3 { (judged / 4).max(1) } else { 0 };
-    let chooses = 1..1 + judged - held_out;
-    let later = 1 + judged - held_out..1 + judged;
+    let (chooses, held_out) = chooses(rolled.folds.len());
+    let later = chooses.end..rolled.folds.len();
     let base = &rolled.laps[0];
     let cost = |laps: &[Lap], of: fn(&Lap) -> f64| -> Vec<f64> { laps.iter().map(of).collect() };
     let sum = |laps: &[Lap], of: fn(&Lap) -> f64| -> f64 { laps.iter().map(of).sum() };
@@ -275,7 +292,8 @@ fn judge(
         .iter()
         .zip(changes)
         .zip(&rolled.laps)
-        .map(|((system, &change), laps)| {
+        .zip(&rolled.days)
+        .map(|(((system, &change), laps), days)| {
             let estimate = |of: fn(&Lap) -> f64| {
                 Gain::estimate(
                     &cost(&base[chooses.clone()], of),
@@ -294,7 +312,8 @@ fn judge(
                 read_ahead_bytes: system.read_ahead.0,
                 scheduler: system.scheduler.to_string(),
                 optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.map(|l| l.every),
+                replan_folds: system.learning.and_then(|l| l.schedule.folds()),
+                days: days.iter().map(Day::of).collect(),
                 saves_busy: estimate(busy),
                 saves_energy: estimate(joules),
                 held_out_saves_busy: later(busy),

@@ -2,7 +2,8 @@
 //! keys; numbers are raw.
 
 use seekless_disk::{ByState, Operations, VolumeSpec};
-use seekless_sim::Measured;
+use seekless_layout::Ledger;
+use seekless_sim::{DayCosts, Measured};
 use serde::Serialize;
 
 /// What is in a trace.
@@ -157,6 +158,37 @@ impl CostUsd {
     }
 }
 
+/// Disk busy time of one day: what a system that judges itself answers for.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Day {
+    /// The trace's number of it, or which 24 hours of its time; where these are fewer than four, which fold.
+    pub day: u64,
+    /// What vanilla would have taken.
+    pub vanilla_s: f64,
+    /// What clients took.
+    pub busy_s: f64,
+    /// What moving data took.
+    pub background_busy_s: f64,
+}
+
+impl Day {
+    pub(crate) fn of(day: &DayCosts) -> Self {
+        let Ledger { vanilla, actual, moving } = day.costs;
+        Self {
+            day: day.day,
+            vanilla_s: vanilla.as_secs_f64(),
+            busy_s: actual.as_secs_f64(),
+            background_busy_s: moving.as_secs_f64(),
+        }
+    }
+
+    /// Busy time against vanilla's, moving counted; negative where it was more.
+    #[must_use]
+    pub fn saves(&self) -> f64 {
+        crate::estimate::saved(self.vanilla_s, self.busy_s + self.background_busy_s)
+    }
+}
+
 /// One policy's run over the measured requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
@@ -206,6 +238,9 @@ pub struct Run {
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,
+    /// Day by day, where it judges itself; absent for others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Day>,
     /// Time from the first request to the last completion, simulated.
     pub span_s: f64,
     /// Time this computer took.
@@ -269,6 +304,7 @@ impl Run {
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
             cache_hits: m.engine.cache_hits,
             copy_hits: m.engine.copy_reads,
+            days: Vec::new(),
             span_s: m.span.as_secs_f64(),
             wall_s,
             requests_per_wall_s: if wall_s > 0.0 { m.requests as f64 / wall_s } else { 0.0 },

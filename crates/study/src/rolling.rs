@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::num::NonZero;
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Duration, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
-use seekless_layout::{AccessGraph, Plan, PlanConfig, Reach, Training, next_plan};
-use seekless_sim::{Measured, Replay, SimConfig, Simulation};
+use seekless_layout::{AccessGraph, JudgeConfig, Plan, PlanConfig, Reach, Training, next_plan};
+use seekless_sim::{
+    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+};
 use seekless_trace::{OpenOptions, Progress, Reader, Record, Source};
 use serde::Serialize;
 
@@ -22,6 +24,9 @@ use crate::simulate::{AreaAt, DAY, EDGES, Learner, StudyError, explain, possible
 
 /// Requests handed to all systems at a time.
 const BATCH: usize = 1 << 15;
+
+/// In an open loop, data is moved where no request has come for this long: a tenth of a second, some ten requests of a disk.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// Fewer requests than this say nothing of what comes after them.
 const REQUESTS_MIN: u64 = 100;
@@ -35,10 +40,31 @@ pub struct Learning {
     pub write_buffer: u8,
     /// Where it lies.
     pub area_at: AreaAt,
-    /// Folds from one plan to the next, at least 1.
-    pub every: u32,
-    /// Plans from the fold to come as well as those before: what foresight would gain. `every` is not used.
-    pub foresight: bool,
+    /// When it plans.
+    pub schedule: Schedule,
+}
+
+/// When a system plans, and from what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Anew after so many folds, at least 1, from those before.
+    Every(u32),
+    /// Before each fold, from it as well as those before: what foresight would gain.
+    Foresight,
+    /// Anew every day, or every fold where the trace is cut by requests; it moves what it has proof for, and takes
+    /// back what does not hold: [`Judged`]. Its area lies at the end, so that without copies it is the vanilla system.
+    Judged,
+}
+
+impl Schedule {
+    /// Folds from one plan to the next, where that is fixed.
+    pub(crate) const fn folds(self) -> Option<u32> {
+        match self {
+            Self::Every(folds) => Some(folds),
+            Self::Foresight => Some(1),
+            Self::Judged => None,
+        }
+    }
 }
 
 impl Learning {
@@ -200,6 +226,8 @@ pub struct Rolling {
     pub notes: Vec<String>,
     /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
     pub laps: Vec<Vec<Lap>>,
+    /// By system, the days' accounts of those that judge themselves; empty for others.
+    pub days: Vec<Vec<DayCosts>>,
 }
 
 /// What is going on, for a progress bar.
@@ -245,10 +273,10 @@ pub fn rolling(
 
     let mut runs = Vec::with_capacity(systems.len());
     for system in &systems {
-        runs.push(Running::new(system, &scan, replay, median, &path)?);
+        runs.push(Running::new(system, options.learner, &scan, replay, median, &path)?);
     }
     let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
-    let mut batch: Vec<Request> = Vec::with_capacity(BATCH);
+    let mut batch: Vec<(Clock, Request)> = Vec::with_capacity(BATCH);
     let mut fold = 0;
     let mut today = 0;
     for_each(source, options, &scan, &cut, |reader, at, day, request| {
@@ -259,8 +287,15 @@ pub fn rolling(
             options.learner.training.planned(&mut graph);
             fold = at;
         }
+        if day > today {
+            step(&mut runs, &mut batch)?;
+            for run in &mut runs {
+                run.age(day - today);
+            }
+        }
         learn(&mut graph, options.learner.training, &mut today, day, request);
-        batch.push(*request);
+        let judged_by = if cut.has_days() { day } else { at as u64 };
+        batch.push((Clock { day: judged_by, turn: judged_by }, *request));
         if batch.len() == BATCH {
             step(&mut runs, &mut batch)?;
             progress(RollingStage::Run, reader.progress());
@@ -269,14 +304,15 @@ pub fn rolling(
     })?;
     step(&mut runs, &mut batch)?;
     finish_fold(&mut runs, &systems)?;
+    let days = runs.iter().map(Running::days).collect();
     let laps = runs.into_iter().map(|r| r.laps).collect();
-    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, notes, laps }))
+    Ok((systems, Rolling { trace: scan.facts, folds: cut.folds, replay, notes, laps, days }))
 }
 
 /// One system at work.
 #[derive(Debug)]
 struct Running {
-    simulation: Simulation,
+    world: World,
     name: String,
     /// What a plan may place.
     room: Sectors,
@@ -284,9 +320,46 @@ struct Running {
     laps: Vec<Lap>,
 }
 
+/// A system that is told its plans, or one that makes them.
+#[derive(Debug)]
+enum World {
+    Told(Box<Simulation>),
+    Judged(Box<Judged>),
+}
+
 impl Running {
+    fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), StudyError> {
+        match &mut self.world {
+            World::Told(s) => s.offer(request),
+            World::Judged(j) => j.offer(clock, request),
+        }
+        .map_err(|e| failed(&self.name, e))
+    }
+
+    fn lap(&mut self) -> Result<Measured, SimError> {
+        match &mut self.world {
+            World::Told(s) => s.lap(),
+            World::Judged(j) => j.lap(),
+        }
+    }
+
+    /// So many days have passed. Nothing is left of what was learned after a few.
+    fn age(&mut self, days: u64) {
+        if let World::Judged(j) = &mut self.world {
+            (0..days.min(AGES_MAX)).for_each(|_| j.age());
+        }
+    }
+
+    fn days(&self) -> Vec<DayCosts> {
+        match &self.world {
+            World::Told(_) => Vec::new(),
+            World::Judged(j) => j.days(),
+        }
+    }
+
     fn new(
         system: &System,
+        learner: Learner,
         scan: &Scan,
         replay: Replay,
         median: Option<Lba>,
@@ -307,6 +380,7 @@ impl Running {
                 has: disk.capacity().bytes(),
             });
         }
+        let judged = system.learning.is_some_and(|l| l.schedule == Schedule::Judged);
         let amid = system.learning.is_some_and(|l| l.area_at == AreaAt::Median);
         let area_at = median.filter(|_| amid).unwrap_or(Lba(scan.capacity.0));
         let config = SimConfig {
@@ -325,30 +399,46 @@ impl Running {
             spin_down: system.spin_down,
             replay,
         };
-        let simulation = Simulation::new(disk, config).map_err(|e| failed(&system.name, e))?;
-        Ok(Self {
-            simulation,
-            name: system.name.clone(),
-            room: config.engine.room(),
-            plan: Plan::default(),
-            laps: Vec::new(),
-        })
+        let room = config.engine.room();
+        let world = if judged {
+            let config = judged_config(config, system.plan_config(room, learner), learner.training);
+            Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
+        } else {
+            Simulation::new(disk, config).map(|s| World::Told(Box::new(s)))
+        };
+        let world = world.map_err(|e| failed(&system.name, e))?;
+        let (name, plan, laps) = (system.name.clone(), Plan::default(), Vec::new());
+        Ok(Self { world, name, room, plan, laps })
     }
 }
 
-fn failed(name: &str, source: seekless_sim::SimError) -> StudyError {
+/// How a system that judges itself is set up here.
+pub(crate) fn judged_config(sim: SimConfig, plan: PlanConfig, training: Training) -> JudgedConfig {
+    JudgedConfig {
+        sim,
+        plan,
+        training,
+        judge: JudgeConfig::default(),
+        idle: Some(IDLE),
+        in_flight: u32::MAX,
+        edges: EDGES,
+        one_stream: false,
+    }
+}
+
+fn failed(name: &str, source: SimError) -> StudyError {
     StudyError::Run { policy: name.to_owned(), source }
 }
 
 /// Every system serves the batch, on as many threads as there are processors.
-fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError> {
+fn step(runs: &mut [Running], batch: &mut Vec<(Clock, Request)>) -> Result<(), StudyError> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     let share = runs.len().div_ceil(threads).max(1);
     let requests = batch.as_slice();
     let serve = |runs: &mut [Running]| -> Result<(), StudyError> {
         for run in runs {
-            for request in requests {
-                run.simulation.offer(request).map_err(|e| failed(&run.name, e))?;
+            for (clock, request) in requests {
+                run.offer(*clock, request)?;
             }
         }
         Ok(())
@@ -368,7 +458,7 @@ fn step(runs: &mut [Running], batch: &mut Vec<Request>) -> Result<(), StudyError
 
 fn finish_fold(runs: &mut [Running], systems: &[System]) -> Result<(), StudyError> {
     for (run, system) in runs.iter_mut().zip(systems) {
-        let m = run.simulation.lap().map_err(|e| failed(&system.name, e))?;
+        let m = run.lap().map_err(|e| failed(&system.name, e))?;
         run.laps.push(Lap::new(&m, &system.disk));
     }
     Ok(())
@@ -383,16 +473,18 @@ fn begin_fold(
     fold: usize,
 ) -> Result<(), StudyError> {
     for (run, system) in runs.iter_mut().zip(systems) {
-        let Some(learning) = system.learning else { continue };
-        let plan = if learning.foresight {
-            foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
-        } else if (fold - 1).is_multiple_of(learning.every.max(1) as usize) {
-            next_plan(&run.plan, graph, &system.plan_config(run.room, learner))
-        } else {
-            continue;
+        let World::Told(simulation) = &mut run.world else { continue };
+        let plan = match system.learning.map(|l| l.schedule) {
+            Some(Schedule::Foresight) => {
+                foreseen.get(&(fold, run.room.0)).cloned().unwrap_or_default()
+            }
+            Some(Schedule::Every(every)) if (fold - 1).is_multiple_of(every.max(1) as usize) => {
+                next_plan(&run.plan, graph, &system.plan_config(run.room, learner))
+            }
+            _ => continue,
         };
         run.plan.clone_from(&plan);
-        run.simulation.install(plan).map_err(|e| failed(&system.name, e))?;
+        simulation.install(plan).map_err(|e| failed(&system.name, e))?;
     }
     Ok(())
 }
@@ -410,7 +502,10 @@ fn foresee(
 ) -> Result<(BTreeMap<(usize, u64), Plan>, Option<Lba>), StudyError> {
     let foreseeing: Vec<(&System, Sectors)> = systems
         .iter()
-        .filter_map(|s| s.learning.filter(|l| l.foresight).map(|l| (s, l.room(scan.capacity))))
+        .filter_map(|s| {
+            let learning = s.learning.filter(|l| l.schedule == Schedule::Foresight)?;
+            Some((s, learning.room(scan.capacity)))
+        })
         .collect();
     let (mut plans, mut median) = (BTreeMap::new(), None);
     let mut graph = AccessGraph::new(scan.pages, options.ram, EDGES);
@@ -443,6 +538,9 @@ fn foresee(
     Ok((plans, median))
 }
 
+/// Days after which nothing is left of what was learned, and some to spare.
+pub(crate) const AGES_MAX: u64 = 8;
+
 /// One more request, and a day older where it is of another one.
 fn learn(
     graph: &mut AccessGraph,
@@ -452,7 +550,7 @@ fn learn(
     request: &Request,
 ) {
     // Days without requests age too, but nothing is left after a few.
-    for _ in *today..day.min(*today + 8) {
+    for _ in *today..day.min(*today + AGES_MAX) {
         training.day_ended(graph);
     }
     *today = (*today).max(day);
@@ -511,7 +609,7 @@ enum By {
 }
 
 /// Fewer days than this tell too little of one another: the trace is cut by requests.
-const DAYS_MIN: usize = 4;
+pub(crate) const DAYS_MIN: usize = 4;
 
 impl Cut {
     /// At most `most` folds of whole days with nearly equally many days each, where there are enough; else of
@@ -542,6 +640,11 @@ impl Cut {
         let folds =
             starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
         Self { folds, by: By::Index(starts) }
+    }
+
+    /// Whether folds are of whole days.
+    const fn has_days(&self) -> bool {
+        matches!(self.by, By::Day(_))
     }
 
     /// The fold of the `index`-th request, which is of `day`.

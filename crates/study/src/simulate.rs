@@ -10,10 +10,13 @@ use seekless_engine::{Config, Mode};
 use seekless_layout::{
     AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
 };
-use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_sim::{
+    Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
+};
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
-use crate::outcome::{Outcome, Run};
+use crate::outcome::{Day, Outcome, Run, Split};
+use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
@@ -26,13 +29,15 @@ pub enum Policy {
     Vanilla,
     /// BORG's planner, trained on what came before.
     Borg,
+    /// The same planner and a judge, which go on learning while they serve, and move what has proved itself.
+    Judged,
     /// The same planner, trained on what is measured: what perfect foresight would gain.
     Oracle,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Vanilla, Self::Borg, Self::Oracle];
+    pub const ALL: [Self; 4] = [Self::Vanilla, Self::Borg, Self::Judged, Self::Oracle];
 
     /// As on the command line.
     #[must_use]
@@ -40,6 +45,7 @@ impl Policy {
         match self {
             Self::Vanilla => "vanilla",
             Self::Borg => "borg",
+            Self::Judged => "judged",
             Self::Oracle => "oracle",
         }
     }
@@ -51,7 +57,7 @@ impl FromStr for Policy {
         Self::ALL
             .into_iter()
             .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg or oracle"))
+            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg, judged or oracle"))
     }
 }
 
@@ -101,6 +107,15 @@ pub struct Options {
     pub min_weight: u32,
     /// How a layout is learned.
     pub learner: Learner,
+}
+
+impl Options {
+    /// What a planner may use that fills `area`.
+    fn plan_config(&self, area: Sectors) -> PlanConfig {
+        let Learner { strategy, planning, .. } = self.learner;
+        let reach = Reach::new(self.read_ahead, self.cluster);
+        PlanConfig { area, min_weight: self.min_weight, strategy, planning, reach }
+    }
 }
 
 /// How a layout is learned.
@@ -186,6 +201,16 @@ pub enum StudyError {
         /// Its size.
         has: Bytes,
     },
+    /// The disk has no room beside the trace.
+    #[error(
+        "{path} fills disk {disk}: no room for an optimized area, and nothing to tune; choose a larger disk or one device of the trace"
+    )]
+    NoRoom {
+        /// The trace.
+        path: String,
+        /// The disk's name.
+        disk: String,
+    },
     /// The simulation could not go on.
     #[error("policy {policy}")]
     Run {
@@ -256,34 +281,42 @@ pub fn simulate(
     let mut measured = Vec::new();
     for &policy in &options.policies {
         let learned = match policy {
-            Policy::Vanilla => Learned::default(),
+            Policy::Vanilla | Policy::Judged => Learned::default(),
             Policy::Borg => plans.0.clone(),
             Policy::Oracle => plans.1.clone(),
         };
         let vanilla = policy == Policy::Vanilla;
         let area_at = match options.area_at {
             AreaAt::End => Lba(scan.capacity.0),
+            _ if policy == Policy::Judged => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
+        };
+        let engine = match policy {
+            Policy::Vanilla => Config { area: Sectors(0), ..engine },
+            // What is written is not the judge's.
+            Policy::Judged => {
+                Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
+            }
+            Policy::Borg | Policy::Oracle => engine,
         };
         let config = SimConfig {
             area_at,
-            engine: Config { area: if vanilla { Sectors(0) } else { area }, ..engine },
+            engine,
             scheduler: options.scheduler,
             spin_down: options.spin_down,
             replay,
         };
         let started = Instant::now();
-        let m = run(
-            source,
-            options,
-            &scan,
-            boundary,
-            (policy, learned.plan, config, disk.clone()),
-            progress,
-        )?;
+        let what = (policy, learned.plan, config, disk.clone());
+        let (m, days) = if policy == Policy::Judged {
+            run_judged(source, options, &scan, (boundary, &split), (config, &disk), progress)?
+        } else {
+            (run(source, options, &scan, boundary, what, progress)?, Vec::new())
+        };
         let start = (!vanilla).then_some(area_at.0);
         let wall_s = started.elapsed().as_secs_f64();
-        runs.push(Run::new(policy.name(), start, &m, wall_s, options.disk.priced()));
+        let run = Run::new(policy.name(), start, &m, wall_s, options.disk.priced());
+        runs.push(Run { days: days.iter().map(Day::of).collect(), ..run });
         measured.push(m);
     }
     Ok(Outcome {
@@ -392,7 +425,7 @@ fn learn(
         |trains, day, request| {
             if trains && borg {
                 // Days without requests age too, but nothing is left after a few.
-                for _ in today..day.min(today + 8) {
+                for _ in today..day.min(today + AGES_MAX) {
                     options.learner.training.day_ended(&mut before);
                 }
                 today = today.max(day);
@@ -403,9 +436,7 @@ fn learn(
             Ok(())
         },
     )?;
-    let Learner { strategy, planning, .. } = options.learner;
-    let reach = Reach::new(options.read_ahead, options.cluster);
-    let config = PlanConfig { area, min_weight: options.min_weight, strategy, planning, reach };
+    let config = options.plan_config(area);
     let learned = |graph: &AccessGraph| Learned {
         plan: next_plan(&Plan::default(), graph, &config),
         median: graph.median_read(),
@@ -435,4 +466,49 @@ fn run(
         },
     )?;
     simulation.finish().map_err(failed)
+}
+
+/// Judges by day, or by as many parts of the measured requests where the trace has fewer than four days.
+fn run_judged(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    (boundary, split): (Boundary, &Split),
+    (config, disk): (SimConfig, &Device),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<(Measured, Vec<DayCosts>), StudyError> {
+    const PARTS: u64 = 12;
+    let failed = |source| StudyError::Run { policy: Policy::Judged.name().to_owned(), source };
+    let plan = options.plan_config(config.engine.room());
+    let config = JudgedConfig {
+        one_stream: options.one_stream,
+        ..judged_config(config, plan, options.learner.training)
+    };
+    let mut judged = Judged::new(disk, &config).map_err(failed)?;
+    let span_days = scan.facts.span_s.map_or(0.0, |s| s / 86_400.0);
+    let has_days = scan.facts.days >= DAYS_MIN as u64 || span_days >= DAYS_MIN as f64;
+    let (mut today, mut measured) = (0, 0);
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(Policy::Judged), r.progress()),
+        |trains, day, request| {
+            (today..day.min(today + AGES_MAX)).for_each(|_| judged.age());
+            today = today.max(day);
+            if trains {
+                judged.learn(request);
+                return Ok(());
+            }
+            let part = measured * PARTS / split.measured_requests.max(1);
+            measured += 1;
+            // What was learned before is put on paper at once.
+            let at = 1 + if has_days { today } else { part };
+            judged.offer(Clock { day: at, turn: at }, request).map_err(failed)
+        },
+    )?;
+    let m = judged.lap().map_err(failed)?;
+    let days = judged.days().into_iter().map(|d| DayCosts { day: d.day - 1, ..d }).collect();
+    Ok((m, days))
 }

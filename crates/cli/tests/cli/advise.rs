@@ -40,6 +40,11 @@ fn where_requests_are_random_it_says_no_gain() {
     let advice = self::advice(&place, &anew);
     let tried = advice["tried"].as_array().unwrap();
     for tried in tried.iter().filter(|t| t["change"] == "layout") {
+        if tried["replan_folds"].is_null() {
+            // Who judges itself saw it on paper.
+            assert_eq!(number(&tried["total"]["background_busy_s"]), 0.0);
+            continue;
+        }
         assert!(number(&tried["saves_busy"]["share"]) < 0.0, "{}", tried["system"]);
         assert!(number(&tried["total"]["background_busy_s"]) > 0.0);
     }
@@ -80,7 +85,7 @@ fn no_system_sees_what_is_yet_to_come() {
         assert_eq!(x[..7], y[..7], "{}", one["tried"][k]["system"]);
         assert_ne!(x[7], y[7], "{}", one["tried"][k]["system"]);
         // What was never asked before has no copy yet, but for who knows the future.
-        if one["tried"][k]["change"] == "layout" {
+        if one["tried"][k]["replan_folds"].is_u64() && one["tried"][k]["change"] == "layout" {
             assert_eq!(y[7]["copy_hits"], 0, "{}", one["tried"][k]["system"]);
             assert!(x[7]["copy_hits"].as_u64().unwrap() > 0, "{}", one["tried"][k]["system"]);
         }

@@ -9,5 +9,6 @@ mod convert;
 mod devices;
 mod exports;
 mod honest;
+mod judged;
 mod papers;
 mod support;

@@ -11,6 +11,7 @@ mod emulated;
 mod files;
 mod filesystems;
 mod host;
+mod judged;
 mod killed;
 mod mounting;
 mod observed;

@@ -109,9 +109,10 @@ fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
 struct Borg(AccessGraph);
 
 impl Learner for Borg {
-    fn begin(&mut self, config: &Config) {
+    fn begin(&mut self, config: &Config) -> Result<(), String> {
         let pages = Pages::new(config.grid, config.capacity);
         self.0 = AccessGraph::new(pages, config.cache_bytes, 1 << 16);
+        Ok(())
     }
 
     fn observe(&mut self, request: &Request) {

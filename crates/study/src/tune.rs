@@ -1,0 +1,338 @@
+//! Which interval of reconfiguration and which size of the optimized area fit a trace: BORG's sensitivity analysis
+//! (FAST'09, 6.5, Figure 12), and the iterative search that the paper leaves open. Coordinate descent on geometric
+//! grids: one parameter after the other, in the paper's order, until none moves. Chosen by the earlier folds alone;
+//! the last ones say what the choice is worth.
+
+use seekless_block::{Bytes, Sectors};
+use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
+use seekless_sim::Replay;
+use seekless_trace::{Progress, Source};
+use serde::Serialize;
+
+use crate::advise::{STEP, chooses};
+use crate::estimate::{Gain, saved};
+use crate::outcome::TraceFacts;
+use crate::rolling::{
+    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+};
+use crate::simulate::{AreaAt, StudyError};
+
+/// Times that both parameters are gone through, at most.
+const ROUNDS: u32 = 3;
+/// Sizes tried: all that is touched, and halves of it, so often.
+const SIZES: u32 = 6;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct TuneOptions {
+    /// How the trace is read and cut.
+    pub rolling: RollingOptions,
+    /// The disk.
+    pub disk: DeviceSpec,
+    /// Its scheduler.
+    pub scheduler: Scheduler,
+    /// RAM.
+    pub cache: Bytes,
+    /// Read-ahead.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
+}
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parameter {
+    /// Folds from one plan to the next.
+    Interval,
+    /// Size of the optimized area.
+    Size,
+}
+
+/// A setting of all that is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Folds from one plan to the next.
+    pub interval_folds: u32,
+    /// Size of the optimized area.
+    pub optimized_bytes: u64,
+}
+
+/// A setting, and what it saves against no layout.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuning {
+    /// Which.
+    pub setting: Setting,
+    /// Disk time over the folds that choose, moving counted, with the 90% range for those left out.
+    pub saves_busy: Gain,
+    /// The same, moving not counted: the paper's measure, "improvement in disk busy time throughput" (6.5).
+    pub saves_foreground: f64,
+    /// Disk time over the folds left out, moving counted.
+    pub held_out_saves_busy: f64,
+    /// Over all folds but the first.
+    pub total: Lap,
+}
+
+/// One parameter varied, the other fixed: a panel of Figure 12.
+#[derive(Clone, Debug, Serialize)]
+pub struct Panel {
+    /// What is varied.
+    pub parameter: Parameter,
+    /// Which time the parameters are gone through, from 1.
+    pub round: u32,
+    /// From the smallest value to the largest.
+    pub points: Vec<Tuning>,
+    /// Index of the best, by `saves_busy.share`.
+    pub best: usize,
+}
+
+/// The whole search: schema `seekless.tune/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuned {
+    /// `seekless.tune/1`.
+    pub schema: &'static str,
+    /// The trace.
+    pub trace: TraceFacts,
+    /// The disk.
+    pub disk: String,
+    /// `closed` or `open`.
+    pub replay: &'static str,
+    /// Requests of each fold.
+    pub fold_requests: Vec<u64>,
+    /// Days of each fold; zeroes where the trace is cut by requests.
+    pub fold_days: Vec<u64>,
+    /// Last folds that no choice has seen.
+    pub held_out_folds: usize,
+    /// In the order they were made; the search ends with the first round that changes nothing.
+    pub panels: Vec<Panel>,
+    /// Settings simulated.
+    pub settings_tried: usize,
+    /// What was found best.
+    pub chosen: Tuning,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Tuned {
+    /// The last panel of a parameter: the curve to show.
+    #[must_use]
+    pub fn panel(&self, parameter: Parameter) -> Option<&Panel> {
+        self.panels.iter().rev().find(|p| p.parameter == parameter)
+    }
+}
+
+/// The search, as far as it has come.
+struct Search<'a> {
+    source: &'a Source,
+    options: &'a TuneOptions,
+    /// Settings that were tried.
+    known: Vec<Tuning>,
+    last: Option<Rolling>,
+}
+
+/// Finds interval and size by simulation. `progress` is called now and then.
+///
+/// # Errors
+/// Where the trace cannot be read, is empty or too short to be cut, or leaves no room for an optimized area.
+pub fn tune(
+    source: &Source,
+    options: &TuneOptions,
+    progress: &mut dyn FnMut(Parameter, RollingStage, Progress),
+) -> Result<Tuned, StudyError> {
+    let mut search = Search { source, options, known: Vec::new(), last: None };
+    // The grids follow from the trace; the first panel's pass finds them.
+    let (mut sizes, mut intervals) = (Vec::new(), Vec::new());
+    let mut at = Setting { interval_folds: 1, optimized_bytes: 0 };
+    let mut panels: Vec<Panel> = Vec::new();
+    for round in 1..=ROUNDS {
+        let before = at;
+        for parameter in [Parameter::Interval, Parameter::Size] {
+            let tunings =
+                search.panel(parameter, &mut at, (&mut intervals, &mut sizes), progress)?;
+            let best = best_of(&tunings);
+            at = tunings[best].setting;
+            panels.push(Panel { parameter, round, points: tunings, best });
+        }
+        if round > 1 && at == before {
+            break;
+        }
+    }
+    let chosen = search.known.iter().find(|t| t.setting == at).cloned();
+    let (Some(chosen), Some(rolled)) = (chosen, search.last) else {
+        unreachable!("every panel ends with a setting that was tried")
+    };
+    let (_, held_out) = chooses(rolled.folds.len());
+    Ok(Tuned {
+        schema: "seekless.tune/1",
+        disk: options.disk.name().to_owned(),
+        replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
+        fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
+        fold_days: rolled.folds.iter().map(|f| f.days).collect(),
+        held_out_folds: held_out,
+        panels,
+        settings_tried: search.known.len(),
+        chosen,
+        notes: rolled.notes,
+        trace: rolled.trace,
+    })
+}
+
+/// The first of those that save most.
+fn best_of(tunings: &[Tuning]) -> usize {
+    let saves = |i: usize| tunings[i].saves_busy.share;
+    (0..tunings.len()).rev().max_by(|&a, &b| saves(a).total_cmp(&saves(b))).unwrap_or(0)
+}
+
+impl Search<'_> {
+    /// Every value of the parameter, the other as in `at`; what is known is not simulated again. The grids are made
+    /// where they are empty.
+    fn panel(
+        &mut self,
+        parameter: Parameter,
+        at: &mut Setting,
+        (intervals, sizes): (&mut Vec<u32>, &mut Vec<u64>),
+        progress: &mut dyn FnMut(Parameter, RollingStage, Progress),
+    ) -> Result<Vec<Tuning>, StudyError> {
+        let mut wanted = Vec::new();
+        let ready = !sizes.is_empty();
+        if ready {
+            wanted = settings(parameter, *at, intervals, sizes);
+        }
+        let is_known = |known: &[Tuning], s: &Setting| known.iter().any(|t| t.setting == *s);
+        if !ready || wanted.iter().any(|s| !is_known(&self.known, s)) {
+            let (options, known) = (self.options, &self.known);
+            let mut tried = Vec::new();
+            let (_, rolled) = rolling(
+                self.source,
+                &options.rolling,
+                |facts, capacity| {
+                    if !ready {
+                        *sizes = size_grid(options, facts, capacity);
+                        *intervals = interval_grid(options.rolling.folds);
+                        // As the paper does: a size that is neither small nor large to begin with.
+                        at.optimized_bytes = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
+                        wanted = settings(parameter, *at, intervals, sizes);
+                    }
+                    tried = wanted.iter().copied().filter(|s| !is_known(known, s)).collect();
+                    let layouts = tried.iter().map(|&s| system(options, Some(s)));
+                    std::iter::once(system(options, None)).chain(layouts).collect()
+                },
+                &mut |stage, at| progress(parameter, stage, at),
+            )?;
+            if sizes.is_empty() {
+                return Err(StudyError::NoRoom {
+                    path: self.source.path().display().to_string(),
+                    disk: options.disk.name().to_owned(),
+                });
+            }
+            let base = &rolled.laps[0];
+            let new = tried.iter().zip(&rolled.laps[1..]).map(|(&s, laps)| tuning(s, base, laps));
+            self.known.extend(new);
+            self.last = Some(rolled);
+        }
+        let of = |s: &Setting| self.known.iter().find(|t| t.setting == *s).cloned();
+        Ok(wanted.iter().filter_map(of).collect())
+    }
+}
+
+fn settings(parameter: Parameter, at: Setting, intervals: &[u32], sizes: &[u64]) -> Vec<Setting> {
+    match parameter {
+        Parameter::Interval => {
+            intervals.iter().map(|&interval_folds| Setting { interval_folds, ..at }).collect()
+        }
+        Parameter::Size => {
+            sizes.iter().map(|&optimized_bytes| Setting { optimized_bytes, ..at }).collect()
+        }
+    }
+}
+
+/// 1, 2, 4 ... folds, up to one plan for the whole trace.
+fn interval_grid(folds: u32) -> Vec<u32> {
+    let doubles = std::iter::successors(Some(1u32), |n| n.checked_mul(2));
+    doubles.take_while(|&n| n < folds.max(2)).collect()
+}
+
+/// All that is touched, and halves of it, as far as there is room; in whole steps, ascending.
+fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Vec<u64> {
+    let room = Sectors(options.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
+    let mut sizes: Vec<u64> = (0..SIZES)
+        .rev()
+        .map(|halves| (facts.footprint_bytes >> halves).next_multiple_of(STEP).max(STEP))
+        .filter(|&size| size <= room)
+        .collect();
+    sizes.dedup();
+    sizes
+}
+
+fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
+    let learning = setting.map(|s| Learning {
+        optimized: Bytes(s.optimized_bytes),
+        write_buffer: 0,
+        area_at: AreaAt::Median,
+        schedule: Schedule::Every(s.interval_folds),
+    });
+    System {
+        name: setting.map_or("vanilla".to_owned(), |s| {
+            format!("{} every {}", Bytes(s.optimized_bytes), s.interval_folds)
+        }),
+        disk: options.disk.clone(),
+        scheduler: options.scheduler,
+        spin_down: options.spin_down,
+        cache: options.cache,
+        read_ahead: options.read_ahead,
+        cluster: options.cluster,
+        learning,
+    }
+}
+
+fn tuning(setting: Setting, base: &[Lap], laps: &[Lap]) -> Tuning {
+    let (choose, held_out) = chooses(base.len());
+    let of = |laps: &[Lap]| -> Vec<f64> { laps.iter().map(Lap::all_busy_s).collect() };
+    let (early, late) = (choose.clone(), choose.end..base.len());
+    let foreground = |laps: &[Lap]| laps.iter().map(|l| l.busy_s).sum();
+    let all = |laps: &[Lap]| laps.iter().map(Lap::all_busy_s).sum();
+    Tuning {
+        setting,
+        saves_busy: Gain::estimate(
+            &of(&base[early.clone()]),
+            &of(&laps[early.clone()]),
+            held_out.max(1),
+        ),
+        saves_foreground: saved(foreground(&base[early.clone()]), foreground(&laps[early])),
+        held_out_saves_busy: saved(all(&base[late.clone()]), all(&laps[late])),
+        total: Lap::sum(&laps[1..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_geometric() {
+        assert_eq!(interval_grid(12), [1, 2, 4, 8]);
+        assert_eq!(interval_grid(2), [1]);
+        let at = Setting { interval_folds: 4, optimized_bytes: 7 };
+        let varied = settings(Parameter::Interval, at, &[1, 2], &[]);
+        assert_eq!(
+            varied.iter().map(|s| (s.interval_folds, s.optimized_bytes)).collect::<Vec<_>>(),
+            [(1, 7), (2, 7)]
+        );
+    }
+
+    #[test]
+    fn the_first_of_equals_is_the_best() {
+        let lap = |busy_s| Lap { busy_s, ..Lap::default() };
+        let base = vec![lap(10.0); 5];
+        let point = |busy: f64| {
+            tuning(Setting { interval_folds: 1, optimized_bytes: 0 }, &base, &vec![lap(busy); 5])
+        };
+        assert_eq!(best_of(&[point(9.0), point(8.0), point(8.0), point(9.5)]), 1);
+        let t = point(8.0);
+        assert!(
+            (t.saves_busy.share - 0.2).abs() < 1e-12 && (t.held_out_saves_busy - 0.2).abs() < 1e-12
+        );
+    }
+}
