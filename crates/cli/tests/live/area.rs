@@ -63,7 +63,8 @@ impl Place {
     }
 
     fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(&self.run(&[&["status", "disk.img", "--json"], rest].concat())).unwrap()
+        serde_json::from_str(&self.run(&[&["status", "disk.img", "--json"], rest].concat()))
+            .unwrap()
     }
 
     fn serve(&self, args: &[&str]) -> (Server, Client) {
@@ -144,9 +145,8 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     server.wait(std::time::Duration::from_secs(5)).unwrap();
     drop((server, client));
 
-    let whole = |bytes: &[u8]| {
-        bytes[..8 << 20] == before[..8 << 20] && bytes[8 << 20..10 << 20] == new[..]
-    };
+    let whole =
+        |bytes: &[u8]| bytes[..8 << 20] == before[..8 << 20] && bytes[8 << 20..10 << 20] == new[..];
     assert!(!whole(&fs::read(&disk).unwrap()), "the write was not absorbed: this tests nothing");
     assert_eq!(place.status(&BESIDE)["dirty_bytes"], 2 << 20);
     // Rescued, with not a byte written.
@@ -168,7 +168,8 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
 
     place.run(&["check", "disk.img", "--area", "disk.area", "--data"]);
     let dump: Value =
-        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"])).unwrap();
+        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
+            .unwrap();
     assert_eq!(dump["map"].as_array().unwrap().len(), 512);
     place.run(&["drain", "disk.img", "--area", "disk.area"]);
     assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
@@ -257,21 +258,39 @@ fn what_does_not_belong_together_is_not_attached() {
 fn an_area_follows_its_home_to_another_size() {
     let place = Place::new();
     let disk = place.disk(32, true);
-    place.run(&["format", "disk.img", "--at", "disk.area", "--optimized", "8MiB", "--mode", "writeback"]);
-    place.refused(&["resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"], &["needs at least"]);
+    place.run(&[
+        "format",
+        "disk.img",
+        "--at",
+        "disk.area",
+        "--optimized",
+        "8MiB",
+        "--mode",
+        "writeback",
+    ]);
+    place.refused(
+        &["resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"],
+        &["needs at least"],
+    );
     let (mut server, mut client) = place.serve(&BESIDE);
     client.write(9 << 20, &[7; 4096]).unwrap();
     server.signal(Signal::KILL);
     server.wait(std::time::Duration::from_secs(5)).unwrap();
     drop((server, client));
     let bytes = fs::read(place.path("disk.area")).unwrap();
-    place.refused(&["resize", "disk.img", "--area", "disk.area"], &["not drained", "nothing was changed"]);
+    place.refused(
+        &["resize", "disk.img", "--area", "disk.area"],
+        &["not drained", "nothing was changed"],
+    );
     assert!(fs::read(place.path("disk.area")).unwrap() == bytes);
     place.run(&["detach", "disk.img", "--area", "disk.area"]);
     File::options().write(true).open(&disk).unwrap().set_len(48 << 20).unwrap();
     place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "12MiB"]);
     let status = place.status(&BESIDE);
-    assert_eq!((&status["size_bytes"], &status["area_bytes"]), (&(48 << 20).into(), &(12 << 20).into()));
+    assert_eq!(
+        (&status["size_bytes"], &status["area_bytes"]),
+        (&(48 << 20).into(), &(12 << 20).into())
+    );
     let (server, mut client) = place.serve(&BESIDE);
     assert!(client.read(9 << 20, 4096).unwrap() == [7; 4096]);
     drop(client);
@@ -282,7 +301,16 @@ fn an_area_follows_its_home_to_another_size() {
 fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let place = Place::new();
     place.disk(32, true);
-    place.run(&["format", "disk.img", "--at", "disk.area", "--optimized", "16MiB", "--mode", "writeback"]);
+    place.run(&[
+        "format",
+        "disk.img",
+        "--at",
+        "disk.area",
+        "--optimized",
+        "16MiB",
+        "--mode",
+        "writeback",
+    ]);
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
@@ -299,11 +327,15 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     place.run(&["repair", "disk.img", "--area", "disk.area"]);
     // A page of data that stands in the area alone.
     let bytes = fs::read(&path).unwrap();
-    let at = (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
+    let at =
+        (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
     area.write_all_at(&[0x55], at as u64 * 4096 + 7).unwrap();
     place.refused(&["check", "disk.img", "--area", "disk.area", "--data"], &["1 pages", "damaged"]);
     let before = fs::read(&path).unwrap();
-    place.refused(&["repair", "disk.img", "--area", "disk.area"], &["nothing was written", "--lose-data"]);
+    place.refused(
+        &["repair", "disk.img", "--area", "disk.area"],
+        &["nothing was written", "--lose-data"],
+    );
     assert!(fs::read(&path).unwrap() == before);
     place.run(&["repair", "disk.img", "--area", "disk.area", "--lose-data"]);
     place.run(&["detach", "disk.img", "--area", "disk.area"]);

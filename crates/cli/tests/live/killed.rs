@@ -129,7 +129,8 @@ fn survives(kind: &Kind, mode: &str) {
         let mount = Mount::new(device.device(), &root, "noatime");
         for number in 0..last {
             let found = fs::read(root.join(number.to_string()));
-            let found = found.unwrap_or_else(|e| panic!("kill {kill}: file {number} of {last}: {e}"));
+            let found =
+                found.unwrap_or_else(|e| panic!("kill {kill}: file {number} of {last}: {e}"));
             assert!(found == content(number), "kill {kill}: file {number} of {last} is wrong");
         }
         mount.unmount();
