@@ -1,6 +1,7 @@
 //! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
 //! else.
 
+mod admin;
 mod advise;
 mod advise_report;
 mod convert;
@@ -12,12 +13,14 @@ mod manual;
 mod output;
 mod record;
 mod reproduce;
+mod rescue;
 mod serve;
 mod simulate;
 mod simulate_report;
 mod stat;
 mod stat_report;
 mod stat_tables;
+mod synth;
 mod top;
 mod trace_args;
 mod tune;
@@ -52,10 +55,22 @@ enum Command {
     Tune(tune::Args),
     Stat(stat::Args),
     Convert(convert::Args),
+    Synth(synth::Args),
     Record(record::Args),
     Serve(serve::Args),
     Emulate(emulate::Args),
     Top(top::Args),
+    Format(admin::FormatArgs),
+    Status(admin::StatusArgs),
+    Replan(admin::ReplanArgs),
+    Drain(admin::DrainArgs),
+    Mode(admin::ModeArgs),
+    Detach(admin::DetachArgs),
+    Check(admin::CheckArgs),
+    Repair(admin::RepairArgs),
+    Dump(admin::DumpArgs),
+    Resize(admin::ResizeArgs),
+    Rescue(rescue::Args),
     /// The papers' tables and figures, from our models, beside the printed ones
     #[command(subcommand)]
     Reproduce(reproduce::Args),
@@ -74,12 +89,24 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Synth(args) => synth::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Emulate(args) => emulate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Disk(args) => disks::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Format(args) => admin::format(&args),
+        Command::Status(args) => admin::status(&args),
+        Command::Replan(args) => admin::replan(&args),
+        Command::Drain(args) => admin::drain(&args),
+        Command::Mode(args) => admin::mode(&args),
+        Command::Detach(args) => admin::detach(&args),
+        Command::Check(args) => admin::check(&args),
+        Command::Repair(args) => admin::repair(&args),
+        Command::Dump(args) => admin::dump(&args),
+        Command::Resize(args) => admin::resize(&args),
+        Command::Rescue(args) => rescue::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     };

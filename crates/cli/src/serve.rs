@@ -2,6 +2,7 @@
 //! clean end on a signal. It decides nothing about data.
 
 mod backing;
+mod control;
 mod disk;
 pub(crate) mod memory;
 mod report;
@@ -26,6 +27,7 @@ use seekless_serve::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
+use crate::admin::control_socket;
 use crate::learner::{BorgLearner, EDGES, JudgedLearner, Setup};
 use crate::output;
 use crate::trace_args::{LearnArgs, size};
@@ -41,10 +43,10 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and re-lay it under way
 ///
 /// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
-/// copies side by side in the optimized area: a file without a name, on the disk of --area-dir, that is
-/// gone when the server ends. The backing itself always holds all data at its own place: it can be used
-/// without seekless at any time. Stops on SIGINT or SIGTERM, with everything written made durable; learns
-/// at once on SIGUSR1.
+/// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
+/// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
+/// that is gone when the server ends; the backing itself then always holds all data at its own place. Stops on
+/// SIGINT or SIGTERM, with everything written made durable and the area in order; learns at once on SIGUSR1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,6 +57,10 @@ Examples:
   # A disk as a file, where the kernel has no NBD
   seekless serve /dev/sdb --area-dir /var/lib/seekless --fuse /run/disk
   losetup -f --show --direct-io=on /run/disk
+
+  # A disk with its own area, made once
+  seekless format /dev/sdb
+  seekless serve /dev/sdb --fuse /run/disk
 
   # A file mounted over itself: who opens disk.img now talks to seekless
   seekless serve disk.img --fuse disk.img
@@ -85,7 +91,13 @@ pub(crate) struct Args {
     /// size, for losetup or any program. Only the user who serves it may open it
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
-    /// Size of the optimized area; 0 = none, and nothing is learned
+    /// The area that was made for the backing by `seekless format BACKING --at FILE-or-DEVICE`
+    #[arg(long, value_name = "FILE-or-DEVICE", help_heading = "Learning")]
+    area: Option<PathBuf>,
+    /// The backing may have another name than when its area was made
+    #[arg(long, help_heading = "Learning")]
+    moved: bool,
+    /// Size of the optimized area where none was formatted; 0 = none, and nothing is learned
     #[arg(long, value_parser = size, default_value = "256MiB", help_heading = "Learning")]
     optimized: Bytes,
     /// Directory whose disk holds the optimized area [default: the backing's]
@@ -178,6 +190,8 @@ impl Args {
             nbd: front.0.to_vec(),
             name: String::new(),
             fuse: front.1.map(ToOwned::to_owned),
+            area: None,
+            moved: false,
             optimized: Bytes(0),
             area_dir: None,
             learn_every: Duration::from_secs(3600),
@@ -199,6 +213,35 @@ impl Args {
             model: None,
             json: json.map(ToOwned::to_owned),
         }
+    }
+}
+
+impl Args {
+    fn learns(&self) -> bool {
+        !self.no_learn && self.optimized.0 > 0
+    }
+}
+
+impl Args {
+    /// A volume as it would be with its area attached, to be read; neither is written.
+    pub(crate) fn rescue(
+        backing: PathBuf,
+        area: Option<PathBuf>,
+        front: (Vec<Address>, String, Option<PathBuf>),
+    ) -> Self {
+        let (nbd, name, fuse) = front;
+        let mut args = Self::emulation(
+            ("", 1.0),
+            (Scheduler::Fcfs, None, SpinDown::default()),
+            &backing,
+            Bytes(0),
+            (&nbd, fuse.as_deref()),
+            None,
+            HttpArgs::default(),
+        );
+        (args.read_only, args.size, args.disk) = (true, None, None);
+        (args.area, args.name) = (area, name);
+        args
     }
 }
 
@@ -234,6 +277,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         // What was known before is put to use at once.
         let _ = send.send(Event::Learn);
     }
+    // Named before the volume is mounted, over the backing perhaps.
+    let control = control_socket(&args.backing)
+        .and_then(|socket| control::start(args, &socket, &server, send.clone()));
+    if let Err(why) = &control {
+        output::say(&format!("no control socket ({why:#}): signals alone steer this server"));
+    }
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
     let http = watching::start(args, &server)?;
@@ -245,7 +294,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let told = Told { manager, streams: Streams::default() };
     let result = watch(args, &server, mount, &events, told);
     drop(http);
+    if server.attached().is_some() {
+        output::say("putting the area to rest");
+    }
     let stats = server.stop().context("the server failed")?;
+    // Until here, who asks is told that it is served.
+    drop(control);
     result?;
     if let Some(path) = &args.json {
         output::write(path, &report::json(args, &stats)?)?;
@@ -358,13 +412,14 @@ impl Told {
 
 /// The server to be, and whether it knows something from before.
 fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
-    let learns = !args.no_learn && args.optimized.0 > 0;
+    let learns = args.learns();
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
     let mut builder = Builder::new(Backing::Path(args.backing.clone()))
         .read_only(args.read_only)
         .name(&args.name)
+        .moved(args.moved)
         .area(area.bytes())
         .engine(move |config| {
             config.cache_bytes = cache;
@@ -372,6 +427,9 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.cluster = cluster;
             config.background_rate = rate;
         });
+    if let Some(path) = &args.area {
+        builder = builder.area_path(path.clone());
+    }
     if let Some(dir) = &args.area_dir {
         builder = builder.area_dir(dir.clone());
     }

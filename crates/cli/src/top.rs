@@ -1,7 +1,7 @@
 //! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's server and
 //! knows nothing that it does not say.
 
-mod ask;
+pub(crate) mod ask;
 mod screen;
 
 use std::io::{IsTerminal as _, Write as _};

@@ -341,6 +341,16 @@ impl Engine {
         &self.config
     }
 
+    /// The plan at hand: what a better one should begin with.
+    #[must_use]
+    pub fn plan(&self) -> Plan {
+        let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
+            home: self.home_of(page, pages.into()),
+            place: Lba(self.geo.place_of_slot(slot) * PAGE_SECTORS),
+        });
+        Plan { copies: copies.collect() }
+    }
+
     /// How much a plan may place.
     #[must_use]
     pub const fn room(&self) -> Sectors {

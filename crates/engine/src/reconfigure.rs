@@ -51,6 +51,11 @@ impl Todo {
         if self.wants.is_empty() { 0 } else { self.generation }
     }
 
+    /// All that is wanted: `(slot, home page, pages)`, in order of slot.
+    pub(crate) fn wants(&self) -> &[(u32, u64, u32)] {
+        &self.wants
+    }
+
     /// The home page that is wanted in a slot.
     pub(crate) fn wanted(&self, slot: u32) -> Option<u64> {
         let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;

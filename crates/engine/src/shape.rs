@@ -56,6 +56,11 @@ impl Shape {
         (place + place / (self.segment_pages as u64 - 1) + 1) as u32
     }
 
+    /// The page of a plan's places that a slot is.
+    pub(crate) const fn place_of_slot(&self, slot: u32) -> u64 {
+        slot as u64 - slot as u64 / self.segment_pages as u64 - 1
+    }
+
     /// Slots that a plan may name, the maps of segments among them.
     pub(crate) const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages

@@ -823,9 +823,14 @@ fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
         world.execute(0);
     }
     world.crash([0; 32]);
+    assert_eq!(world.engine.plan().sectors(), Sectors(160));
     world.handle(Input::Tick);
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    let moved = world.engine.stats().moved_bytes;
+    world.handle(Input::Install(world.engine.plan()));
+    world.settle();
+    assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
     assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
     // A forgotten plan is not carried on.
     world.handle(Input::Install(Plan::default()));

@@ -25,6 +25,42 @@ pub enum ServeError {
         .0.display()
     )]
     Locked(PathBuf),
+    /// The kernel or another program holds a device.
+    #[error("{}: in use: {by}", path.display())]
+    InUse {
+        /// The device.
+        path: PathBuf,
+        /// Who holds it.
+        by: String,
+    },
+    /// What is there does not allow it; nothing was changed.
+    #[error("{}: {why}", path.display())]
+    Refused {
+        /// The file or device.
+        path: PathBuf,
+        /// What was found, and what to do.
+        why: String,
+    },
+    /// An area that cannot be made or attached.
+    #[error("{}", path.display())]
+    Area {
+        /// Where it stands.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<seekless_engine::AttachError>,
+    },
+    /// The area could not be put to rest.
+    #[error(
+        "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",
+        path.display()
+    )]
+    NotDetached {
+        /// Where it stands.
+        path: PathBuf,
+        /// For so long.
+        waited: std::time::Duration,
+    },
     /// The backing is no file and no block device.
     #[error("{}: neither a regular file nor a block device", .0.display())]
     NotADisk(PathBuf),

@@ -12,10 +12,11 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
-use seekless_engine::Config;
+use seekless_engine::{AttachReport, Config, Engine, Mode};
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export, TransmissionFlags};
 
+use crate::area::Store;
 use crate::backend::emulated::{Emulated, HeadSample};
 use crate::backend::files::{Files, Opened};
 use crate::backend::workers::ring;
@@ -84,6 +85,8 @@ pub struct Builder {
     name: String,
     area: Bytes,
     area_dir: Option<PathBuf>,
+    area_path: Option<PathBuf>,
+    moved: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     workers: usize,
     emulation: Option<Emulation>,
@@ -104,6 +107,8 @@ impl Builder {
             name: String::new(),
             area: Bytes(0),
             area_dir: None,
+            area_path: None,
+            moved: false,
             tune: Box::new(|_| {}),
             workers: 8,
             emulation: None,
@@ -140,6 +145,21 @@ impl Builder {
     #[must_use]
     pub fn area_dir(mut self, dir: PathBuf) -> Self {
         self.area_dir = Some(dir);
+        self
+    }
+
+    /// The file or device of an area made by [`crate::area::make`]. An area within the backing is found without.
+    /// Either outlasts the server, and is used instead of one of [`Self::area`].
+    #[must_use]
+    pub fn area_path(mut self, path: PathBuf) -> Self {
+        self.area_path = Some(path);
+        self
+    }
+
+    /// The backing may have another name than when its area was made.
+    #[must_use]
+    pub const fn moved(mut self, yes: bool) -> Self {
+        self.moved = yes;
         self
     }
 
@@ -205,17 +225,45 @@ impl Builder {
             Backing::Path(path) => Opened::path(path, self.read_only)?,
             Backing::Memory(bytes) => Opened::memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
         };
-        let bytes = opened.bytes;
-        let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
-        let dir = self.area_dir.or_else(|| opened.dir.clone());
-        if area.0 > 0 && dir.is_none() && matches!(self.backing, Backing::Path(_)) {
-            return Err(ServeError::NoAreaDir);
-        }
-        let files = Arc::new(Files::new(opened, area.0, dir.as_deref())?);
-
-        let mut config = Config::new(Sectors(bytes / SECTOR_BYTES));
-        config.area = Sectors(area.0 / SECTOR_BYTES);
-        (self.tune)(&mut config);
+        let store = match &self.backing {
+            Backing::Path(path) => {
+                Store::open(opened, path, self.area_path.as_deref(), self.read_only)?
+            }
+            Backing::Memory(_) => Store::Plain(opened),
+        };
+        let (files, engine, attached, area_path) = match store {
+            Store::Plain(opened) => {
+                let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
+                let dir = self.area_dir.or_else(|| opened.dir.clone());
+                if area.0 > 0 && dir.is_none() && matches!(self.backing, Backing::Path(_)) {
+                    return Err(ServeError::NoAreaDir);
+                }
+                let mut config = Config::new(Sectors(opened.bytes / SECTOR_BYTES));
+                config.area = area.sectors_ceil();
+                (self.tune)(&mut config);
+                let files = Files::new(opened, area.0, dir.as_deref())?;
+                (files, Engine::new(config), None, PathBuf::new())
+            }
+            Store::Lasting(mut lasting) if self.read_only => {
+                // Nothing is written, not even that it is in use.
+                let mut config = Config::new(lasting.superblock.home_capacity);
+                (self.tune)(&mut config);
+                let newest = lasting.examine()?;
+                let files = Files::overlaid(lasting.home, lasting.area, newest);
+                (files, Engine::new(config), None, lasting.place)
+            }
+            Store::Lasting(mut lasting) => {
+                let mut config = Config::new(lasting.superblock.home_capacity);
+                (self.tune)(&mut config);
+                let (engine, report) = lasting.attach(config, self.moved)?;
+                let own = lasting.own_stamp();
+                let files = Files::of(lasting.home, lasting.area, own);
+                (files, engine, Some(report), lasting.place)
+            }
+        };
+        let config = *engine.config();
+        let (bytes, area) = (config.capacity.bytes().0, config.area.bytes());
+        let files = Arc::new(files);
         let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
         if !(speed.is_finite() && speed > 0.0) {
             return Err(ServeError::Speed(speed));
@@ -265,7 +313,8 @@ impl Builder {
         };
 
         let volume = Volume::new(Parts {
-            config,
+            engine,
+            lasting: attached.is_some(),
             files,
             workers: self.workers,
             bell: Arc::clone(&bell),
@@ -282,7 +331,8 @@ impl Builder {
         if self.read_only {
             export = export.read_only();
         }
-        let server = Server::new(volume, export, listeners, commands, Arc::clone(&bell), link)?;
+        let server =
+            Server::new(volume, export, listeners, commands, Arc::clone(&bell), link, area_path)?;
         let thread = std::thread::Builder::new()
             .name("seekless-volume".into())
             .spawn(move || server.run())
@@ -290,11 +340,13 @@ impl Builder {
         let mut handle = ServerHandle {
             link: Link { control, bell },
             size: Bytes(bytes),
+            area,
             read_only: self.read_only,
             tcp,
             thread: Some(thread),
             learner,
             watcher: None,
+            attached,
         };
         if let (Some((about, shadow)), Some(tap)) = (watched, tap_end) {
             let sources = Sources {
@@ -341,18 +393,32 @@ impl Link {
 pub struct ServerHandle {
     link: Link,
     size: Bytes,
+    area: Bytes,
     read_only: bool,
     tcp: Vec<SocketAddr>,
     thread: Option<JoinHandle<Result<ServerStats, ServeError>>>,
     learner: Option<LearnerThread>,
     watcher: Option<Watcher>,
+    attached: Option<AttachReport>,
 }
 
 impl ServerHandle {
+    /// What was found in an area that outlasts the server; `None` where there is none.
+    #[must_use]
+    pub const fn attached(&self) -> Option<&AttachReport> {
+        self.attached.as_ref()
+    }
+
     /// Size of the volume.
     #[must_use]
     pub const fn size(&self) -> Bytes {
         self.size
+    }
+
+    /// Size of the optimized area.
+    #[must_use]
+    pub const fn area(&self) -> Bytes {
+        self.area
     }
 
     /// Whether writes are refused.
@@ -389,6 +455,22 @@ impl ServerHandle {
     /// Where the server has stopped.
     pub fn reset_disk_stats(&self) -> Result<(), ServeError> {
         self.link.send(Control::ResetDisk)
+    }
+
+    /// Where writes go from now on; nothing where there is no area.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
+        self.injector().set_mode(mode)
+    }
+
+    /// Has everything written home; see [`Injector::drain`].
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn drain(&self) -> Result<(), ServeError> {
+        self.injector().drain()
     }
 
     /// Moves to a layout in the background; [`ServerStats::progress`] tells how far it is.
@@ -497,8 +579,25 @@ pub struct Injector {
 
 impl Injector {
     /// What has been done so far.
-    pub(crate) fn stats(&self) -> Result<ServerStats, ServeError> {
+    pub fn stats(&self) -> Result<ServerStats, ServeError> {
         self.link.ask(Control::Stats)
+    }
+
+    /// Where writes go from now on; nothing where there is no area.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
+        self.link.send(Control::Mode(mode))
+    }
+
+    /// Has everything written home, and nothing more absorbed until [`Self::set_mode`];
+    /// [`AreaStats::drained`](crate::AreaStats) tells when.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn drain(&self) -> Result<(), ServeError> {
+        self.link.send(Control::Drain)
     }
 
     /// Starts a job; its reply is called when it ends.

@@ -1,4 +1,5 @@
-//! A small read-only web server beside the volume: HTTP/1.1, GET and HEAD, one request a connection. Everything
+//! A small web server beside the volume, HTTP/1.1, one request a connection. The page that it shows is read-only;
+//! commands it takes on a unix socket alone. Everything
 //! about it is bounded: connections, bytes of a request, and the time that either may take. It runs in
 //! threads of its own and sees only what a [`Board`] shows, so that no client of it can hold up the volume.
 
@@ -10,6 +11,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -63,10 +65,23 @@ impl HttpServer {
         let (address, name) = address;
         let guard = Guard::new(name, token)?;
         let listener = Listener::bind(&address)?;
+        Self::run(listener, guard, Content::Board(board))
+    }
+
+    /// Takes commands at a unix socket, which only its owner should be able to reach: that of its directory.
+    ///
+    /// # Errors
+    /// Where another server listens there, or it cannot be listened on.
+    pub fn control(socket: &Path, commands: Commands) -> Result<Self, ServeError> {
+        let listener = Listener::bind(&Address::Unix(socket.to_owned()))?;
+        Self::run(listener, Guard::new(None, None)?, Content::Commands(commands))
+    }
+
+    fn run(listener: Listener, guard: Guard, content: Content) -> Result<Self, ServeError> {
         let tcp = listener.tcp_address();
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(host("make an event descriptor"))?;
         let stop = Arc::new(stop);
-        let site = Arc::new(Site { guard, board, open: AtomicUsize::new(0) });
+        let site = Arc::new(Site { guard, content, open: AtomicUsize::new(0) });
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
@@ -95,8 +110,18 @@ impl Drop for HttpServer {
 /// What every connection needs.
 struct Site {
     guard: Guard,
-    board: Board,
+    content: Content,
     open: AtomicUsize,
+}
+
+/// Answers a method and a path with JSON, with the reason why it will not do what is asked, or, where there is no
+/// such thing, with `None`.
+pub type Commands = Box<dyn Fn(&str, &str) -> Option<Result<String, String>> + Send + Sync>;
+
+enum Content {
+    /// Only shown.
+    Board(Board),
+    Commands(Commands),
 }
 
 /// Takes connections until told to stop. Those under way end by themselves, within their time.
@@ -277,10 +302,20 @@ fn answer(request: &httparse::Request<'_, '_>, site: &Site) -> Answer {
     if let Err(refusal) = site.guard.check(request.headers) {
         return refusal;
     }
+    let path = request.path.unwrap_or("/");
+    let board = match &site.content {
+        Content::Board(board) => board,
+        Content::Commands(commands) => {
+            return match commands(request.method.unwrap_or(""), path) {
+                Some(Ok(json)) => Answer::new("application/json", json),
+                Some(Err(why)) => Answer::refusal("409 Conflict", &why),
+                None => Answer::refusal("404 Not Found", "no such command"),
+            };
+        }
+    };
     if !matches!(request.method, Some("GET" | "HEAD")) {
         return Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
             .with("Allow: GET, HEAD");
     }
-    let path = request.path.unwrap_or("/");
-    api::answer(path.split('?').next().unwrap_or(path), &site.board)
+    api::answer(path.split('?').next().unwrap_or(path), board)
 }

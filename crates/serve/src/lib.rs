@@ -16,6 +16,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod area;
 mod backend;
 mod buffers;
 pub mod capture;
@@ -45,6 +46,7 @@ pub use handle::{Backing, Builder, Emulation, HostQueue, Injector, MakeShadow, S
 pub use learner::{Learner, Wish};
 pub use listen::Address;
 pub use observe::Streams;
-pub use server::{Job, Reply, ServerStats};
+pub use server::{AreaStats, Job, Reply, ServerStats};
 pub use tap::IoSample;
+pub use volume::IoFailure;
 pub use watch::{About, Board, Shadow};

@@ -2,6 +2,7 @@
 //! threads meet here. It takes no lock, and waits only for all of them at once.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use seekless_block::{Extent, Flags, Op};
-use seekless_engine::{Progress, Stats};
+use seekless_engine::{Mode, Progress, Stats};
 use seekless_layout::Plan;
 use seekless_nbd::{Errno, Export};
 use slab::Slab;
@@ -24,7 +25,7 @@ use crate::error::{ServeError, host};
 use crate::learner::LearnerLink;
 use crate::listen::Listener;
 use crate::memory::Data;
-use crate::volume::{Finished, Volume};
+use crate::volume::{Finished, IoFailure, Volume};
 
 /// Clients at a time; more are turned away.
 const CLIENTS_MAX: usize = 128;
@@ -33,6 +34,8 @@ const EVENTS: usize = 64;
 /// How long to look for the next request before going to sleep, where one is likely: about what it
 /// costs to be woken.
 const SPIN: Duration = Duration::from_micros(50);
+/// Coming to rest takes a pass over the map, a second or two; longer only where the area's device fails.
+const DETACH_MOST: Duration = Duration::from_secs(60);
 const BELL: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const LISTENER: u64 = u64::MAX - 64;
@@ -52,6 +55,25 @@ pub struct ServerStats {
     pub unobserved: u64,
     /// Clients connected.
     pub clients: usize,
+    /// The area.
+    pub area: AreaStats,
+}
+
+/// How a volume's area stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaStats {
+    /// It outlasts the server.
+    pub lasting: bool,
+    /// Where writes go.
+    pub mode: Mode,
+    /// Sectors whose only valid copy stands in the area.
+    pub dirty_sectors: u64,
+    /// Sectors whose copies have yet to be proven equal to home.
+    pub in_doubt_sectors: u64,
+    /// Everything is at home, and nothing more goes into the write buffer.
+    pub drained: bool,
+    /// The last I/O that failed.
+    pub failure: Option<IoFailure>,
 }
 
 /// The answer to an injected job: the buffer it came with, filled where it was a read.
@@ -78,6 +100,8 @@ pub(crate) enum Control {
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
     ResetDisk,
+    Mode(Mode),
+    Drain,
     Client(OwnedFd),
     Job(Job),
     Stop,
@@ -112,6 +136,8 @@ pub(crate) struct Server {
     plan: Option<Plan>,
     learner: Option<LearnerLink>,
     stopping: bool,
+    /// Where the area stands, for people.
+    area_path: PathBuf,
     eagerness: Eagerness,
 }
 
@@ -123,6 +149,7 @@ impl Server {
         control: Receiver<Control>,
         bell: Arc<OwnedFd>,
         learner: Option<LearnerLink>,
+        area_path: PathBuf,
     ) -> Result<Self, ServeError> {
         let server = Self {
             epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
@@ -145,6 +172,7 @@ impl Server {
             plan: None,
             learner,
             stopping: false,
+            area_path,
             eagerness: Eagerness::default(),
         };
         epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
@@ -158,6 +186,7 @@ impl Server {
     pub(crate) fn run(mut self) -> Result<ServerStats, ServeError> {
         self.listen();
         let mut events = Vec::with_capacity(EVENTS);
+        let mut resting = None;
         loop {
             self.wait(&mut events)?;
             self.volume.refresh();
@@ -169,12 +198,19 @@ impl Server {
             }
             self.settle();
             if self.stopping && self.volume.is_idle() {
-                break;
+                // What was not sent by now goes unsent: those clients do not read.
+                self.conns.clear();
+                if self.volume.detach() {
+                    break;
+                }
+                let since = resting.get_or_insert_with(Instant::now);
+                if since.elapsed() > DETACH_MOST {
+                    let waited = DETACH_MOST;
+                    return Err(ServeError::NotDetached { path: self.area_path, waited });
+                }
             }
         }
         let stats = self.stats();
-        // What was not sent by now goes unsent: those clients do not read.
-        drop(self.conns);
         drop(self.listeners);
         self.volume
             .stop()
@@ -357,6 +393,8 @@ impl Server {
                 let _ = reply.send(self.volume.head_path());
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
+            Control::Mode(mode) => self.volume.set_mode(mode),
+            Control::Drain => self.volume.drain_area(),
             Control::Client(fd) => self.admit(fd),
             Control::Job(job) => self.inject(job),
             Control::Stop => {
@@ -406,6 +444,7 @@ impl Server {
             disk: self.volume.disk_stats(),
             unobserved,
             clients: self.conns.len(),
+            area: self.volume.area(),
         }
     }
 

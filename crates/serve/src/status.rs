@@ -130,10 +130,27 @@ pub struct BusyStatus {
     pub now: Busy,
     /// Of `now`, moving data.
     pub moving_s: f64,
+    /// Where the head had to go for `now`; absent where the disk is modelled.
+    pub head: Option<Head>,
     /// The same requests with no copy, modelled; absent where it cannot be said.
     pub vanilla: Option<Busy>,
     /// How the comparison was made, or why there is none.
     pub note: String,
+}
+
+/// What an emulated disk's head did, moving data included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// Commands.
+    pub ios: u64,
+    /// Commands that started elsewhere than where the one before ended.
+    pub nonsequential: u64,
+    /// Cylinders crossed before the first sectors of the commands.
+    pub seek_cylinders: u64,
+    /// Read, written and otherwise changed.
+    pub bytes: u64,
+    /// How far answers were behind the emulated disk, in real time; the sum over all.
+    pub late_s: f64,
 }
 
 /// Busy time by phase.

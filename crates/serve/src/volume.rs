@@ -10,7 +10,7 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Config, Engine, Fault, Input, Io, IoFailed, Memory, Output, Progress, RequestId, Stats, Target,
+    Engine, Fault, Input, Io, IoFailed, Memory, Mode, Output, Progress, RequestId, Stats, Target,
 };
 use seekless_layout::Plan;
 use seekless_nbd::Errno;
@@ -22,6 +22,7 @@ use crate::backend::files::Files;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
+use crate::server::AreaStats;
 use crate::tap::Tap;
 
 /// Real time, times a factor.
@@ -80,7 +81,9 @@ struct Running {
 
 /// What a volume is made with.
 pub(crate) struct Parts {
-    pub(crate) config: Config,
+    pub(crate) engine: Engine,
+    /// Whether the engine's area outlasts the server.
+    pub(crate) lasting: bool,
     pub(crate) files: Arc<Files>,
     pub(crate) workers: usize,
     pub(crate) bell: Arc<OwnedFd>,
@@ -109,12 +112,28 @@ pub(crate) struct Volume<O> {
     tap: Option<Tap>,
     /// Checksums on their way to the engine.
     sums: Vec<u32>,
+    lasting: bool,
+    detaching: bool,
+    /// The last I/O that failed.
+    failure: Option<IoFailure>,
+}
+
+/// An I/O that the host refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFailure {
+    /// Of home or of the area.
+    pub target: Target,
+    /// What.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// The host's word, as clients get it.
+    pub errno: Errno,
 }
 
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
-        let Parts { config, files, workers, bell, emulated, clock, observer, tap } = parts;
-        let engine = Engine::new(config);
+        let Parts { engine, lasting, files, workers, bell, emulated, clock, observer, tap } = parts;
         Ok(Self {
             clock,
             now: clock.now(),
@@ -131,6 +150,9 @@ impl<O> Volume<O> {
             unobserved: 0,
             tap,
             sums: Vec::with_capacity(256),
+            lasting,
+            detaching: false,
+            failure: None,
         })
     }
 
@@ -202,6 +224,46 @@ impl<O> Volume<O> {
     pub(crate) fn install(&mut self, plan: Plan) {
         self.engine.handle(self.now, Input::Install(plan));
         self.pump_background();
+    }
+
+    /// Where writes go from now on.
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.engine.handle(self.now, Input::SetMode(mode));
+        self.pump_background();
+    }
+
+    /// Everything goes home.
+    pub(crate) fn drain_area(&mut self) {
+        self.engine.handle(self.now, Input::Drain);
+        self.pump_background();
+    }
+
+    /// Has the area put to rest, once nobody asks for anything any more. True where that is done.
+    pub(crate) fn detach(&mut self) -> bool {
+        if !self.lasting {
+            return true;
+        }
+        if !self.detaching {
+            self.detaching = true;
+            // Should something be on its way home just now, the proof fails at the next attach, and copies
+            // are compared before they are used.
+            let stamp = self.files.stamp_home();
+            self.engine.handle(self.now, Input::Detach { stamp });
+            self.pump_background();
+        }
+        self.engine.is_detached()
+    }
+
+    /// How the area stands.
+    pub(crate) fn area(&self) -> AreaStats {
+        AreaStats {
+            lasting: self.lasting,
+            mode: self.engine.mode(),
+            dirty_sectors: self.engine.dirty().0,
+            in_doubt_sectors: self.engine.in_doubt().0,
+            drained: self.engine.is_drained(),
+            failure: self.failure,
+        }
     }
 
     /// Takes in what the workers, the emulated disk and the clock have brought.
@@ -388,6 +450,8 @@ impl<O> Volume<O> {
         }
         if let Err(errno) = result {
             self.errno = errno;
+            let Io { target, op, extent, .. } = *io;
+            self.failure = Some(IoFailure { target, op, extent, errno });
         }
         let result = result.map_err(|_| IoFailed);
         self.engine.handle(self.now, Input::Done { io: io.id, result });

@@ -18,7 +18,7 @@ use crate::learner::Learned;
 use crate::observe::{self, SharedStreams, Streams};
 use crate::server::ServerStats;
 use crate::status::{
-    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, History, Kind, LearningStatus,
+    BudgetStatus, Busy, BusyStatus, CopyStatus, Event, Events, Head, History, Kind, LearningStatus,
     PlanStatus, Point, RequestStatus, Sample, Status, VolumeStatus,
 };
 use crate::tap::{IoSample, TapEnd};
@@ -323,6 +323,7 @@ impl Work {
             elapsed_s: elapsed.unwrap_or_else(|| self.began.elapsed().as_secs_f64()),
             now,
             moving_s,
+            head: stats.disk.as_ref().map(head),
             vanilla,
             note,
         })
@@ -525,6 +526,16 @@ fn books(d: &DiskStats) -> (Busy, f64) {
         energy_j: energy.as_joules_f64(),
     };
     (busy, seconds(d.background_busy))
+}
+
+fn head(d: &DiskStats) -> Head {
+    Head {
+        ios: d.ios,
+        nonsequential: d.nonsequential,
+        seek_cylinders: d.seek_cylinders,
+        bytes: d.sectors * SECTOR_BYTES,
+        late_s: d.lateness.total.as_secs_f64(),
+    }
 }
 
 fn unix_ms() -> u64 {

@@ -101,35 +101,42 @@ fn holds(setup: Setup, steps: Vec<Step>) {
 /// What a home write without FUA made void must not come back once a later one with FUA has ended.
 #[test]
 fn a_write_with_fua_outlives_the_log_whoever_made_it_void() {
-    let too_large = 40;
-    holds(
-        setup(),
-        vec![
-            write(4, 1),
-            FLUSH,
-            SETTLE,
-            write(0, too_large),
-            SETTLE,
-            ask(Op::WriteZeroes, 4, 1, true),
-            SETTLE,
-        ],
-    );
+    let zeroes = |fua| ask(Op::WriteZeroes, 4, 1, fua);
+    holds(setup(), vec![write(4, 1), FLUSH, SETTLE, zeroes(false), SETTLE, zeroes(true), SETTLE]);
 }
 
-/// The older copy of a page that a flush covered is needed until the newer one is on stable storage.
+/// The older copy of a page that a flush covered is needed until the newer one is on stable storage: a checkpoint is on
+/// its way when the newer one ends.
 #[test]
 fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
-    let mut steps = vec![write(30, 1), FLUSH, SETTLE];
-    steps.extend((0..8).flat_map(|i| [write(i, 1), Step::Execute(i as usize)]));
-    for order in 0..20 {
-        steps.extend([
-            write(30, 1),
-            Step::Execute(order),
-            Step::Execute(order / 2),
-            write(order as u64 % 20, 2),
-        ]);
-    }
-    holds(setup(), steps);
+    let steps = vec![
+        write(31, 1),
+        write(29, 1),
+        write(31, 1),
+        Step::Ask { op: Op::Discard, start: 248, len: 6, fua: true },
+        Step::Settle(5_807_804_807_935_814_913),
+        write(30, 2),
+        write(1, 2),
+        write(1, 1),
+        Step::Execute(5),
+        write(14, 2),
+        FLUSH,
+        Step::Execute(40),
+        write(4, 3),
+        Step::Execute(44),
+        Step::Repeat(0),
+        Step::Execute(21),
+        Step::Execute(31),
+        Step::Execute(0),
+        Step::Execute(7),
+        Step::Execute(32),
+        Step::Repeat(3),
+        write(29, 1),
+        Step::Execute(35),
+        Step::Execute(31),
+        Step::Execute(58),
+    ];
+    holds(Setup { home: 263, stage_bytes: 1 << 17, ..setup() }, steps);
 }
 
 /// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.

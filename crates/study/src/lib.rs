@@ -4,14 +4,17 @@
 
 mod advise;
 mod advise_words;
+mod borg;
 mod estimate;
 mod outcome;
 mod rolling;
 mod scan;
 mod simulate;
+mod start_up;
 mod tune;
 
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
+pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
@@ -19,4 +22,5 @@ pub use rolling::{
 };
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};
+pub use start_up::{Program, Started, start_ups};
 pub use tune::{Panel, Parameter, Setting, TuneOptions, Tuned, Tuning, tune};

@@ -106,6 +106,12 @@ pub enum TraceError {
         /// What it is.
         format: Format,
     },
+    /// There is no such made-up trace.
+    #[error("synth: {what}")]
+    NotMadeUp {
+        /// Why, in words.
+        what: String,
+    },
     /// The file holds nothing.
     #[error("{}: the file is empty", path.display())]
     Empty {

@@ -3,7 +3,7 @@
 //!
 //! A [`Source`] is made from what the user typed (`PATH`, `FORMAT:PATH` or `-`), and can be opened many
 //! times. Formats are found by content, compressed files are unpacked as they are read. [`stats`] says what
-//! a trace is like. This crate does not know what is done with the requests: no cache, no disk.
+//! a trace is like, [`synth`] makes one up that is like a paper's. This crate does not know what is done with the requests: no cache, no disk.
 //!
 //! ```no_run
 //! use seekless_trace::{OpenOptions, Source};
@@ -32,6 +32,7 @@ mod record;
 mod reorder;
 mod source;
 pub mod stats;
+pub mod synth;
 mod text;
 mod writers;
 

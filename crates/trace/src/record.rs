@@ -142,6 +142,8 @@ formats! {
     Strace = "strace", "strace";
     /// File events of Windows' Process Monitor, saved as CSV.
     Procmon = "procmon", "Procmon CSV";
+    /// No file: a week made up by [`crate::synth`], by its name.
+    Synthetic = "synth", "made up";
 }
 
 impl Format {
@@ -172,6 +174,9 @@ impl Format {
         match self {
             Self::Strace | Self::Procmon => Some(
                 "the trace is of files: what programs asked for, before any page cache; the files are laid end to end, so distances between them are ours",
+            ),
+            Self::Synthetic => Some(
+                "the trace is made up: only what docs/synth.md says was matched is as it was on a real machine",
             ),
             Self::Oracle => Some(
                 "the trace is of a cache's objects: their numbers were taken for addresses, and every access for a read",

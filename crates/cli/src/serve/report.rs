@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Bytes, Duration, Energy, SECTOR_BYTES};
+use seekless_block::{Bytes, Duration, Energy, PAGE_BYTES, SECTOR_BYTES};
+use seekless_engine::AttachReport;
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
 use seekless_study::States;
 use serde::Serialize;
@@ -48,8 +49,30 @@ pub(super) fn announcement(
         let _ = writeln!(text, "file  {path}");
         let _ = writeln!(text, "      attach: losetup -f --show --direct-io=on{read_only} {path}");
     }
+    if let Some(found) = server.attached() {
+        let _ = writeln!(text, "{}", attached(found));
+    }
     let mode = if args.read_only { ", read-only" } else { "" };
     let _ = write!(text, "serving {} ({}{mode})", args.backing.display(), server.size());
+    text
+}
+
+/// What the area held.
+fn attached(found: &AttachReport) -> String {
+    let bytes = |pages: u64| Bytes(pages * PAGE_BYTES);
+    let mut text = "area  ".to_owned();
+    text += match (found.clean, found.trusted) {
+        (true, true) => "detached in order, and its copies are good",
+        (true, false) => "detached in order; whether home was written since is not known",
+        (false, _) => "recovered: it had not been detached in order",
+    };
+    let _ = write!(text, "; copies of {}", bytes(found.copies));
+    if found.suspects > 0 {
+        let _ = write!(text, ", {} more to be compared with home", bytes(found.suspects));
+    }
+    if found.dirty > 0 {
+        let _ = write!(text, ", {} stand in the area alone", bytes(found.dirty));
+    }
     text
 }
 

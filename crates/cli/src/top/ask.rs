@@ -1,4 +1,5 @@
-//! One question to a page's server, and its answer. It knows just enough HTTP for that.
+//! One question to a page's server or to a server's control socket, and its answer. It knows just enough HTTP
+//! for that.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -17,9 +18,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u64 = 16 << 20;
 
 /// What stands at `path`, as JSON.
-pub(super) fn ask<T: DeserializeOwned>(
+pub(crate) fn ask<T: DeserializeOwned>(
     address: &Address,
     token: Option<&str>,
+    path: &str,
+) -> anyhow::Result<T> {
+    request(address, token, "GET", path)
+}
+
+/// What `path` answers to a command, as JSON.
+pub(crate) fn command<T: DeserializeOwned>(address: &Address, path: &str) -> anyhow::Result<T> {
+    request(address, None, "POST", path)
+}
+
+fn request<T: DeserializeOwned>(
+    address: &Address,
+    token: Option<&str>,
+    method: &str,
     path: &str,
 ) -> anyhow::Result<T> {
     let answer = match address {
@@ -27,13 +42,13 @@ pub(super) fn ask<T: DeserializeOwned>(
             let stream = connect(host).with_context(|| unreachable(address))?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, host, token, path)
+            exchange(stream, host, token, (method, path))
         }
         Address::Unix(socket) => {
             let stream = UnixStream::connect(socket).with_context(|| unreachable(address))?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, "localhost", token, path)
+            exchange(stream, "localhost", token, (method, path))
         }
     };
     let answer = answer.with_context(|| format!("{address} did not answer"))?;
@@ -61,7 +76,7 @@ fn exchange(
     mut stream: impl Read + Write,
     host: &str,
     token: Option<&str>,
-    path: &str,
+    (method, path): (&str, &str),
 ) -> anyhow::Result<Vec<u8>> {
     let secret = match token {
         // Anything else could end the line and begin another.
@@ -71,7 +86,10 @@ fn exchange(
         Some(_) => bail!("the token holds what no token may: visible ASCII characters only"),
         None => String::new(),
     };
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n{secret}Connection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{secret}Connection: close\r\n\r\n"
+    )?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
     Ok(answer)
@@ -90,6 +108,7 @@ fn body(answer: &[u8]) -> anyhow::Result<&[u8]> {
     match code {
         "200" => {}
         "401" => bail!("a token is needed, or another one: set {TOKEN}"),
+        "409" => bail!("{}", String::from_utf8_lossy(&answer[end + 4..]).trim()),
         "421" => bail!("it is not known there by this name: use its address"),
         _ => bail!("it answered {code} {}; is this a seekless server?", words.next().unwrap_or("")),
     }

@@ -298,6 +298,8 @@ fn training_takes_a_share_of_requests_or_of_days() {
     let json = place.json(&["a.trace", "--disk", "wd800jb", "--train", "0%"]);
     assert_eq!(busy(&json, "borg"), busy(&json, "vanilla"), "who learned nothing gains nothing");
     assert_eq!(run_of(&json, "borg")["moved_bytes"], 0);
+    let json = place.json(&["a.trace", "--disk", "wd800jb", "--train", "0%", "--planning", "anew"]);
+    assert_eq!(run_of(&json, "borg")["moved_bytes"], 0);
     assert!(busy(&json, "oracle") < busy(&json, "vanilla"));
 }
 

@@ -10,4 +10,5 @@ mod devices;
 mod exports;
 mod honest;
 mod judged;
+mod papers;
 mod support;

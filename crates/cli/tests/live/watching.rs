@@ -104,6 +104,9 @@ fn with_no_copy_the_shadow_is_the_disk_itself() {
             ["seek_s", "rotation_s", "transfer_s", "overhead_s"].map(|k| of[k].as_f64().unwrap())
         };
         let (now, vanilla) = (total(&busy["now"]), total(&busy["vanilla"]));
+        let head = &busy["head"];
+        assert_eq!(head.is_object(), busy["basis"] == "emulated", "{head}");
+        assert!(head.is_null() || head["seek_cylinders"].as_u64() > Some(0), "{head}");
         let (n, v): (f64, f64) = (now.iter().sum(), vanilla.iter().sum());
         // Not the same to the bit: the instants differ by what a server takes, and so do the turns.
         assert!((n / v - 1.0).abs() < 0.08, "{disk:?}: {now:?} and {vanilla:?}");

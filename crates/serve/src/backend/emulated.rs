@@ -32,6 +32,10 @@ pub struct DiskStats {
     pub seek_distance_sectors: u64,
     /// Commands that started elsewhere than where the one before ended.
     pub nonsequential: u64,
+    /// Sum over commands of the cylinders the arm crossed before the first sector.
+    pub seek_cylinders: u64,
+    /// Sectors read, written and otherwise changed.
+    pub sectors: u64,
     /// Time and energy by state; the times add up to [`Self::elapsed`].
     pub usage: Usage,
     /// Time of the disk since the server started, or since the last reset.
@@ -169,6 +173,8 @@ impl Emulated {
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
         s.nonsequential += u64::from(!ended.sequential);
+        s.seek_cylinders += u64::from(access.cylinders);
+        s.sectors += extent.len.0;
         if background {
             s.background_ios += 1;
             s.background_busy += access.busy();

@@ -4,16 +4,18 @@
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
-use seekless_block::{Flags, Op};
-use seekless_engine::Target;
+use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
+use seekless_engine::{Examined, Target};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
+use super::runs::Runs;
 use super::{FAST_ZERO, NO_HOLE};
+use super::{identity, in_use};
 use crate::error::ServeError;
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
@@ -30,12 +32,19 @@ const RUNS_MAX: usize = 512;
 pub(crate) struct Files {
     home: Disk,
     area: Option<Disk>,
+    /// What proves that nobody wrote home, where home is on a device that only seekless can use.
+    own: Option<[u8; 32]>,
+    /// The area may have newer bytes than home: what is a hole there may be data.
+    may_be_newer: bool,
+    /// Of an area that is not attached: where it has newer bytes than home.
+    newest: Option<Box<Examined>>,
 }
 
-/// One file or block device.
+/// One file or block device, or runs of one.
 #[derive(Debug)]
-struct Disk {
+pub(crate) struct Disk {
     fd: OwnedFd,
+    runs: Runs,
     /// How to read without waiting; `None` where the host knows no way.
     at_once: Option<ReadWriteFlags>,
 }
@@ -43,7 +52,7 @@ struct Disk {
 /// A backing that has been opened and locked.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
     pub(crate) bytes: u64,
     /// Where an anonymous file beside it can be made.
     pub(crate) dir: Option<PathBuf>,
@@ -53,8 +62,20 @@ impl Opened {
     /// Opens and locks a file or block device.
     pub(crate) fn path(path: &Path, read_only: bool) -> Result<Self, ServeError> {
         let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
-        let file =
-            File::options().read(true).write(!read_only).open(path).map_err(fail("open it"))?;
+        let kind = path.metadata().map_err(fail("open it"))?.file_type();
+        let mut options = File::options();
+        options.read(true).write(!read_only);
+        if kind.is_block_device() && !read_only {
+            // The kernel keeps such a device for one: no file system on it, no swap, no second server.
+            options.custom_flags(OFlags::EXCL.bits().cast_signed());
+        }
+        let file = options.open(path).map_err(|e| {
+            if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) {
+                ServeError::InUse { path: path.to_owned(), by: in_use::by_whom(path) }
+            } else {
+                fail("open it")(e)
+            }
+        })?;
         let kind = file.metadata().map_err(fail("ask for its kind"))?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(ServeError::NotADisk(path.to_owned()));
@@ -99,7 +120,40 @@ impl Files {
             (bytes, Some(dir)) => Some(anonymous_file(dir, bytes)?),
             (bytes, None) => Some(memory_file(bytes)?),
         };
-        Ok(Self { home: Disk::new(home.fd), area: area.map(Disk::new) })
+        let area = area.map(|fd| Disk::new(fd, Runs::all()));
+        Ok(Self {
+            own: None,
+            home: Disk::new(home.fd, Runs::all()),
+            area,
+            may_be_newer: false,
+            newest: None,
+        })
+    }
+
+    /// A home and its area, wherever they stand; `own` where they are one device.
+    pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
+        let area = Some(area);
+        Self { own, home, area, may_be_newer: true, newest: None }
+    }
+
+    /// A home as it would read with its area attached; neither is written.
+    pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
+        Self {
+            own: None,
+            home,
+            area: Some(area),
+            may_be_newer: true,
+            newest: Some(Box::new(newest)),
+        }
+    }
+
+    /// What can be proven of a home that nobody writes any more.
+    pub(crate) fn stamp_home(&self) -> [u8; 32] {
+        // A home that cannot be made durable proves nothing.
+        if let Some(own) = self.own {
+            return self.home.sync().map_or([0; 32], |()| own);
+        }
+        self.home.sync().map_or([0; 32], |()| identity::stamp(self.home.as_fd()))
     }
 
     fn disk(&self, target: Target) -> Result<&Disk, Errno> {
@@ -111,6 +165,9 @@ impl Files {
 
     /// Reads without waiting: `None` where the disk would have to be waited for.
     pub(crate) fn read_now(&self, target: Target, at: u64, buf: &mut [u8]) -> Option<()> {
+        if self.newest.is_some() {
+            return None;
+        }
         self.disk(target).ok()?.read_now(at, buf)
     }
 
@@ -132,23 +189,38 @@ impl Files {
                 disk.read_now(edge / 512 * 512 - if edge == end { 512 } else { 0 }, &mut [0; 512])?;
             }
         }
+        disk.runs.one(at, buf.len() as u64)?;
         Some(disk.write(at, buf, ReadWriteFlags::empty()))
     }
 
     /// Reads, waiting.
     pub(crate) fn read(&self, target: Target, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
-        let disk = self.disk(target)?;
-        let (mut at, mut rest) = (at, buf);
-        while !rest.is_empty() {
-            match rustix::io::pread(&disk.fd, &mut *rest, at) {
-                // The file was cut under us.
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => {
-                    at += n as u64;
-                    rest = rest.get_mut(n..).unwrap_or_default();
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
+        self.disk(target)?.read(at, buf)?;
+        match (&self.newest, target) {
+            (Some(newest), Target::Home) => self.lay_over(newest, at, buf),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts the area's newer bytes over those of home.
+    fn lay_over(&self, newest: &Examined, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        let area = self.disk(Target::Area)?;
+        let grid = newest.home_of(0).start.0 * SECTOR_BYTES;
+        let end = at + buf.len() as u64;
+        let pages = at.saturating_sub(grid) / PAGE..end.saturating_sub(grid).div_ceil(PAGE);
+        let mut bytes = [0; PAGE as usize];
+        for page in pages {
+            let Some((place, sum)) = newest.newest(page) else { continue };
+            area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
+            if crc32c::crc32c(&bytes) != sum {
+                return Err(Errno::IO);
+            }
+            let home = newest.home_of(page).start.0 * SECTOR_BYTES;
+            let (from, to) = (home.max(at), (home + PAGE).min(end));
+            let src = bytes.get((from - home) as usize..(to - home) as usize);
+            let dst = buf.get_mut((from - at) as usize..(to - at) as usize);
+            if let (Some(dst), Some(src)) = (dst, src) {
+                dst.copy_from_slice(src);
             }
         }
         Ok(())
@@ -172,22 +244,24 @@ impl Files {
                 let how = if fua { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
                 return disk.write(at, buf, how);
             }
-            Op::Flush => return retry(|| rustix::fs::fdatasync(&disk.fd)),
+            Op::Flush => return disk.sync(),
             Op::Discard => match disk.punch(at, len) {
                 Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
                 Err(e) => return Err(e),
             },
             Op::WriteZeroes => disk.zero(at, len, flags)?,
         }
-        if fua { retry(|| rustix::fs::fdatasync(&disk.fd)) } else { Ok(()) }
+        if fua { disk.sync() } else { Ok(()) }
     }
 
     /// Asks the host to read ahead.
     pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
         let Ok(disk) = self.disk(target) else { return };
-        let advice = rustix::fs::Advice::WillNeed;
-        // Nothing depends on whether it is taken.
-        let _ = rustix::fs::fadvise(&disk.fd, at, std::num::NonZeroU64::new(len), advice);
+        for (at, _, len) in disk.runs.pieces(at, len) {
+            let advice = rustix::fs::Advice::WillNeed;
+            // Nothing depends on whether it is taken.
+            let _ = rustix::fs::fadvise(&disk.fd, at, std::num::NonZeroU64::new(len), advice);
+        }
     }
 
     /// Whether the host seems to hold these bytes in memory: it is asked for the first and the last sector.
@@ -200,8 +274,19 @@ impl Files {
     /// Which runs of the backing from `at` are holes: (bytes, state), covering `len` bytes or the first
     /// [`RUNS_MAX`] runs of them.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
+        if self.may_be_newer {
+            return vec![(len, 0)];
+        }
         let mut runs = Vec::new();
-        let end = at + u64::from(len);
+        for (at, _, len) in self.home.runs.pieces(at, len.into()) {
+            self.status_of_piece(at, len, &mut runs);
+        }
+        runs
+    }
+
+    /// The same, within one piece of the file.
+    fn status_of_piece(&self, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
+        let end = at + len;
         let mut from = at;
         while from < end && runs.len() < RUNS_MAX {
             let data = match rustix::fs::seek(&self.home.fd, SeekFrom::Data(from)) {
@@ -223,12 +308,12 @@ impl Files {
             runs.push(((hole - from) as u32, state));
             from = hole;
         }
-        runs
     }
 }
 
 impl Disk {
-    fn new(fd: OwnedFd) -> Self {
+    /// These runs of a file.
+    pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
         let mut probe = [0; 1];
         let nowait = ReadWriteFlags::NOWAIT;
         let known = !matches!(
@@ -238,12 +323,42 @@ impl Disk {
         // A file in memory has nothing to wait for.
         let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
         let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
-        Self { fd, at_once }
+        Self { fd, runs, at_once }
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        retry(|| rustix::fs::fdatasync(&self.fd))
+    }
+
+    /// Past the end there is nothing to read or write.
+    fn check_end(&self, at: u64, len: u64) -> Result<(), Errno> {
+        if self.runs.hold(at, len) { Ok(()) } else { Err(Errno::IO) }
+    }
+
+    fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        self.check_end(at, buf.len() as u64)?;
+        for (mut at, from, len) in self.runs.pieces(at, buf.len() as u64) {
+            let mut rest = buf.get_mut(from as usize..(from + len) as usize).unwrap_or_default();
+            while !rest.is_empty() {
+                match rustix::io::pread(&self.fd, &mut *rest, at) {
+                    // The file was cut under us.
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(n) => {
+                        at += n as u64;
+                        rest = rest.get_mut(n..).unwrap_or_default();
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        Ok(())
     }
 
     fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let how = self.at_once?;
         let len = buf.len();
+        let at = self.runs.one(at, len as u64)?;
         match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, how) {
             Ok(n) if n == len => Some(()),
             _ => None,
@@ -251,16 +366,19 @@ impl Disk {
     }
 
     fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
-        let (mut at, mut rest) = (at, buf);
-        while !rest.is_empty() {
-            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => {
-                    at += n as u64;
-                    rest = rest.get(n..).unwrap_or_default();
+        self.check_end(at, buf.len() as u64)?;
+        for (mut at, from, len) in self.runs.pieces(at, buf.len() as u64) {
+            let mut rest = buf.get(from as usize..(from + len) as usize).unwrap_or_default();
+            while !rest.is_empty() {
+                match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
+                    Ok(0) => return Err(Errno::IO),
+                    Ok(n) => {
+                        at += n as u64;
+                        rest = rest.get(n..).unwrap_or_default();
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(e) => return Err(e),
                 }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
             }
         }
         Ok(())
@@ -271,7 +389,9 @@ impl Disk {
     }
 
     fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
-        retry(|| rustix::fs::fallocate(&self.fd, how | FallocateFlags::KEEP_SIZE, at, len))
+        let how = how | FallocateFlags::KEEP_SIZE;
+        let mut pieces = self.runs.pieces(at, len);
+        pieces.try_for_each(|(at, _, len)| retry(|| rustix::fs::fallocate(&self.fd, how, at, len)))
     }
 
     /// Zeroes by the cheapest way that the file system knows.
@@ -306,6 +426,43 @@ impl AsFd for Opened {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+impl AsFd for Disk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Device for Disk {
+    fn capacity(&self) -> Sectors {
+        Sectors(self.runs.bytes() / SECTOR_BYTES)
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        Self::read(self, extent.start.0 * SECTOR_BYTES, buf).map_err(failed("reading", extent))
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        let at = extent.start.0 * SECTOR_BYTES;
+        Self::write(self, at, buf, ReadWriteFlags::empty()).map_err(failed("writing", extent))
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.sync().map_err(failed("flushing", Extent::default()))
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.check(extent, extent.bytes().0 as usize)?;
+        self.zero(extent.start.0 * SECTOR_BYTES, extent.bytes().0, Flags::NONE)
+            .map_err(failed("zeroing", extent))
+    }
+}
+
+fn failed(op: &'static str, extent: Extent) -> impl FnOnce(Errno) -> DeviceError {
+    move |source| DeviceError::Io { op, extent, source: source.into() }
 }
 
 fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> {

@@ -17,6 +17,8 @@ pub struct Lateness {
     pub p99: Duration,
     /// None was later.
     pub max: Duration,
+    /// Of all answers together.
+    pub total: Duration,
 }
 
 /// See the module.
@@ -25,11 +27,12 @@ pub(crate) struct Late {
     counts: Vec<u64>,
     total: u64,
     max: u64,
+    sum: Duration,
 }
 
 impl Late {
     pub(crate) fn new() -> Self {
-        Self { counts: vec![0; BUCKETS], total: 0, max: 0 }
+        Self { counts: vec![0; BUCKETS], total: 0, max: 0, sum: Duration::ZERO }
     }
 
     pub(crate) fn add(&mut self, late: Duration) {
@@ -39,6 +42,7 @@ impl Late {
         }
         self.total += 1;
         self.max = self.max.max(ns);
+        self.sum = self.sum.saturating_add(late);
     }
 
     pub(crate) fn summary(&self) -> Lateness {
@@ -51,7 +55,12 @@ impl Late {
             });
             Duration::from_nanos(found.map_or(0, |b| largest(b).min(self.max)))
         };
-        Lateness { median: quantile(50), p99: quantile(99), max: Duration::from_nanos(self.max) }
+        Lateness {
+            median: quantile(50),
+            p99: quantile(99),
+            max: Duration::from_nanos(self.max),
+            total: self.sum,
+        }
     }
 }
 
@@ -85,6 +94,8 @@ mod tests {
             let mut sorted = values;
             sorted.sort_unstable();
             let s = late.summary();
+            let exact: u128 = sorted.iter().map(|v| u128::from(*v)).sum();
+            prop_assert_eq!(s.total.as_nanos(), exact);
             prop_assert_eq!(s.max, Duration::from_nanos(sorted[sorted.len() - 1]));
             for (percent, found) in [(50, s.median), (99, s.p99)] {
                 let exact = sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];

@@ -54,10 +54,11 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::status::{Busy, BusyStatus, Status};
+    use crate::status::{Busy, BusyStatus, Head, Status};
 
     fn full() -> Board {
-        let busy = BusyStatus { vanilla: Some(Busy::default()), ..BusyStatus::default() };
+        let (vanilla, head) = (Some(Busy::default()), Some(Head::default()));
+        let busy = BusyStatus { vanilla, head, ..BusyStatus::default() };
         let mut status = Status { busy: Some(busy), ..Status::default() };
         status.schema = "seekless.status/1".to_owned();
         status.budget.limit_bytes_per_s = Some(1);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Request, Sectors};
+use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_layout::{AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, plan};
@@ -52,6 +52,15 @@ fn reads_take_the_disks_time_and_the_books_balance() {
     let rotation_ms = disk.rotation.as_millis_f64() / 60.0;
     assert!((2.0..7.0).contains(&rotation_ms), "{rotation_ms}");
     assert!(disk.energy_total().0 > 0);
+    assert_eq!((disk.sectors, disk.nonsequential), (60 * 8, 60));
+    let drive = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
+    let cylinder = |at: u64| drive.geometry().place(Lba(at / 512)).unwrap().cylinder;
+    let ends = std::iter::once(0).chain(scattered().into_iter().map(|at| at + 4095));
+    let ways =
+        scattered().into_iter().zip(ends).map(|(at, end)| cylinder(at).abs_diff(cylinder(end)));
+    assert_eq!(disk.seek_cylinders, ways.map(u64::from).sum::<u64>());
+    let late = disk.lateness;
+    assert!(late.total >= late.max && late.total <= late.max * 60, "{late:?}");
     let path = server.head_path().unwrap();
     assert_eq!(path.len(), 60);
     assert!(path.iter().zip(scattered()).all(|(s, at)| s.lba.0 * 512 == at));

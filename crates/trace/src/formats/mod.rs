@@ -76,7 +76,8 @@ macro_rules! with_line_format {
             | Format::Srt
             | Format::Oracle
             | Format::Strace
-            | Format::Procmon => $other,
+            | Format::Procmon
+            | Format::Synthetic => $other,
         }
     }};
 }

@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Flags, Op};
 
 use super::{
-    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA, KEY_SERVICE,
-    KEY_TIMES, Kind, OPS, SCHEMA, Values,
+    COLUMNS, Col, Column, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES, KEY_SCHEMA,
+    KEY_SERVICE, KEY_TIMES, Kind, OPS, SCHEMA, Values,
 };
 use crate::context::{Context, Process, Raw};
 use crate::error::{Bad, quote};
@@ -166,7 +166,11 @@ impl StoreReader {
             }),
         };
         let info = Info {
-            format: Format::Native,
+            // What was made up stays so.
+            format: match key(KEY_FORMAT).and_then(Format::from_name) {
+                Some(Format::Synthetic) => Format::Synthetic,
+                _ => Format::Native,
+            },
             has_times: says(KEY_TIMES, Col::Time),
             has_days: says(KEY_DAYS, Col::Day),
             has_processes: says(KEY_PROCESSES, Col::Stream),

@@ -6,4 +6,5 @@
 mod known;
 mod random;
 mod sampled;
+mod synth;
 mod twin;

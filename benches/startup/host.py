@@ -1,0 +1,180 @@
+"""What both experiments share: an emulated disk served by seekless, its books, and a machine left as it was found."""
+
+import contextlib
+import datetime
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/release/seekless"))
+# The catalogue's entry of the disk of hosts O3 and O5 of BORG's Table 3 has no buffer, which no such drive was without:
+# without one, each read that goes on where the last ended waits for a whole turn. 1819 KiB are what Linux reported of a
+# 6L020L1 (a boot log of 2005); how they are divided, and the overheads, are assumed; the interface is Ultra ATA/100.
+ENTRY = ROOT / "crates/disk/catalogue/maxtor-6l020.toml"
+CONTROLLER = """[controller]
+bus_sector_ms = [0.00512, 0.00512]
+read_hit_ms = [0.1, 0.1]
+read_miss_ms = [0.3, 0.3]
+write_hit_ms = [0.1, 0.1]
+write_miss_ms = [0.3, 0.3]
+segments = 8
+segment_sectors = 454
+read_ahead = "segment"
+read_ahead_sectors = 454
+read_ahead_over_requested = true
+read_ahead_on_hit = true
+write_back = "all"
+write_segments = 4
+reads_hit_writes = true
+
+[[source]]
+fields = ["controller"]
+kind = "derived"
+from = "1819 KiB of cache and UDMA/100 as Linux reported them; the rest assumed"
+
+[geometry]
+"""
+# Linux 2.6.22 sorted what waited for this disk, which has no queue of its own; C-LOOK does here. RAM and read-ahead are
+# serve's own settings, for both systems.
+SETTINGS = ["--scheduler", "clook", "--cache", "16MiB", "--read-ahead", "64KiB", "--cluster", "64KiB"]
+
+def run(*command, **more):
+    return subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True, **more).stdout
+
+
+def prefer(nice):
+    """Gives this process, and what it starts, its niceness: also as a group, where the kernel groups by session."""
+    os.nice(nice)
+    group = pathlib.Path("/proc/self/autogroup")
+    if nice and group.exists():
+        with contextlib.suppress(PermissionError):
+            os.setsid()  # Refused to who leads a group already: then that one's session it is.
+        group.write_text(str(nice))
+
+
+class Unix(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=20)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20)
+        self.sock.connect(str(self.path))
+
+
+class Server:
+    """`seekless serve` of an image over the emulated disk; told how to learn, or the vanilla system."""
+
+    def __init__(self, image, learn_with):
+        self.dir = tempfile.TemporaryDirectory(prefix="seekless-startup-")
+        folder = pathlib.Path(self.dir.name)
+        self.file, self.nbd, self.page, self.counts = (folder / n for n in ("volume", "nbd", "page", "counts.json"))
+        # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
+        how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--no-learn"]
+        disk = folder / "disk.toml"
+        disk.write_text(ENTRY.read_text().replace("[geometry]\n", CONTROLLER, 1))
+        self.process = subprocess.Popen(
+            [SEEKLESS, "serve", image, "--fuse", self.file, "--nbd", f"unix:{self.nbd}", "--http", f"unix:{self.page}",
+             "--json", self.counts, "--disk", disk, *SETTINGS, *how], stdout=subprocess.PIPE, text=True)
+        self.expect("http ")
+
+    def expect(self, beginning):
+        for line in self.process.stdout:
+            if line.startswith(beginning):
+                return line.strip()
+        raise RuntimeError(f"seekless ended without saying '{beginning}'")
+
+    def status(self):
+        connection = Unix(self.page)
+        connection.request("GET", "/api/status")
+        status = json.loads(connection.getresponse().read())
+        connection.close()
+        return status
+
+    def settled(self):
+        """The books once nothing is asked for any more; the watcher looks four times a second."""
+        before = None
+        for _ in range(60):
+            time.sleep(0.6)
+            status = self.status()
+            now = (status["requests"]["total"], status["busy"]["head"]["ios"])
+            if now == before:
+                return status
+            before = now
+        raise RuntimeError("the disk does not come to rest")
+
+    def learn(self):
+        """Plans, moves, and waits for the end of it: what was said, and how long the disk was busy with it."""
+        self.process.send_signal(signal.SIGUSR1)
+        said = self.expect("learned: ")
+        status = self.settled()
+        return {"said": said, "moving_s": status["busy"]["moving_s"], "plan": status["plan"], "copies": status["copies"]}
+
+    def forget(self):
+        """Pushes everything out of the volume's RAM by reading something else."""
+        fd = os.open(self.file, os.O_RDONLY)
+        try:
+            for i in range(20):
+                os.pread(fd, 1 << 20, (7 << 30) + (i << 20))
+        finally:
+            os.close(fd)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            # A second signal has it go though its mount is in use.
+            self.process.send_signal(signal.SIGTERM)
+            self.process.communicate(timeout=60)
+        counts = json.loads(self.counts.read_text()) if self.counts.exists() else None
+        self.dir.cleanup()
+        return counts
+
+
+@contextlib.contextmanager
+def serving(image, learn_with=None):
+    server = Server(image, learn_with)
+    try:
+        yield server
+    finally:
+        server.final = server.stop()
+
+
+def between(before, after):
+    """What the disk did between two readings of the books."""
+    head = {k: after["busy"]["head"][k] - before["busy"]["head"][k] for k in after["busy"]["head"]}
+    phases = {k: after["busy"]["now"][k] - before["busy"]["now"][k] for k in after["busy"]["now"]}
+    reads = {k: after["requests"][k] - before["requests"][k] for k in after["requests"]}
+    beside = None
+    if before["busy"]["vanilla"] and after["busy"]["vanilla"]:
+        beside = sum(v - before["busy"]["vanilla"][k] for k, v in after["busy"]["vanilla"].items() if k != "energy_j")
+    return {**reads, **head, **phases, "busy_s": sum(v for k, v in phases.items() if k != "energy_j"),
+            "vanilla_beside_s": beside, "load": os.getloadavg()[0]}
+
+
+def archive(kind, facts, runs):
+    folder = ROOT / "benches/startup/runs"
+    folder.mkdir(exist_ok=True)
+    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    machine = {"cpus": os.cpu_count(), "cpu": cpu and cpu[1], "kernel": os.uname().release, "nice": os.nice(0)}
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M%S")
+    body = {"machine": machine, "controller": CONTROLLER, "settings": SETTINGS, **facts}
+    text = json.dumps(body, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(json.dumps(r) for r in runs) + "\n ]\n}\n"
+    path = folder / f"{kind}-{date}.json"
+    path.write_text(text)
+    print(f"raw numbers: {path.relative_to(ROOT)}")
+    report.tables(runs)

@@ -1,0 +1,329 @@
+//! Verbs that speak to a running server, or do without one: how a volume stands, where its writes go, a new plan,
+//! everything home.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use seekless_block::{Bytes, PAGE_SECTORS, Sectors};
+use seekless_engine::format::State;
+use seekless_engine::{Mode, examine};
+use seekless_serve::{Address, Backing, Builder, ServerHandle, area};
+use serde_json::Value;
+
+use super::{VOLUME_SCHEMA, VolumeArgs, VolumeState, mode_name, mode_of, server_of};
+use crate::output;
+use crate::top::ask::{ask, command};
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// What has not moved for so long is stuck.
+const STUCK: Duration = Duration::from_secs(20);
+
+/// How a volume stands: its mode, what is dirty, what moves, what failed
+///
+/// Asks the server that has it; of a volume that is not served, looks into its area, and writes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless status /dev/sdb
+  seekless status disk.img --area disk.area --json | jq .dirty_bytes")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// As JSON (schema seekless.volume/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Have a running server make a new plan of what it has learned, and move to it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless replan /dev/sdb")]
+pub(crate) struct ReplanArgs {
+    /// The file or block device that is served
+    backing: PathBuf,
+}
+
+/// Write everything home that stands in the area alone, and absorb nothing more
+///
+/// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume with its
+/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless mode writeback`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless drain /dev/sdb
+  seekless drain disk.img --area disk.area")]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+/// Change where writes go: home at once, or into the write buffer first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless mode writeback /dev/sdb
+  seekless mode writethrough disk.img --area disk.area")]
+pub(crate) struct ModeArgs {
+    /// writethrough or writeback
+    #[arg(value_parser = mode_of)]
+    mode: Mode,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+/// Drain, then end the server, if there is one, with the area in order
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless detach /dev/sdb")]
+pub(crate) struct DetachArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<()> {
+    let state = match server_of(&args.volume.backing)? {
+        Some(server) => ask(&server, None, "/state")?,
+        None => look(&args.volume)?,
+    };
+    if args.json {
+        return output::print(&serde_json::to_string_pretty(&state)?);
+    }
+    output::print(&words(&state))
+}
+
+/// Of a volume that nobody serves.
+fn look(volume: &VolumeArgs) -> anyhow::Result<VolumeState> {
+    let mut lasting = area::open(&volume.backing, volume.area.as_deref(), false)?;
+    let found = examine(lasting.area())
+        .with_context(|| format!("{}: cannot be attached as it is", lasting.place().display()))?;
+    let s = found.superblock();
+    let mut pages = [0u64; 2];
+    let mut usable = 0;
+    for (.., state, _) in found.copies() {
+        match state {
+            State::Dirty => pages[0] += 1,
+            State::Suspect => pages[1] += 1,
+            State::Clean => usable += 1,
+            State::Free => {}
+        }
+    }
+    let bytes = |pages: u64| Sectors(pages * PAGE_SECTORS).bytes().0;
+    Ok(VolumeState {
+        schema: VOLUME_SCHEMA.to_owned(),
+        backing: volume.backing.display().to_string(),
+        served: false,
+        lasting: true,
+        size_bytes: s.home_capacity.bytes().0,
+        area_bytes: s.area_size.bytes().0,
+        mode: mode_name(s.mode).to_owned(),
+        dirty_bytes: bytes(pages[0]),
+        in_doubt_bytes: bytes(pages[1]),
+        copied_bytes: bytes(usable + pages[0]),
+        drained: pages[0] == 0 && s.mode == Mode::WriteThrough && found.is_clean(),
+        moving_bytes: None,
+        requests: 0,
+        nbd_clients: 0,
+        damaged_pages: 0,
+        last_failure: None,
+    })
+}
+
+fn words(s: &VolumeState) -> String {
+    let served = if s.served { "served" } else { "not served" };
+    let lasting = if s.lasting { "" } else { ", gone when the server ends" };
+    let mut text = format!(
+        "volume   {} ({}), {served}\narea     {}{lasting}\nmode     {}\ndirty    {}\ncopies   {}",
+        s.backing,
+        Bytes(s.size_bytes),
+        Bytes(s.area_bytes),
+        s.mode,
+        if s.dirty_bytes > 0 {
+            format!("{} in the area alone", Bytes(s.dirty_bytes))
+        } else if s.drained {
+            "nothing; everything is at home".to_owned()
+        } else {
+            "nothing at the moment".to_owned()
+        },
+        Bytes(s.copied_bytes),
+    );
+    if s.in_doubt_bytes > 0 {
+        text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
+    }
+    if let Some((done, all)) = s.moving_bytes {
+        text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
+    }
+    if s.served {
+        text += &format!("\nrequests {}, NBD clients {}", s.requests, s.nbd_clients);
+    }
+    if s.damaged_pages > 0 {
+        text += &format!(
+            "\ndamaged  {} pages of the area did not match their checksums; run `seekless check --data`",
+            s.damaged_pages
+        );
+    }
+    if let Some(failure) = &s.last_failure {
+        text += &format!("\nfailed   {failure}");
+    }
+    text
+}
+
+fn served(backing: &Path) -> anyhow::Result<Address> {
+    server_of(backing)?.with_context(|| {
+        format!("{}: nobody serves it, as far as this user can see", backing.display())
+    })
+}
+
+pub(crate) fn replan(args: &ReplanArgs) -> anyhow::Result<()> {
+    let _: Value = command(&served(&args.backing)?, "/replan")?;
+    output::print("a new plan is being made; `seekless status` shows the move to it")
+}
+
+/// A volume that nobody serves, opened to be changed.
+fn opened(volume: &VolumeArgs, moved: bool) -> anyhow::Result<ServerHandle> {
+    let mut builder = Builder::new(Backing::Path(volume.backing.clone())).moved(moved);
+    if let Some(area) = &volume.area {
+        builder = builder.area_path(area.clone());
+    }
+    let server = builder.spawn()?;
+    ensure!(
+        server.attached().is_some(),
+        "{}: no area lies within it: name the one that was made for it with --area",
+        volume.backing.display()
+    );
+    Ok(server)
+}
+
+/// Either a server that runs, or a volume opened here.
+enum Reached {
+    Server(Address),
+    Here(ServerHandle),
+}
+
+impl Reached {
+    fn new(volume: &VolumeArgs, moved: bool) -> anyhow::Result<Self> {
+        Ok(match server_of(&volume.backing)? {
+            Some(address) => Self::Server(address),
+            None => Self::Here(opened(volume, moved)?),
+        })
+    }
+
+    fn state(&self, backing: &Path) -> anyhow::Result<VolumeState> {
+        match self {
+            Self::Server(address) => ask(address, None, "/state"),
+            Self::Here(server) => {
+                Ok(VolumeState::of(backing, (server.size(), server.area()), &server.stats()?))
+            }
+        }
+    }
+
+    /// Waits until everything is at home, and says how far it is.
+    fn drained(&self, backing: &Path) -> anyhow::Result<()> {
+        let bar = output::bar();
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        loop {
+            let state = self.state(backing)?;
+            if state.drained {
+                bar.finish_and_clear();
+                return Ok(());
+            }
+            if state.dirty_bytes < least {
+                (least, since) = (state.dirty_bytes, Instant::now());
+            }
+            bar.set_message(format!("{} left to be written home", Bytes(state.dirty_bytes)));
+            if since.elapsed() > STUCK {
+                bar.finish_and_clear();
+                let mut why = match &state.last_failure {
+                    Some(failure) => format!("; the last failure was {failure}"),
+                    None => String::new(),
+                };
+                if state.damaged_pages > 0 {
+                    why += &format!(
+                        "; {} pages of the area are damaged: stop the server, run `seekless check --data` and `seekless repair`",
+                        state.damaged_pages
+                    );
+                }
+                bail!(
+                    "cannot go on: {} have not become less for {STUCK:?}{why}. Nothing is lost; the area still has them",
+                    Bytes(state.dirty_bytes)
+                );
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
+    let backing = &args.volume.backing;
+    let reached = Reached::new(&args.volume, args.moved)?;
+    match &reached {
+        Reached::Server(address) => drop(command::<Value>(address, "/drain")?),
+        Reached::Here(server) => server.drain()?,
+    }
+    reached.drained(backing)?;
+    if let Reached::Here(server) = reached {
+        server.stop()?;
+    }
+    output::print("drained: everything is at home")
+}
+
+pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
+    let backing = &args.volume.backing;
+    let reached = Reached::new(&args.volume, args.moved)?;
+    let name = mode_name(args.mode);
+    match &reached {
+        Reached::Server(address) => drop(command::<Value>(address, &format!("/mode/{name}"))?),
+        Reached::Here(server) => server.set_mode(args.mode)?,
+    }
+    if args.mode == Mode::WriteThrough {
+        reached.drained(backing)?;
+    }
+    let start = Instant::now();
+    while reached.state(backing)?.mode != name {
+        ensure!(
+            start.elapsed() < STUCK,
+            "the area's superblock could not be written for {STUCK:?}"
+        );
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if let Reached::Here(server) = reached {
+        server.stop()?;
+    }
+    output::print(&format!("{}: {name}", backing.display()))
+}
+
+pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
+    let backing = &args.volume.backing;
+    let reached = Reached::new(&args.volume, args.moved)?;
+    match &reached {
+        Reached::Server(address) => drop(command::<Value>(address, "/drain")?),
+        Reached::Here(server) => server.drain()?,
+    }
+    reached.drained(backing)?;
+    match reached {
+        Reached::Here(server) => drop(server.stop()?),
+        Reached::Server(address) => {
+            let _: Value = command(&address, "/stop")?;
+            let start = Instant::now();
+            while server_of(backing)?.is_some() {
+                ensure!(
+                    start.elapsed() < Duration::from_secs(60),
+                    "drained, but the server has not ended: something still uses what it mounts"
+                );
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+    }
+    output::print("detached: everything is at home, and nobody serves it")
+}

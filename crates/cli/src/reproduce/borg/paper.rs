@@ -1,0 +1,56 @@
+//! What BORG (FAST'09) prints, as its text and tables have it. Bars of figures that the text gives no number for are
+//! not here: they are shown as missing, not read off a picture.
+
+/// A program of Table 4: start-up seconds, random I/O in per cent, mean seek in cylinders, each vanilla and BORG; whether
+/// the training had starts of it.
+pub(super) struct Start {
+    pub(super) name: &'static str,
+    pub(super) seconds: [f64; 2],
+    pub(super) random: [f64; 2],
+    pub(super) seek: [f64; 2],
+    pub(super) trained: bool,
+}
+
+const fn start(
+    name: &'static str,
+    seconds: [f64; 2],
+    random: [f64; 2],
+    seek: [f64; 2],
+    trained: bool,
+) -> Start {
+    Start { name, seconds, random, seek, trained }
+}
+
+/// Table 4.
+pub(super) const STARTS: [Start; 7] = [
+    start("firefox", [3.71, 2.32], [2.7, 1.2], [132.0, 37.0], true),
+    start("oowriter", [5.30, 2.74], [3.8, 0.2], [193.0, 20.0], true),
+    start("xemacs", [7.26, 2.72], [2.1, 0.3], [87.0, 9.0], true),
+    start("acoread", [6.20, 2.65], [4.6, 0.1], [39.0, 9.0], true),
+    start("eclipse", [4.12, 1.52], [2.5, 0.3], [198.0, 29.0], true),
+    start("gimp", [3.62, 3.66], [2.5, 2.1], [102.0, 63.0], false),
+    start("oaimpress", [5.18, 1.97], [2.7, 0.3], [61.0, 39.0], false),
+];
+
+/// What is said of single bars of Figures 6 to 8 and 11: figure, system, phase, and the words.
+const BARS: [(&str, &str, &str, &str); 9] = [
+    ("6", "borg", "N2", "about −45 %, the best"),
+    ("6", "borg", "R3", "272 s"),
+    ("6", "borg", "R4", "564 s"),
+    ("7", "borg", "N5", "+25 %"),
+    ("7", "borg", "R3", "about 7 min long"),
+    ("7", "borg", "R4", "about 7 min long"),
+    ("8", "borg-C", "N5", "+6 %"),
+    ("8", "borg-C", "all", "−14 %, moving counted"),
+    ("8", "borg-P", "all", "−18 %, moving counted"),
+];
+
+/// What the text says of a bar.
+pub(super) fn bar(figure: &str, system: &str, phase: &str) -> Option<&'static str> {
+    BARS.iter().find(|b| (b.0, b.1, b.2) == (figure, system, phase)).map(|b| b.3)
+}
+
+/// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1 and 6.1.2).
+pub(super) const SVN_SEEKS: [[f64; 2]; 2] = [[0.0170, 0.0115], [704.0, 201.0]];
+/// The same of the developer.
+pub(super) const DEVELOPER_SEEKS: [[f64; 2]; 2] = [[0.0393, 0.0330], [1203.0, 782.0]];

@@ -1,0 +1,167 @@
+//! `synth` and `reproduce borg` through the binary.
+
+use serde_json::Value;
+
+use crate::support::{Place, number};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_made_up_week_is_counted_beside_the_paper_and_says_what_it_is() {
+    let place = Place::new();
+    let ran = place.run(&["synth", "borg-svn", "--json", "svn.json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("made up") && ran.out.contains("50.73 %"), "{}", ran.out);
+    assert_eq!(place.names(), ["borg-svn.parquet", "svn.json"]);
+    let told = json(&std::fs::read_to_string(place.path("svn.json")).unwrap());
+    assert_eq!(told["schema"], "seekless.synth/1");
+    let rows = told["matched"].as_array().unwrap();
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let off = number(&row["ours"]) / number(&row["printed"]) - 1.0;
+        assert!(off.abs() < 0.05, "{row}");
+    }
+    // The file is the trace, and every reader of it is told that nobody asked for any of this.
+    let size = told["size_bytes"].to_string();
+    let of = |trace: &str| {
+        let ran = place.run(&["stat", trace, "--size", &size, "--json", "-"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.err.contains("made up"), "{}", ran.err);
+        json(&ran.out)
+    };
+    let (file, direct) = (of("borg-svn.parquet"), of("synth:borg-svn"));
+    assert_eq!(file["table1"], direct["table1"]);
+    assert_eq!(file["trace"]["requests"], told["requests"]);
+    assert_eq!(file["table1"]["determinism"]["share"]["value"], rows[7]["ours"]);
+
+    let again = place.run(&["synth", "borg-svn"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("--force"), "{}", again.err);
+}
+
+#[test]
+fn other_formats_seeds_and_sizes_of_a_made_up_week() {
+    let place = Place::new();
+    let csv = |seed: &str| {
+        let args = ["synth", "borg-office", "--scale", "0.002", "--seed", seed, "-o", "csv:-"];
+        let ran = place.run(&args);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.err.contains("standard output"), "{}", ran.err);
+        ran.out
+    };
+    assert_eq!(csv("3"), csv("3"));
+    assert_ne!(csv("3"), csv("4"));
+    for bad in [
+        &["synth", "borg-mars"][..],
+        &["synth", "borg-svn", "--scale", "0"],
+        &["synth", "borg-svn", "--scale", "nan"],
+        &["synth", "borg-svn", "-o", "-"],
+        &["synth", "borg-svn", "-o", "csv:-", "--json", "-"],
+        &["stat", "synth:borg-mars"],
+    ] {
+        let ran = place.run(bad);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}");
+        assert!(!ran.err.contains("panicked"), "{bad:?}: {}", ran.err);
+    }
+    assert_eq!(place.names(), [""; 0]);
+}
+
+/// Without what the clock on the wall says.
+fn timeless(document: &Value) -> Value {
+    let mut document = document.clone();
+    // The analyzer's time is this computer's, and a claim is about it.
+    document["claims"] = Value::Null;
+    for figure in document["phases"].as_array_mut().unwrap() {
+        for system in figure["systems"].as_array_mut().unwrap() {
+            for r in system["reconfigurations"].as_array_mut().unwrap() {
+                assert!(number(&r["analyzer_s"]) >= 0.0);
+                (r["analyzer_s"], r["planner_s"]) = (Value::Null, Value::Null);
+            }
+        }
+    }
+    document
+}
+
+#[test]
+fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
+    let place = Place::new();
+    let runs = r#"{"runs": [
+        {"name": "gimp", "system": "vanilla", "phase": "measured", "wall_s": 4.0},
+        {"name": "gimp", "system": "vanilla", "phase": "measured", "wall_s": 6.0},
+        {"name": "gimp", "system": "vanilla", "phase": "training", "wall_s": 60.0}]}"#;
+    place.file("real.json", runs);
+    let args =
+        ["reproduce", "borg", "--scale", "0.01", "--started", "real.json", "--report", "b.html"];
+    let ran = place.run(&[&args[..], &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    assert_eq!((&told["what"], &told["scale"]), (&"borg".into(), &0.01.into()));
+    assert_eq!(told["table1"].as_array().unwrap().len(), 4);
+    let figures = told["phases"].as_array().unwrap();
+    assert_eq!(
+        figures.iter().map(|f| f["figure"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["6", "7", "8", "11"]
+    );
+    for figure in figures {
+        let systems = figure["systems"].as_array().unwrap();
+        let requests = |s: &Value| -> Vec<u64> {
+            s["phases"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|p| p["requests"].as_u64().unwrap())
+                .collect()
+        };
+        assert_eq!(systems[0]["name"], "vanilla");
+        assert_eq!(systems[0]["reconfigurations"].as_array().unwrap().len(), 0);
+        for system in &systems[1..] {
+            // The same requests in the same phases, whatever serves them.
+            assert_eq!(requests(system), requests(&systems[0]));
+            let reconfigurations = system["reconfigurations"].as_array().unwrap();
+            assert_eq!((requests(system).len(), reconfigurations.len()), (5, 4));
+            let change = &reconfigurations[0]["change"];
+            assert!(number(&change["new_bytes"]) > 0.0);
+            assert_eq!((&change["removed_bytes"], &change["kept_bytes"]), (&0.into(), &0.into()));
+        }
+    }
+    let gimp = &told["table4"][5];
+    assert_eq!((&gimp["program"], &gimp["trained"]), (&"gimp".into(), &false.into()));
+    assert_eq!(gimp["paper"]["seconds"][1], 3.66);
+    let vanilla = number(&gimp["ours"]["vanilla"]["busy_s"]);
+    assert!((vanilla / 3.62 - 1.0).abs() < 0.1, "{vanilla}");
+    assert_eq!(told["started"][0]["means"][0]["wall_s"], 5.0);
+    assert_eq!(told["figure12"].as_array().unwrap().len(), 6);
+    assert!(told["claims"].as_array().unwrap().len() > 15);
+    let html = std::fs::read_to_string(place.path("b.html")).unwrap();
+    assert!(html.contains("made up") && html.contains("real.json"));
+
+    let again = place.run(&[
+        "reproduce",
+        "borg",
+        "--scale",
+        "0.01",
+        "--started",
+        "real.json",
+        "--json",
+        "again.json",
+    ]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    for words in ["Table 1", "272 s", "−45 %", "oaimpress", "Figure 12", "real.json", "made up"] {
+        assert!(again.out.contains(words), "{words} is missing:\n{}", again.out);
+    }
+    let again = json(&std::fs::read_to_string(place.path("again.json")).unwrap());
+    assert_eq!(timeless(&again), timeless(&told));
+}
+
+#[test]
+fn an_archive_that_is_none_is_refused() {
+    let place = Place::new();
+    place.file("bad.json", "{\"runs\": 7}");
+    for file in ["bad.json", "absent.json"] {
+        let ran = place.run(&["reproduce", "borg", "--started", file]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""));
+        assert!(ran.err.contains(file), "{}", ran.err);
+    }
+}

@@ -1,0 +1,652 @@
+//! Areas that outlast a server: making one, on the device it serves or elsewhere, and finding it again. Where
+//! which byte stands is decided here; what the bytes mean is the engine's to know.
+//!
+//! An area within its device takes a part of it, and the volume is that much smaller. At the device's start it
+//! begins with its own superblock. In the middle or at the end it leaves the first [`HEAD`] to a locator: a
+//! copy of the superblock as it was made, which says where the area begins. Either way the bare device starts
+//! with a page of ours, and nothing can take it for a file system.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use seekless_block::{Bytes, Device, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{
+    AreaFlags, AreaId, FormatError, Geometry, Page, SEGMENT_PAGES_DEFAULT, Superblock, page_extent,
+    read_superblock,
+};
+use seekless_engine::{
+    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
+};
+
+use crate::backend::files::{Disk, Opened};
+use crate::backend::runs::Runs;
+use crate::backend::{identity, in_use, signature};
+use crate::error::{ServeError, host};
+
+/// Of a device whose area lies in its middle or at its end: the locator, and room so that what begins on a MiB
+/// of the volume does so on the device.
+pub const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
+/// Areas begin on a MiB where they can.
+const ALIGN: u64 = HEAD.0;
+const MAGIC: &[u8] = b"SEEKLESS";
+
+/// Where an area goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The device's beginning.
+    Start,
+    /// Its middle: from anywhere on the device it is not far.
+    Middle,
+    /// Its end.
+    End,
+    /// Another file or device; of the backing not one byte changes.
+    Beside(PathBuf),
+}
+
+/// How large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// So much.
+    Bytes(Bytes),
+    /// Percent of the backing.
+    Percent(u8),
+}
+
+/// What an area is made with.
+#[derive(Clone, Debug)]
+pub struct MakeOptions {
+    /// Where.
+    pub at: At,
+    /// How large; by default all of an area's device that is there already, else a twentieth of the backing.
+    pub size: Option<Share>,
+    /// Share of the write buffer in percent.
+    pub write_buffer_percent: u8,
+    /// Where writes go.
+    pub mode: Mode,
+    /// First sector of the first whole page; by default what the backing's partitions suggest.
+    pub grid: Option<u8>,
+    /// Overwrite what looks in use.
+    pub force: bool,
+}
+
+/// An area as it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Its name.
+    pub uuid: AreaId,
+    /// Size of the volume that clients will see.
+    pub volume: Sectors,
+    /// Size of the area.
+    pub area: Sectors,
+    /// Where it begins on the backing, if there.
+    pub at: Option<Lba>,
+    /// How it is divided.
+    pub geometry: Geometry,
+    /// First sector of the first whole page.
+    pub grid: u8,
+}
+
+/// Makes an area for `backing`.
+///
+/// # Errors
+/// Where the backing or the area's device is in use, or looks so and `force` is not given; where there is no room;
+/// where either cannot be opened or written.
+pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
+    unused(backing)?;
+    let mut uuid = [0; 16];
+    rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
+        .map_err(host("get random bytes"))?;
+    match &options.at {
+        At::Beside(path) => beside(backing, path, uuid, options),
+        At::Start | At::Middle | At::End => inside(backing, uuid, options),
+    }
+}
+
+fn refused(path: &Path, why: impl Into<String>) -> ServeError {
+    ServeError::Refused { path: path.to_owned(), why: why.into() }
+}
+
+fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
+    move |source| ServeError::Area { path: path.to_owned(), source: Box::new(source) }
+}
+
+/// A regular file under a loop device cannot be claimed as a device can.
+fn unused(path: &Path) -> Result<(), ServeError> {
+    match in_use::loop_device(path) {
+        Some(device) => Err(ServeError::InUse {
+            path: path.to_owned(),
+            by: format!("{} stands on it (losetup -d {0})", device.display()),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn share(size: Share, of: u64) -> u64 {
+    let sectors = match size {
+        Share::Bytes(bytes) => bytes.0 / SECTOR_BYTES,
+        Share::Percent(percent) => of / 100 * u64::from(percent),
+    };
+    sectors / PAGE_SECTORS * PAGE_SECTORS
+}
+
+fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> FormatOptions {
+    FormatOptions {
+        uuid,
+        capacity: Sectors(0),
+        inside: None,
+        grid: Sectors(options.grid.unwrap_or(0).into()),
+        mode: options.mode,
+        segment_pages: SEGMENT_PAGES_DEFAULT,
+        write_buffer_percent: options.write_buffer_percent,
+        label: identity::label(backing),
+    }
+}
+
+/// The whole of an opened file as a device.
+fn whole(opened: &Opened) -> Result<Disk, ServeError> {
+    part(&opened.fd, &[(0, opened.bytes)])
+}
+
+fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
+    Ok(Disk::new(fd.try_clone().map_err(host("duplicate a descriptor"))?, Runs::new(runs)))
+}
+
+/// Refuses what looks in use.
+fn blank(
+    disk: &mut Disk,
+    path: &Path,
+    options: &MakeOptions,
+    hint: &str,
+) -> Result<(), ServeError> {
+    let found = signature::found(disk).map_err(|e| failed(path)(e.into()))?;
+    match found {
+        Some(what) if !options.force => Err(refused(
+            path,
+            format!(
+                "holds {what}; nothing was changed. {hint}--force overwrites it, and what it held is lost"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made, ServeError> {
+    let opened = Opened::path(backing, false)?;
+    let device = opened.bytes / SECTOR_BYTES;
+    let mut disk = whole(&opened)?;
+    let hint = "To keep it, put the area elsewhere: --at FILE-or-DEVICE. ";
+    blank(&mut disk, backing, options, hint)?;
+    let len = share(options.size.unwrap_or(Share::Percent(5)), device);
+    let head = if options.at == At::Start { 0 } else { HEAD.0 };
+    let Some(room) = device.checked_sub(head + len).filter(|left| *left >= PAGE_SECTORS) else {
+        return Err(refused(
+            backing,
+            format!(
+                "has {}, no room for an area of {}, {} before it and a volume; give a smaller --optimized",
+                Sectors(device).bytes(),
+                Sectors(len).bytes(),
+                Sectors(head).bytes()
+            ),
+        ));
+    };
+    let at = match options.at {
+        At::Start => 0,
+        At::End => (device - len) / PAGE_SECTORS * PAGE_SECTORS,
+        _ => (head + room / 2) / ALIGN * ALIGN,
+    };
+    // At the end, what is left of a page belongs to the area.
+    let len = if options.at == At::End { device - at } else { len };
+    let volume = Sectors(device - head - len);
+    let mut format = format_options(options, uuid, backing);
+    (format.capacity, format.inside) = (volume, Some(Lba(at)));
+    let mut area = part(&opened.fd, &[(at * SECTOR_BYTES, len * SECTOR_BYTES)])?;
+    let geometry = divided(&area, &format).map_err(failed(backing))?;
+
+    let mut work = || -> Result<(), AttachError> {
+        // Marks of what was there go first, at both ends, where programs look for them.
+        let look = HEAD.0.min(device);
+        disk.write_zeroes(seekless_block::Extent::new(0, look))?;
+        disk.write_zeroes(seekless_block::Extent::new(device - look, look))?;
+        disk.flush()?;
+        format_area(&mut area, &format)?;
+        if at > 0 {
+            // Last: what it points to is whole.
+            let superblock = read_superblock(&mut disk, Lba(at))?.superblock;
+            let mut page: Page = [0; PAGE_BYTES as usize];
+            superblock.encode(&mut page);
+            disk.write(page_extent(0, 1), &page)?;
+            disk.flush()?;
+        }
+        Ok(())
+    };
+    work().map_err(failed(backing))?;
+    let (at, grid, area) = (Some(Lba(at)), format.grid.0 as u8, Sectors(len));
+    Ok(Made { uuid: AreaId(uuid), volume, area, at, geometry, grid })
+}
+
+/// Whether the area can be divided, before anything is overwritten.
+fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
+    Ok(Geometry::fit(area.capacity(), format.segment_pages, format.write_buffer_percent)?)
+}
+
+fn beside(
+    backing: &Path,
+    path: &Path,
+    uuid: [u8; 16],
+    options: &MakeOptions,
+) -> Result<Made, ServeError> {
+    // Only looked at; a writer's lock keeps others away meanwhile.
+    let home = Opened::path(backing, false)?;
+    let volume = Sectors(home.bytes / SECTOR_BYTES);
+    let mut disk = whole(&home)?;
+    let mut first: Page = [0; PAGE_BYTES as usize];
+    if volume.0 >= PAGE_SECTORS {
+        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
+    }
+    if first.starts_with(MAGIC) {
+        let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
+        return Err(refused(backing, why));
+    }
+    let is_same = || {
+        let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
+        Some((a.dev(), a.ino()) == (b.dev(), b.ino()))
+    };
+    if is_same() == Some(true) {
+        return Err(refused(path, "is the backing itself; name another file or device"));
+    }
+    let made = MadeFile::new(path, || {
+        share(options.size.unwrap_or(Share::Percent(5)), volume.0) * SECTOR_BYTES
+    })?;
+    if made.is_none() {
+        unused(path)?;
+    }
+    let opened = Opened::path(path, false)?;
+    let there = opened.bytes / SECTOR_BYTES;
+    let len = match (options.size, &made) {
+        (Some(size), None) => share(size, volume.0),
+        _ => there / PAGE_SECTORS * PAGE_SECTORS,
+    };
+    if len > there {
+        return Err(refused(
+            path,
+            format!(
+                "has {}, less than {}; give a smaller --optimized",
+                Sectors(there).bytes(),
+                Sectors(len).bytes()
+            ),
+        ));
+    }
+    let mut all = whole(&opened)?;
+    blank(&mut all, path, options, "")?;
+    let mut format = format_options(options, uuid, backing);
+    format.capacity = volume;
+    if options.grid.is_none() {
+        format.grid = Sectors(signature::grid(&mut disk).map_err(|e| failed(backing)(e.into()))?);
+    }
+    let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
+    let geometry = format_area(&mut area, &format).map_err(failed(path))?;
+    if let Some(made) = made {
+        made.keep(&opened)?;
+    }
+    let (grid, area) = (format.grid.0 as u8, Sectors(len));
+    Ok(Made { uuid: AreaId(uuid), volume, area, at: None, geometry, grid })
+}
+
+/// A file made for an area; removed where that comes to nothing.
+struct MadeFile(Option<PathBuf>);
+
+impl MadeFile {
+    /// Makes it, unless something is there. All its space is taken at once: an area that finds no room later
+    /// could not keep what it has promised.
+    fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
+        let fail = |what, source| ServeError::Path { path: path.to_owned(), what, source };
+        let file = match File::create_new(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(e) => return Err(fail("make a file for the area", e)),
+        };
+        let made = Self(Some(path.to_owned()));
+        let bytes = bytes();
+        file.set_len(bytes).map_err(|e| fail("size the area", e))?;
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(made)),
+            Err(e) => Err(fail("reserve the area's space", e.into())),
+        }
+    }
+
+    /// The file stays, and its directory knows it for good.
+    fn keep(mut self, opened: &Opened) -> Result<(), ServeError> {
+        if let Some(dir) = &opened.dir {
+            let sync = || File::open(dir)?.sync_all();
+            sync().map_err(host("make the area's directory entry durable"))?;
+        }
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl Drop for MadeFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// What a backing is, together with the area named for it, if any.
+pub(crate) enum Store {
+    /// A disk without an area that lasts.
+    Plain(Opened),
+    /// A volume and its area.
+    Lasting(Box<Lasting>),
+}
+
+/// Opens a volume and its area without attaching it, `write` to mend it. Nobody else has it meanwhile.
+///
+/// # Errors
+/// Where either cannot be opened, is in use, or holds no area.
+pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
+    let opened = Opened::path(backing, !write)?;
+    match Store::open(opened, backing, area, !write)? {
+        Store::Lasting(lasting) => Ok(*lasting),
+        Store::Plain(_) => Err(refused(
+            backing,
+            "no area lies within it: name the one that was made for it with --area, or make one with `seekless format`",
+        )),
+    }
+}
+
+/// Divides the area anew for the sizes that its home and its place have now; its copies are dropped. An area
+/// within its device keeps its own size, since moving it would move home.
+///
+/// Nothing may stand in the area alone: home is complete before, and stays so. The superblocks go first; a crash
+/// before they are written anew leaves no area, and `make` makes another.
+///
+/// # Errors
+/// Where it was not drained and detached in order, where the new size has no room for it, where it fails.
+pub fn resize(
+    backing: &Path,
+    area: Option<&Path>,
+    size: Option<Bytes>,
+) -> Result<Made, ServeError> {
+    let lasting = open(backing, area, true)?;
+    let s = &lasting.superblock;
+    if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
+        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
+        return Err(refused(&lasting.place, why));
+    }
+    let mut format = FormatOptions {
+        uuid: s.uuid.0,
+        capacity: lasting.found,
+        inside: s.inside.then_some(s.area_at),
+        grid: Sectors(s.grid.into()),
+        mode: s.mode,
+        segment_pages: s.segment_pages,
+        write_buffer_percent: lasting.percent(),
+        label: identity::label(backing),
+    };
+    let (geometry, area, volume);
+    if s.inside {
+        if size.is_some_and(|b| b != s.area_size.bytes()) {
+            let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+            return Err(refused(backing, why));
+        }
+        let device = device_sectors(backing)?;
+        let head = if s.area_at.0 == 0 { 0 } else { HEAD.0 };
+        volume = Sectors(device - head - s.area_size.0);
+        format.capacity = volume;
+        let mut disk = lasting.area;
+        area = s.area_size;
+        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+    } else {
+        let Lasting { place, area: disk, .. } = lasting;
+        // The lock goes with it, and comes back with the next line.
+        drop(disk);
+        let grown = Opened::path(&place, false)?;
+        let wanted = size.map_or(grown.bytes, |b| b.0) / PAGE_BYTES * PAGE_BYTES;
+        let is_file = grown.dir.is_some();
+        let fail = |source: Errno| ServeError::Path {
+            path: place.clone(),
+            what: "size the area",
+            source: source.into(),
+        };
+        if wanted > grown.bytes {
+            if !is_file {
+                let (expected, found) =
+                    (Bytes(wanted).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
+                return Err(failed(&place)(AttachError::Shrunken { expected, found }));
+            }
+            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+        }
+        let mut disk = part(&grown.fd, &[(0, wanted)])?;
+        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
+        if is_file && wanted < grown.bytes {
+            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+        }
+        area = Bytes(wanted).sectors_ceil();
+        volume = format.capacity;
+    }
+    let (at, grid) = (format.inside, format.grid.0 as u8);
+    Ok(Made { uuid: AreaId(format.uuid), volume, area, at, geometry, grid })
+}
+
+/// Size of a file or device that is open elsewhere.
+fn device_sectors(path: &Path) -> Result<u64, ServeError> {
+    let fail = |source| ServeError::Path { path: path.to_owned(), what: "find its end", source };
+    let mut file = File::open(path).map_err(fail)?;
+    let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
+    Ok(end / SECTOR_BYTES)
+}
+
+/// A volume and its area, locked.
+#[derive(Debug)]
+pub struct Lasting {
+    pub(crate) home: Disk,
+    pub(crate) area: Disk,
+    pub(crate) superblock: Superblock,
+    backing: PathBuf,
+    /// Where the area stands, for people.
+    pub(crate) place: PathBuf,
+    /// Sectors that home has now.
+    found: Sectors,
+}
+
+impl Store {
+    /// Finds the area of a backing: the one named, or the one within it.
+    pub(crate) fn open(
+        opened: Opened,
+        backing: &Path,
+        area: Option<&Path>,
+        read_only: bool,
+    ) -> Result<Self, ServeError> {
+        let mut all = whole(&opened)?;
+        let mut first: Page = [0; PAGE_BYTES as usize];
+        if all.capacity().0 >= PAGE_SECTORS {
+            all.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
+        }
+        let ours = first.starts_with(MAGIC);
+        match area {
+            None if !ours => Ok(Self::Plain(opened)),
+            None => Lasting::inside(&opened, all, &first, backing),
+            Some(path) => Lasting::beside(&opened, all, &first, backing, path, read_only),
+        }
+    }
+}
+
+impl Lasting {
+    fn inside(
+        opened: &Opened,
+        mut all: Disk,
+        first: &Page,
+        backing: &Path,
+    ) -> Result<Store, ServeError> {
+        let superblock = match Superblock::decode(first) {
+            Ok(s) if !s.inside => {
+                let why = format!(
+                    "is an area, made for '{}': name that one, and this as its --area",
+                    s.label.as_str()
+                );
+                return Err(refused(backing, why));
+            }
+            Ok(locator) => {
+                let s = read_superblock(&mut all, locator.area_at)
+                    .map_err(|e| failed(backing)(e.into()))?
+                    .superblock;
+                if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
+                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless check`";
+                    return Err(refused(backing, why));
+                }
+                s
+            }
+            Err(error @ FormatError::Kind { .. }) => {
+                let why = format!(
+                    "its newest data stand in an area elsewhere ({error}): name it with --area"
+                );
+                return Err(refused(backing, why));
+            }
+            // At the start of a device the locator is a superblock, and there is another copy of it.
+            Err(_) => {
+                let s = read_superblock(&mut all, Lba(0))
+                    .map_err(|e| failed(backing)(e.into()))?
+                    .superblock;
+                if !s.inside || s.area_at.0 != 0 {
+                    return Err(refused(backing, "its first page is damaged; nothing was changed"));
+                }
+                s
+            }
+        };
+        let (at, len) = (superblock.area_at.0, superblock.area_size.0);
+        let head = if at == 0 { 0 } else { HEAD.0 };
+        let volume = superblock.home_capacity.0;
+        let before = volume.min(at.saturating_sub(head));
+        let needed = at.saturating_add(len).saturating_add(volume - before);
+        let device = opened.bytes / SECTOR_BYTES;
+        if needed > device {
+            let (expected, found) = (Sectors(needed), Sectors(device));
+            return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+        }
+        let bytes =
+            |parts: [(u64, u64); 2]| parts.map(|(a, b)| (a * SECTOR_BYTES, b * SECTOR_BYTES));
+        let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
+        let area = part(&opened.fd, &bytes([(at, len), (0, 0)]))?;
+        let (backing, place) = (backing.to_owned(), backing.to_owned());
+        let found = superblock.home_capacity;
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found })))
+    }
+
+    fn beside(
+        opened: &Opened,
+        home: Disk,
+        first: &Page,
+        backing: &Path,
+        path: &Path,
+        read_only: bool,
+    ) -> Result<Store, ServeError> {
+        if let Ok(s) = Superblock::decode(first) {
+            let why = if s.inside {
+                "has its area within itself: leave --area out"
+            } else {
+                "is an area itself, not a disk"
+            };
+            return Err(refused(backing, why));
+        }
+        let place = Opened::path(path, read_only)?;
+        let mut all = whole(&place)?;
+        let superblock =
+            read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?.superblock;
+        if superblock.inside {
+            return Err(refused(path, "holds an area and the disk it serves: serve it by itself"));
+        }
+        let (expected, found) = (superblock.area_size, all.capacity());
+        if expected > found {
+            return Err(failed(path)(AttachError::Shrunken { expected, found }));
+        }
+        let area = part(&place.fd, &[(0, expected.bytes().0)])?;
+        let found = Sectors(opened.bytes / SECTOR_BYTES);
+        let (backing, place) = (backing.to_owned(), path.to_owned());
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found })))
+    }
+
+    /// What the area holds; nothing is written.
+    pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        let examined = examine(&mut self.area).map_err(failed(&self.place))?;
+        let (expected, found) = (examined.superblock().home_capacity, self.found);
+        if expected != found {
+            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
+        }
+        Ok(examined)
+    }
+
+    /// The area, as a device.
+    pub fn area(&mut self) -> &mut dyn Device {
+        &mut self.area
+    }
+
+    /// What its superblock said when it was opened.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The file or device that the area stands on.
+    #[must_use]
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Sectors of home as it is now.
+    #[must_use]
+    pub const fn home_capacity(&self) -> Sectors {
+        self.found
+    }
+
+    /// The share of the write buffer that it was made with, or one that divides it alike.
+    fn percent(&self) -> u8 {
+        let s = &self.superblock;
+        let geometry = s.geometry().ok();
+        let alike = |p: &u8| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry;
+        (0..=100).find(alike).unwrap_or(0)
+    }
+
+    /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
+    /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
+    /// area's own writes change them.
+    pub(crate) fn own_stamp(&self) -> Option<[u8; 32]> {
+        let uuid = self.superblock.uuid.0;
+        let mut stamp = [0; 32];
+        stamp[..16].copy_from_slice(&uuid);
+        self.superblock.inside.then_some(stamp)
+    }
+
+    /// Attaches: what the area holds is recovered, and it is marked as in use. `moved`: the home may have another
+    /// name than when the area was made.
+    pub(crate) fn attach(
+        &mut self,
+        mut config: Config,
+        moved: bool,
+    ) -> Result<(Engine, AttachReport), ServeError> {
+        let s = self.superblock.clone();
+        let (is, was) = (identity::label(&self.backing), s.label.as_str());
+        if !s.inside && !moved && !identity::same(&is, was) {
+            let why = format!(
+                "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
+                self.place.display()
+            );
+            return Err(refused(&self.backing, why));
+        }
+        config.capacity = self.found;
+        // As it was divided, so that a plan knows its room.
+        let geometry = s.geometry().ok();
+        let percent =
+            (0..=100).find(|p| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry);
+        config.write_buffer_percent = percent.unwrap_or(0);
+        let stamp = self
+            .own_stamp()
+            .unwrap_or_else(|| identity::stamp(std::os::fd::AsFd::as_fd(&self.home)));
+        Engine::attach(&mut self.area, config, stamp).map_err(failed(&self.place))
+    }
+}

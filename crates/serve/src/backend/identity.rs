@@ -1,0 +1,153 @@
+//! What can be proven of a home: that it is the one an area was made for, and that nobody has written it since.
+//! It only looks.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FileType;
+use seekless_engine::format::Label;
+
+/// Two writes that the clock of a file system may not tell apart are closer than this.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What the home is called in its area: for a device what its maker or the kernel calls it for good, for a file
+/// its number and its name, either of which may change.
+pub(crate) fn label(path: &Path) -> String {
+    let Ok(meta) = path.metadata() else { return String::new() };
+    let text = if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
+        device_name(path, meta.rdev())
+    } else {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("file {} {name}", meta.ino())
+    };
+    Label::new(&text).as_str().to_owned()
+}
+
+/// Whether two labels may be of one home.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    let file = |label: &str| {
+        let (number, name) = label.strip_prefix("file ")?.split_once(' ')?;
+        Some((number.to_owned(), name.to_owned()))
+    };
+    match (file(a), file(b)) {
+        // Copied or restored under its name, or renamed.
+        (Some((a, name_a)), Some((b, name_b))) => a == b || name_a == name_b,
+        _ => a == b,
+    }
+}
+
+fn device_name(path: &Path, number: u64) -> String {
+    let dir = sysfs(number);
+    let partition = read(&dir.join("partition"));
+    let disk = if partition.is_some() { dir.join("..") } else { dir };
+    let names = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"];
+    let name = names.iter().find_map(|n| read(&disk.join(n)).filter(|t| !t.is_empty()));
+    // Where nobody gave it a name of its own there is that of its node.
+    let name = name.unwrap_or_else(|| {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        path.to_string_lossy().into_owned()
+    });
+    partition.map_or_else(|| format!("device {name}"), |p| format!("device {name} part {p}"))
+}
+
+fn sysfs(number: u64) -> PathBuf {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    // The kernel's own path, so that `..` of a partition is its disk.
+    let path = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    path.canonicalize().unwrap_or(path)
+}
+
+fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|t| t.trim().to_owned())
+}
+
+/// 32 bytes that are equal, and not all zero, only where nobody wrote to the file or device in between. Of a
+/// file: where it is, and when it and its attributes were last changed; waits until a change that comes after
+/// this moment has another time. Of a device: this boot, this attachment, and what was written to it since.
+pub(crate) fn stamp(home: BorrowedFd<'_>) -> [u8; 32] {
+    prove(home).unwrap_or_default()
+}
+
+fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
+    let file = File::from(home.as_fd().try_clone_to_owned().ok()?);
+    let meta = file.metadata().ok()?;
+    if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
+        return device_stamp(meta.rdev());
+    }
+    let time = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
+    let (changed, status) =
+        (time(meta.mtime(), meta.mtime_nsec()), time(meta.ctime(), meta.ctime_nsec()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    let last = Duration::from_nanos(u64::try_from(changed.max(status)).ok()?);
+    // A time to come proves nothing.
+    let since = now.checked_sub(last)?;
+    if let Some(left) = TICK.checked_sub(since) {
+        std::thread::sleep(left);
+        return prove(home);
+    }
+    Some(join([meta.dev(), meta.ino(), changed.cast_unsigned(), status.cast_unsigned()]))
+}
+
+/// A device that stands on others can be written through them, and one whose writes are not counted proves
+/// nothing.
+fn device_stamp(number: u64) -> Option<[u8; 32]> {
+    let dir = sysfs(number);
+    let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };
+    let stacked = std::fs::read_dir(disk.join("slaves")).is_ok_and(|mut d| d.next().is_some());
+    let counts = read(&disk.join("queue/iostats"))? == "1";
+    if stacked || !counts || disk.join("loop").exists() {
+        return None;
+    }
+    let stat = read(&disk.join("stat"))?;
+    let field = |n: usize| stat.split_whitespace().nth(n)?.parse::<u64>().ok();
+    // Sectors written, and sectors discarded where the kernel counts these.
+    let written = field(6)?.wrapping_add(field(13).unwrap_or(0));
+    let sequence: u64 = read(&disk.join("diskseq"))?.parse().ok()?;
+    let boot = read(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+    let boot = u128::from_str_radix(&digits, 16).ok()?;
+    Some(join([(boot >> 64) as u64, boot as u64, sequence, written]))
+}
+
+fn join(words: [u64; 4]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (out, word) in bytes.chunks_exact_mut(8).zip(words) {
+        out.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_stamp_holds_until_the_file_is_written() {
+        let path = std::env::temp_dir().join(format!("seekless-stamp-{}", std::process::id()));
+        let mut file = File::create(&path).unwrap();
+        let first = stamp(file.as_fd());
+        assert_ne!(first, [0; 32]);
+        assert_eq!(stamp(file.as_fd()), first);
+        for _ in 0..5 {
+            let before = stamp(file.as_fd());
+            file.write_all(b"x").unwrap();
+            assert_ne!(stamp(file.as_fd()), before);
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_renamed_or_copied_file_is_the_same_and_another_is_not() {
+        assert!(same("file 7 disk.img", "file 7 other.img"));
+        assert!(same("file 7 disk.img", "file 8 disk.img"));
+        assert!(!same("file 7 disk.img", "file 8 other.img"));
+        assert!(!same("device naa.1", "device naa.2"));
+        assert!(!same("device naa.1", "file 8 other.img"));
+        assert!(same("device naa.1 part 2", "device naa.1 part 2"));
+    }
+}
