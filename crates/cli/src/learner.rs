@@ -78,7 +78,9 @@ impl BorgLearner {
 }
 
 impl seekless_serve::Learner for BorgLearner {
-    fn begin(&mut self, config: &Config) -> Result<(), String> {
+    fn begin(&mut self, config: &Config, plan: Plan) -> Result<(), String> {
+        // A better one begins with what stands.
+        self.plan = plan;
         let pages = Pages::new(config.grid, config.capacity);
         if self.graph.pages() != pages {
             if let Some(memory) = self.memory.as_ref().filter(|_| self.graph.vertex_count() > 0) {
@@ -178,7 +180,7 @@ impl JudgedLearner {
 }
 
 impl seekless_serve::Learner for JudgedLearner {
-    fn begin(&mut self, volume: &Config) -> Result<(), String> {
+    fn begin(&mut self, volume: &Config, _: Plan) -> Result<(), String> {
         let size = (volume.capacity + volume.area).bytes();
         let disk = match self.setup.disk.take() {
             Some(disk) => disk,

@@ -17,7 +17,7 @@ use seekless_serve::{Address, Backing, Builder, Learner};
 struct Borg(Option<AccessGraph>, PlanConfig);
 
 impl Learner for Borg {
-    fn begin(&mut self, config: &Config) -> Result<(), String> {
+    fn begin(&mut self, config: &Config, _: Plan) -> Result<(), String> {
         let pages = Pages::new(config.grid, config.capacity);
         self.0 = Some(AccessGraph::new(pages, config.cache_bytes, 1 << 20));
         Ok(())

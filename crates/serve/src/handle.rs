@@ -294,7 +294,7 @@ impl Builder {
         let learning = self
             .learner
             .map(|mut l| {
-                l.begin(&config).map_err(ServeError::Model)?;
+                l.begin(&config, engine.plan()).map_err(ServeError::Model)?;
                 let (every, volume) = (self.relearn_every, config.capacity);
                 learner::start(l, every, observer, volume, control.clone(), Arc::clone(&bell))
             })

@@ -32,7 +32,7 @@ pub trait Learner: Send {
     ///
     /// # Errors
     /// Why this learner cannot learn for such a volume.
-    fn begin(&mut self, config: &Config) -> Result<(), String>;
+    fn begin(&mut self, config: &Config, plan: Plan) -> Result<(), String>;
     /// A request came.
     fn observe(&mut self, request: &Request);
     /// The plan that what was seen calls for: someone wants it installed now.

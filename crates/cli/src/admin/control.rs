@@ -208,14 +208,14 @@ fn opened(volume: &VolumeArgs, moved: bool) -> anyhow::Result<ServerHandle> {
 /// Either a server that runs, or a volume opened here.
 enum Reached {
     Server(Address),
-    Here(ServerHandle),
+    Here(Box<ServerHandle>),
 }
 
 impl Reached {
     fn new(volume: &VolumeArgs, moved: bool) -> anyhow::Result<Self> {
         Ok(match server_of(&volume.backing)? {
             Some(address) => Self::Server(address),
-            None => Self::Here(opened(volume, moved)?),
+            None => Self::Here(Box::new(opened(volume, moved)?)),
         })
     }
 
@@ -312,7 +312,9 @@ pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
     }
     reached.drained(backing)?;
     match reached {
-        Reached::Here(server) => drop(server.stop()?),
+        Reached::Here(server) => {
+            server.stop()?;
+        }
         Reached::Server(address) => {
             let _: Value = command(&address, "/stop")?;
             let start = Instant::now();

@@ -106,6 +106,16 @@ impl Server {
         if let Some(path) = mount {
             command.arg("--fuse").arg(path);
         }
+        Self::spawn(command, json, mount)
+    }
+
+    /// Starts `seekless rescue`, which counts nothing.
+    pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
+        command.current_dir(dir);
+        Self::spawn(command, dir.join("none"), None)
+    }
+
+    fn spawn(mut command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panic")]
 #![allow(clippy::print_stderr, reason = "tests say what they skip")]
 
+mod area;
 mod bad_input;
 mod browser;
 mod emulated;
@@ -11,6 +12,7 @@ mod files;
 mod filesystems;
 mod host;
 mod judged;
+mod killed;
 mod mounting;
 mod observed;
 mod programs;

@@ -109,7 +109,7 @@ fn what_the_disk_does_not_take_yet_is_chosen_by_the_host() {
 struct Borg(AccessGraph);
 
 impl Learner for Borg {
-    fn begin(&mut self, config: &Config) -> Result<(), String> {
+    fn begin(&mut self, config: &Config, _: Plan) -> Result<(), String> {
         let pages = Pages::new(config.grid, config.capacity);
         self.0 = AccessGraph::new(pages, config.cache_bytes, 1 << 16);
         Ok(())

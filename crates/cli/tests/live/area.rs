@@ -1,0 +1,346 @@
+//! Areas that outlast their server: made, refused, attached, drained, killed and recovered, rescued, as an
+//! administrator does it. What a kill leaves is what the page cache has: a power cut is another matter, and the
+//! crash enumeration's.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::process::Output;
+
+use rustix::process::Signal;
+use seekless_serve::Address;
+use seekless_serve::client::Client;
+use serde_json::Value;
+
+use crate::host::{Numbers, Server, seekless};
+
+/// A folder with a disk, and what stands on it.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A sparse disk of so many MiB, in use where `content`.
+    fn disk(&self, mib: u64, content: bool) -> PathBuf {
+        let path = self.path("disk.img");
+        let file = File::create(&path).unwrap();
+        file.set_len(mib << 20).unwrap();
+        if content {
+            file.write_all_at(&Numbers::new(3).bytes(4 << 20), 0).unwrap();
+            file.write_all_at(&[0x53, 0xef], 1080).unwrap();
+        }
+        path
+    }
+
+    fn ran(&self, args: &[&str]) -> Output {
+        seekless().args(args).current_dir(self.dir.path()).output().unwrap()
+    }
+
+    /// Runs it; it must succeed.
+    fn run(&self, args: &[&str]) -> String {
+        let output = self.ran(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs it; it must refuse, and say all of this.
+    fn refused(&self, args: &[&str], words: &[&str]) {
+        let output = self.ran(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
+        }
+    }
+
+    fn status(&self, rest: &[&str]) -> Value {
+        serde_json::from_str(&self.run(&[&["status", "disk.img", "--json"], rest].concat()))
+            .unwrap()
+    }
+
+    fn serve(&self, args: &[&str]) -> (Server, Client) {
+        let socket = self.path("nbd.sock");
+        let address = format!("unix:{}", socket.display());
+        let all = [args, &["--nbd", &address]].concat();
+        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
+        let client = Client::connect(&Address::Unix(socket)).unwrap();
+        (server, client)
+    }
+}
+
+const BESIDE: [&str; 2] = ["--area", "disk.area"];
+
+#[test]
+fn a_disk_in_use_is_adopted_and_not_a_byte_of_it_changes() {
+    let place = Place::new();
+    let disk = place.disk(32, true);
+    let before = fs::read(&disk).unwrap();
+    place.refused(&["format", "disk.img"], &["ext2/3/4", "nothing was changed", "--at", "--force"]);
+    place.run(&["format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
+    assert!(fs::read(&disk).unwrap() == before, "adopting it changed it");
+    place.refused(
+        &["format", "disk.img", "--at", "disk.area"],
+        &["an area or a locator", "nothing was changed"],
+    );
+    let (server, mut client) = place.serve(&BESIDE);
+    assert!(client.read(0, 4 << 20).unwrap() == before[..4 << 20]);
+    drop(client);
+    server.stop();
+    assert!(fs::read(&disk).unwrap() == before, "serving it changed it");
+}
+
+#[test]
+fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
+    for at in ["start", "middle", "end"] {
+        let place = Place::new();
+        let disk = place.disk(64, false);
+        place.run(&["format", "disk.img", "--at", at, "--optimized", "8MiB"]);
+        assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}");
+        let size = place.status(&[])["size_bytes"].as_u64().unwrap();
+        assert_eq!(size, (if at == "start" { 56 } else { 55 }) << 20, "{at}");
+        let content = Numbers::new(5).bytes(size as usize);
+        let (server, mut client) = place.serve(&["--no-learn"]);
+        for (i, piece) in content.chunks(1 << 20).enumerate() {
+            client.write((i as u64) << 20, piece).unwrap();
+        }
+        drop(client);
+        server.stop();
+        let (server, mut client) = place.serve(&["--no-learn"]);
+        for (i, piece) in content.chunks(1 << 20).enumerate() {
+            assert!(client.read((i as u64) << 20, 1 << 20).unwrap() == piece, "{at}, MiB {i}");
+        }
+        drop(client);
+        server.stop();
+        assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}: data over the locator");
+        place.refused(&["format", "disk.img"], &["seekless", "--force"]);
+    }
+}
+
+#[test]
+fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
+    let place = Place::new();
+    let disk = place.disk(64, true);
+    let before = fs::read(&disk).unwrap();
+    let format = ["format", "disk.img", "--at", "disk.area", "--optimized", "32MiB"];
+    place.run(&[&format[..], &["--mode", "writeback"]].concat());
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let new = Numbers::new(9).bytes(2 << 20);
+    client.write(8 << 20, &new).unwrap();
+    client.flush().unwrap();
+    // A hole of home is none where the area has data.
+    assert_eq!(client.block_status(8 << 20, 1 << 20).unwrap(), [(1 << 20, 0)]);
+    let status = place.status(&BESIDE);
+    assert_eq!(status["mode"], "writeback");
+    assert_eq!(status["dirty_bytes"], 2 << 20);
+    server.signal(Signal::KILL);
+    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    drop((server, client));
+
+    let whole =
+        |bytes: &[u8]| bytes[..8 << 20] == before[..8 << 20] && bytes[8 << 20..10 << 20] == new[..];
+    assert!(!whole(&fs::read(&disk).unwrap()), "the write was not absorbed: this tests nothing");
+    assert_eq!(place.status(&BESIDE)["dirty_bytes"], 2 << 20);
+    // Rescued, with not a byte written.
+    let held = || (fs::read(&disk).unwrap(), fs::read(place.path("disk.area")).unwrap());
+    let was = held();
+    let socket = place.path("rescue.sock");
+    let mut command = seekless();
+    command.args(["rescue", "disk.img", "--area", "disk.area", "--nbd"]);
+    command.arg(format!("unix:{}", socket.display()));
+    let rescue = Server::of_rescue(command, place.dir.path());
+    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    assert!(client.read(8 << 20, 2 << 20).unwrap() == new);
+    // Across the edge of the newer bytes, and not on a page's.
+    let edge = client.read((8 << 20) - 512, 1024).unwrap();
+    assert!(edge[..512] == before[(8 << 20) - 512..8 << 20] && edge[512..] == new[..512]);
+    assert_eq!(client.block_status(8 << 20, 4096).unwrap(), [(4096, 0)]);
+    drop((client, rescue));
+    assert!(held() == was, "rescuing wrote something");
+
+    place.run(&["check", "disk.img", "--area", "disk.area", "--data"]);
+    let dump: Value =
+        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
+            .unwrap();
+    assert_eq!(dump["map"].as_array().unwrap().len(), 512);
+    place.run(&["drain", "disk.img", "--area", "disk.area"]);
+    assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
+    assert_eq!(place.status(&BESIDE)["drained"], true);
+}
+
+#[test]
+fn a_running_server_is_steered() {
+    let place = Place::new();
+    place.disk(64, false);
+    place.run(&["format", "disk.img", "--optimized", "16MiB"]);
+    let (mut server, mut client) = place.serve(&[]);
+    place.run(&["mode", "writeback", "disk.img"]);
+    client.write(0, &[7; 4096]).unwrap();
+    let status = place.status(&[]);
+    assert_eq!((&status["mode"], &status["dirty_bytes"]), (&"writeback".into(), &4096.into()));
+    place.run(&["drain", "disk.img"]);
+    assert_eq!(place.status(&[])["dirty_bytes"], 0);
+    client.write(0, &[8; 4096]).unwrap();
+    assert_eq!(place.status(&[])["dirty_bytes"], 0, "it absorbs though it was drained");
+    place.run(&["mode", "writeback", "disk.img"]);
+    place.run(&["mode", "writethrough", "disk.img"]);
+    place.run(&["replan", "disk.img"]);
+    server.expect("learned: ");
+    place.refused(&["check", "disk.img"], &["is served", "detach"]);
+    drop(client);
+    place.run(&["detach", "disk.img"]);
+    server.ended();
+    let status = place.status(&[]);
+    assert_eq!((&status["served"], &status["drained"]), (&false.into(), &true.into()));
+    place.refused(&["replan", "disk.img"], &["nobody serves it"]);
+    // Not served, it can be steered as well.
+    place.run(&["mode", "writeback", "disk.img"]);
+    assert_eq!(place.status(&[])["mode"], "writeback");
+}
+
+#[test]
+fn what_does_not_belong_together_is_not_attached() {
+    let place = Place::new();
+    let disk = place.disk(32, true);
+    place.run(&["format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
+    let with = |backing: &'static str, area: &'static str| {
+        ["serve", backing, "--area", area, "--nbd", "unix:x.sock"]
+    };
+    // Two servers, two areas for one backing, one area for two backings.
+    fs::copy(&disk, place.path("other.img")).unwrap();
+    place.run(&["format", "other.img", "--at", "other.area", "--optimized", "8MiB"]);
+    let (server, client) = place.serve(&BESIDE);
+    place.refused(&with("disk.img", "disk.area"), &["disk.img", "another process"]);
+    place.refused(&with("disk.img", "other.area"), &["disk.img", "another process"]);
+    place.refused(&with("other.img", "disk.area"), &["disk.area", "another process"]);
+    drop(client);
+    server.stop();
+    // Another disk of the same size.
+    place.refused(&with("other.img", "disk.area"), &["disk.img", "other.img", "--moved"]);
+    // Another size.
+    let file = File::options().write(true).open(&disk).unwrap();
+    file.set_len(31 << 20).unwrap();
+    place.refused(&with("disk.img", "disk.area"), &["made for a device of", "seekless resize"]);
+    file.set_len(32 << 20).unwrap();
+    // A shorter area, no area, a newer version.
+    let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
+    area.set_len(7 << 20).unwrap();
+    place.refused(&with("disk.img", "disk.area"), &["cut short"]);
+    area.set_len(8 << 20).unwrap();
+    place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
+    place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
+    place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
+    let mut page = vec![0; 4096];
+    for copy in 0..2 {
+        area.read_exact_at(&mut page, copy * 4096).unwrap();
+        page[8] = 2;
+        page[12..16].fill(0);
+        let sum = crc32c::crc32c(&page);
+        page[12..16].copy_from_slice(&sum.to_le_bytes());
+        area.write_all_at(&page, copy * 4096).unwrap();
+    }
+    place.refused(&with("disk.img", "disk.area"), &["version 2", "use the one that wrote it"]);
+    page.fill(0);
+    area.write_all_at(&page, 0).unwrap();
+    area.write_all_at(&page, 4096).unwrap();
+    place.refused(&with("disk.img", "disk.area"), &["no area of seekless"]);
+}
+
+#[test]
+fn an_area_follows_its_home_to_another_size() {
+    let place = Place::new();
+    let disk = place.disk(32, true);
+    place.run(&[
+        "format",
+        "disk.img",
+        "--at",
+        "disk.area",
+        "--optimized",
+        "8MiB",
+        "--mode",
+        "writeback",
+    ]);
+    place.refused(
+        &["resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"],
+        &["needs at least"],
+    );
+    let (mut server, mut client) = place.serve(&BESIDE);
+    client.write(9 << 20, &[7; 4096]).unwrap();
+    server.signal(Signal::KILL);
+    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    drop((server, client));
+    let bytes = fs::read(place.path("disk.area")).unwrap();
+    place.refused(
+        &["resize", "disk.img", "--area", "disk.area"],
+        &["not drained", "nothing was changed"],
+    );
+    assert!(fs::read(place.path("disk.area")).unwrap() == bytes);
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    File::options().write(true).open(&disk).unwrap().set_len(48 << 20).unwrap();
+    place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "12MiB"]);
+    let status = place.status(&BESIDE);
+    assert_eq!(
+        (&status["size_bytes"], &status["area_bytes"]),
+        (&(48 << 20).into(), &(12 << 20).into())
+    );
+    let (server, mut client) = place.serve(&BESIDE);
+    assert!(client.read(9 << 20, 4096).unwrap() == [7; 4096]);
+    drop(client);
+    server.stop();
+}
+
+#[test]
+fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
+    let place = Place::new();
+    place.disk(32, true);
+    place.run(&[
+        "format",
+        "disk.img",
+        "--at",
+        "disk.area",
+        "--optimized",
+        "16MiB",
+        "--mode",
+        "writeback",
+    ]);
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let new = Numbers::new(4).bytes(64 << 10);
+    client.write(1 << 20, &new).unwrap();
+    client.flush().unwrap();
+    server.signal(Signal::KILL);
+    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    drop((server, client));
+    let path = place.path("disk.area");
+    let area = File::options().read(true).write(true).open(&path).unwrap();
+    // The other copy of the superblock: no loss.
+    area.write_all_at(&[0xAA; 100], 4096 + 200).unwrap();
+    let check = place.run(&["check", "disk.img", "--area", "disk.area"]);
+    assert!(check.contains("harmless"), "{check}");
+    place.run(&["repair", "disk.img", "--area", "disk.area"]);
+    // A page of data that stands in the area alone.
+    let bytes = fs::read(&path).unwrap();
+    let at =
+        (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
+    area.write_all_at(&[0x55], at as u64 * 4096 + 7).unwrap();
+    place.refused(&["check", "disk.img", "--area", "disk.area", "--data"], &["1 pages", "damaged"]);
+    let before = fs::read(&path).unwrap();
+    place.refused(
+        &["repair", "disk.img", "--area", "disk.area"],
+        &["nothing was written", "--lose-data"],
+    );
+    assert!(fs::read(&path).unwrap() == before);
+    place.run(&["repair", "disk.img", "--area", "disk.area", "--lose-data"]);
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    let home = fs::read(place.path("disk.img")).unwrap();
+    let page = |i: usize| &home[(1 << 20) + i * 4096..][..4096];
+    let good = (0..16).filter(|&i| page(i) == &new[i * 4096..][..4096]).count();
+    assert_eq!(good, 15, "all but the damaged page went home");
+}
