@@ -160,3 +160,22 @@ pub(crate) fn server_of(backing: &Path) -> anyhow::Result<Option<Address>> {
     let socket = control_socket(backing)?;
     Ok(std::os::unix::net::UnixStream::connect(&socket).is_ok().then_some(Address::Unix(socket)))
 }
+
+/// Whether the backing begins with a page of ours, so that nothing can mount it by itself.
+fn is_marked(backing: &Path) -> anyhow::Result<bool> {
+    let mut first = [0; 8];
+    let mut file = std::fs::File::open(backing).with_context(|| backing.display().to_string())?;
+    Ok(std::io::Read::read_exact(&mut file, &mut first).is_ok() && &first == b"SEEKLESS")
+}
+
+/// Refuses a write buffer beside a disk that anyone could mount without it.
+fn consent(backing: &Path, given: bool) -> anyhow::Result<()> {
+    ensure!(
+        given,
+        "in write-back the newest data of {} would stand in the area alone, and nothing would keep anybody from \
+         mounting the bare disk meanwhile, which destroys them. Let the area lie within the disk (--at middle, on a \
+         blank one), or stay with writethrough, or give --unguarded",
+        backing.display()
+    );
+    Ok(())
+}

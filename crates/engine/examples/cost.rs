@@ -2,6 +2,7 @@
 //! answers every I/O at once; prints nanoseconds per request. Run under an instruction counter with two
 //! numbers of requests, the difference is the requests' alone.
 #![allow(clippy::print_stdout, reason = "a program")]
+#![allow(clippy::disallowed_types, reason = "it measures; the engine is told the time")]
 
 use std::time::Instant;
 

@@ -72,6 +72,10 @@ pub(crate) struct ModeArgs {
     /// writethrough or writeback
     #[arg(value_parser = mode_of)]
     mode: Mode,
+    /// With writeback and an area elsewhere: nothing marks the bare backing while its newest data stand in the area,
+    /// and whoever mounts it by itself then destroys them
+    #[arg(long)]
+    unguarded: bool,
     #[command(flatten)]
     volume: VolumeArgs,
     /// The backing may have another name than when its area was made
@@ -280,6 +284,9 @@ pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
 
 pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
+    if args.mode == Mode::WriteBack && !super::is_marked(backing)? {
+        super::consent(backing, args.unguarded)?;
+    }
     let reached = Reached::new(&args.volume, args.moved)?;
     let name = mode_name(args.mode);
     match &reached {

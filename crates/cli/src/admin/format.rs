@@ -52,9 +52,16 @@ pub(crate) struct FormatArgs {
     /// Overwrite what looks in use
     #[arg(long)]
     force: bool,
+    /// With --mode writeback and an area elsewhere: nothing marks the bare backing while its newest data stand in the
+    /// area, and whoever mounts it by itself then destroys them
+    #[arg(long)]
+    unguarded: bool,
 }
 
 pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
+    if args.mode == Mode::WriteBack && matches!(args.at, At::Beside(_)) {
+        super::consent(&args.backing, args.unguarded)?;
+    }
     let options = MakeOptions {
         at: args.at.clone(),
         size: args.optimized,

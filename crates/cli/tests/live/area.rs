@@ -131,7 +131,11 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
     let format = ["format", "disk.img", "--at", "disk.area", "--optimized", "32MiB"];
-    place.run(&[&format[..], &["--mode", "writeback"]].concat());
+    let writeback = [&format[..], &["--mode", "writeback"]].concat();
+    // Anyone could mount such a disk without its area.
+    place.refused(&writeback, &["--unguarded", "mounting the bare disk"]);
+    assert!(!place.path("disk.area").exists());
+    place.run(&[&writeback[..], &["--unguarded"]].concat());
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     client.write(8 << 20, &new).unwrap();
@@ -267,6 +271,7 @@ fn an_area_follows_its_home_to_another_size() {
         "8MiB",
         "--mode",
         "writeback",
+        "--unguarded",
     ]);
     place.refused(
         &["resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"],
@@ -310,6 +315,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
         "16MiB",
         "--mode",
         "writeback",
+        "--unguarded",
     ]);
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
     let new = Numbers::new(4).bytes(64 << 10);

@@ -88,7 +88,7 @@ fn survives(kind: &Kind, mode: &str) {
         .arg(&image)
         .arg("--at")
         .arg(&area)
-        .args(["--optimized", "24MiB", "--mode", mode])
+        .args(["--optimized", "24MiB", "--unguarded", "--mode", mode])
         .output()
         .unwrap();
     assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
