@@ -1,0 +1,271 @@
+//! What outlasts the engine: the write buffer, crashes, damage, repair.
+
+use super::*;
+
+fn writeback() -> Config {
+    Config { mode: Mode::WriteBack, ..config(0) }
+}
+
+#[test]
+fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
+    let mut world = World::new(writeback());
+    // What an earlier process wrote may not be on stable storage yet.
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::Write, home(3, 2));
+    let io = world.waiting[0];
+    assert_eq!((io.target, io.op, io.extent.len), (Target::Area, Op::Write, Sectors(3 * 8)));
+    world.issue(Op::Write, home(40, 1));
+    world.issue(Op::Write, home(20, 1));
+    world.execute(0);
+    let sizes: Vec<u64> = world.waiting.iter().map(|io| io.extent.len.0 / 8).collect();
+    assert_eq!(sizes, vec![2, 2], "what came while two were on their way");
+    world.settle();
+    assert_eq!((world.engine.dirty(), world.engine.stats().absorbed), (Sectors(32), 3));
+    world.issue(Op::Flush, Extent::default());
+    assert!(world.waiting.iter().all(|io| io.target == Target::Area), "home has nothing to keep");
+    world.settle();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(32));
+    world.read_all();
+}
+
+#[test]
+fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
+    let mut world = World::new(writeback());
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    world.issue(Op::Write, home(40, 2));
+    world.settle();
+    for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
+        world.handle(Input::Bypass(on));
+        for (page, target) in [(25, clean), (40, Target::Area)] {
+            world.issue(Op::Read, home(page, 2));
+            assert_eq!(world.waiting[0].target, target, "page {page}, bypass {on}");
+            world.settle();
+        }
+        assert_eq!(world.engine.standing(), plan);
+    }
+}
+
+#[test]
+fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
+    assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
+    world.issue(Op::Write, home(50, 1));
+    assert!(world.waiting.iter().any(|io| io.class == Class::Foreground), "others do not wait");
+    world.settle();
+    assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
+    world.read_all();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
+    // Until the first window is in place and the plan is noted down.
+    while world.engine.copied() == Sectors(0) || world.engine.progress().is_none() {
+        world.execute(0);
+    }
+    for _ in 0..40 {
+        if world.waiting.is_empty() || world.engine.stats().moved_bytes > 14 * 4096 {
+            break;
+        }
+        world.execute(0);
+    }
+    world.crash([0; 32]);
+    assert_eq!(world.engine.plan().sectors(), Sectors(160));
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
+    let moved = world.engine.stats().moved_bytes;
+    world.handle(Input::Install(world.engine.plan()));
+    world.settle();
+    assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
+    assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
+    // A forgotten plan is not carried on.
+    world.handle(Input::Install(Plan::default()));
+    world.settle();
+    world.crash([0; 32]);
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
+}
+
+#[test]
+fn damage_is_noticed_and_never_served() {
+    let damage = |world: &mut World, slot: u64| {
+        world.area.write(Extent::new((8 + slot) * 8 + 3, 1), &[0x55; SECTOR]).unwrap();
+    };
+    // A clean copy: home is read.
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
+    world.settle();
+    damage(&mut world, 1);
+    world.read_all();
+    assert_eq!((world.engine.stats().damaged, world.engine.copied()), (1, Sectors(8)));
+    // The only copy: an error, and the rest is served.
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    damage(&mut world, 4 * 8 + 1);
+    world.failed_at = NEVER;
+    world.issue(Op::Read, home(4, 1));
+    world.settle();
+    world.clients.clear();
+    let id = RequestId(9999);
+    world.clients.insert(
+        9999,
+        Client {
+            request: Request::new(SimTime(0), Op::Read, home(3, 1)),
+            buffer: vec![0; 4096],
+            issued: 0,
+        },
+    );
+    let request = Request::new(SimTime(0), Op::Read, home(3, 1));
+    world.engine.handle(SimTime(1 << 40), Input::Request { id, request });
+    let mut result = None;
+    while result.is_none() {
+        match world.engine.poll() {
+            Some(Output::Complete { result: r, .. }) => result = Some(r),
+            Some(Output::Sum(sum)) => world.engine.summed(&vec![0; sum.pages as usize]),
+            Some(Output::Submit(io)) => {
+                world.engine.handle(SimTime(1 << 40), Input::Done { io: io.id, result: Ok(()) });
+            }
+            Some(_) => {}
+            None => panic!("it never ended"),
+        }
+    }
+    assert!(matches!(result, Some(Err(Fault::Damaged(_)))), "{result:?}");
+}
+
+#[test]
+fn copies_in_doubt_are_not_served_until_home_proves_them() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    // Not detached; and somebody else wrote page 4 meanwhile.
+    let mut sector = [0; SECTOR];
+    fill(&mut sector, 4711);
+    let at = home(4, 1).start.0;
+    world.home.write(Extent::new(at, 1), &sector).unwrap();
+    world.history[at as usize][0].value = 4711;
+    world.crash([0; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(32)));
+    world.issue(Op::Read, home(3, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.handle(Input::Tick);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    assert_eq!(world.engine.stats().proven, 3);
+    // Detached in order, and nobody wrote home since: trusted at once. Otherwise not.
+    world.restart([1; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
+    world.handle(Input::Detach { stamp: [1; 32] });
+    world.settle();
+    world.crash([2; 32]);
+    assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
+}
+
+/// An area with copies and with pages that stand nowhere else, not detached.
+fn in_use(copies: bool) -> World {
+    let mut world = World::new(writeback());
+    if copies {
+        world.handle(Input::Install(plan_of(&[(30, 4, 0)])));
+        world.settle();
+    }
+    for page in [3, 9, 4] {
+        for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
+            world.issue(op, extent);
+            // No time passes: an idle volume writes home.
+            while !world.waiting.is_empty() {
+                world.execute(0);
+            }
+        }
+    }
+    world
+}
+
+fn spoil(world: &mut World, page: u64) {
+    world.area.write(Extent::new(page * 8 + 1, 1), &[0x55; SECTOR]).unwrap();
+}
+
+#[test]
+fn a_lost_checkpoint_is_rebuilt_without_loss() {
+    let mut world = in_use(true);
+    let before: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    // Checkpoints stand in pages 2 and 4; which one counts, the superblock says.
+    for page in [2, 3, 4, 5] {
+        spoil(&mut world, page);
+    }
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("seekless repair"), "{refused}");
+    let Repair::Done(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("nothing is lost")
+    };
+    assert!(report.lost.is_empty() && report.mended.iter().all(|f| !f.loss), "{report:?}");
+    let after: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    assert_eq!(before, after);
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+#[test]
+fn a_broken_log_is_cut_only_where_that_is_allowed_and_said() {
+    let mut world = in_use(false);
+    // The first record of data: others know that it was on stable storage.
+    let slot = examine(&mut world.area).unwrap().copies().find(|c| c.1 == 3).unwrap().0;
+    spoil(&mut world, u64::from(8 + slot) - 1);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(refused.to_string().contains("breaks off"), "{refused}");
+    let before = world.area.clone();
+    let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("it is lost")
+    };
+    assert!(report.mended.iter().any(|f| f.loss), "{report:?}");
+    for s in 0..AREA {
+        assert_eq!(world.area.sector(Lba(s)), before.sector(Lba(s)), "nothing was written");
+    }
+    assert!(matches!(repair(&mut world.area, true).unwrap(), Repair::Done(_)));
+    assert!(examine(&mut world.area).is_ok());
+}
+
+#[test]
+fn check_finds_what_is_damaged_and_repair_gives_it_up() {
+    let mut world = in_use(true);
+    let copies: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
+    let at = |page| u64::from(copies.iter().find(|c| c.1 == page).unwrap().0 + 8);
+    spoil(&mut world, at(31));
+    spoil(&mut world, at(9));
+    let found =
+        examine(&mut world.area).unwrap().check(&mut world.area, true, &mut |_| ()).unwrap();
+    let mut loss: Vec<bool> = found.iter().map(|f| f.loss).collect();
+    loss.sort_unstable();
+    assert_eq!(loss, vec![false, true], "a copy, and an only copy: {found:?}");
+    let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(report.lost, vec![home(9, 1)]);
+    assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
+    assert!(examine(&mut world.area).unwrap().newest(4).is_some());
+}
+
+#[test]
+fn an_area_that_nobody_formatted_works_like_one_that_was() {
+    let mut world = World::new(config(0));
+    world.engine = Engine::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(32));
+    // What it has put down is an area like any other.
+    world.crash([0; 32]);
+    world.read_all();
+    assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
+}
