@@ -114,6 +114,12 @@ fn pointing(figure: usize, across: f64, down: f64) -> String {
     )
 }
 
+/// The same at the first height, from above, at which anything is said: lines lie where the figures of the day put them.
+fn pointing_down(figure: usize, across: f64) -> String {
+    let at = |twentieth: u32| pointing(figure, across, f64::from(twentieth) / 20.0);
+    (1..20).map(at).collect::<Vec<_>>().join(" || ")
+}
+
 /// Pressing the first key of a figure's legend: hidden marks before, whether any then, what it says, hidden marks after.
 fn toggling(figure: usize) -> String {
     format!(
@@ -175,7 +181,7 @@ fn the_report_of_stat_opens_anywhere() {
 #[test]
 fn the_report_of_advise_opens_anywhere() {
     need!("browser", missing());
-    let more = json!({ "toggle": toggling(1), "tip": pointing(1, 0.5, 0.3) });
+    let more = json!({ "toggle": toggling(1), "tip": pointing_down(1, 0.5) });
     let page = report("advise", &["advise", &sample(), "--disk", "wd800jb"], 2, &more);
     let values = &page["values"];
     assert_eq!(values["toggle"], json!([0, true, "false", 0]));

@@ -47,7 +47,16 @@ fn lives(kind: &Kind) {
     let (image, file, root) =
         (dir.path().join("disk.img"), dir.path().join("volume"), dir.path().join("root"));
     std::fs::create_dir(&root).unwrap();
-    let args = ["--size", kind.size, "--optimized", "48MiB", "--learn-every", "300ms"];
+    let args = [
+        "--size",
+        kind.size,
+        "--optimized",
+        "48MiB",
+        "--learn-every",
+        "300ms",
+        "--planning",
+        "anew",
+    ];
     let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
     let server = Server::start(dir.path(), &image, Some(&file), &[&args[..], &more].concat());
 

@@ -93,7 +93,8 @@ fn survives(kind: &Kind, mode: &str) {
         .unwrap();
     assert!(format.status.success(), "{}", String::from_utf8_lossy(&format.stderr));
     let start = || {
-        let args = ["--area", area.to_str().unwrap(), "--learn-every", "200ms"];
+        let args =
+            ["--area", area.to_str().unwrap(), "--learn-every", "200ms", "--planning", "anew"];
         let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
         Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more].concat())
     };

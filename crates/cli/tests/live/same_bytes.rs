@@ -18,7 +18,8 @@ fn both_front_ends_show_the_same_bytes_at_the_same_time() {
     let dir = tempfile::tempdir().unwrap();
     let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
-    let args = ["--size", "4MiB", "--optimized", "4MiB", "--learn-every", "20ms"];
+    let args =
+        ["--size", "4MiB", "--optimized", "4MiB", "--learn-every", "20ms", "--planning", "anew"];
     let more = ["--background-rate", "0", "--cache", "256KiB", "--nbd", &address];
     let server = Server::start(dir.path(), &image, Some(&path), &[&args[..], &more].concat());
     let file = File::options().read(true).write(true).open(&path).unwrap();
