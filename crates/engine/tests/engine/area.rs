@@ -269,3 +269,38 @@ fn an_area_that_nobody_formatted_works_like_one_that_was() {
     world.read_all();
     assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }
+
+#[test]
+fn a_log_that_cannot_be_written_fails_its_writers_and_loses_nothing_it_promised() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.settle();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.issue(Op::Write, home(4, 1));
+    world.failed_at = NEVER;
+    let mut tries = 0;
+    while let Some(at) =
+        world.waiting.iter().position(|io| io.target == Target::Area && io.op == Op::Write)
+    {
+        tries += 1;
+        assert!(tries < 10, "it is not tried for ever");
+        let io = world.waiting.remove(at);
+        world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    }
+    assert!(world.clients.is_empty(), "the writer was told");
+    // What comes now goes home; what was flushed is served, and is there after a crash.
+    world.failed_at = 0;
+    world.issue(Op::Write, home(5, 1));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+    world.crash([0; 32]);
+    world.issue(Op::Read, home(3, 1));
+    world.issue(Op::Read, home(5, 1));
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+    assert_eq!(world.engine.dirty(), Sectors(8));
+}

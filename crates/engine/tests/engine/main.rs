@@ -206,7 +206,10 @@ impl World {
         let io = self.waiting.swap_remove(which);
         self.step += 1;
         let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
-            || self.fail_background && io.class == Class::Background;
+            || self.fail_background
+                && io.class == Class::Background
+                // A log that cannot be written stops for good, and says so: see area.rs.
+                && matches!(io.memory, Some(Memory::Stage { .. }));
         if failed {
             self.failed_at = self.step;
             self.handle(Input::Done { io: io.id, result: Err(IoFailed) });
