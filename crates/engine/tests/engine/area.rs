@@ -117,7 +117,7 @@ fn damage_is_noticed_and_never_served() {
     world.issue(Op::Write, home(3, 2));
     world.settle();
     damage(&mut world, 4 * 8 + 1);
-    world.failed_at = NEVER;
+    world.failed_at = NEVER / 2;
     world.issue(Op::Read, home(4, 1));
     world.settle();
     world.clients.clear();
@@ -278,7 +278,7 @@ fn a_log_that_cannot_be_written_fails_its_writers_and_loses_nothing_it_promised(
     world.issue(Op::Flush, Extent::default());
     world.settle();
     world.issue(Op::Write, home(4, 1));
-    world.failed_at = NEVER;
+    world.failed_at = NEVER / 2;
     let mut tries = 0;
     while let Some(at) =
         world.waiting.iter().position(|io| io.target == Target::Area && io.op == Op::Write)
