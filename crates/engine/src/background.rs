@@ -7,7 +7,7 @@ use seekless_block::{
 use seekless_layout::Plan;
 
 use crate::checkpoint::Checkpoint;
-use crate::destage::Destage;
+use crate::destage::{Destage, Which};
 use crate::pagemap::State;
 use crate::prove::Prove;
 use crate::reconfigure::{Move, Todo};
@@ -18,6 +18,8 @@ use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Targe
 const DEPTH: u32 = 2;
 /// Longest background I/O: 1 MiB, so that a client never waits behind more.
 pub(crate) const PIECE_PAGES: u32 = 256;
+/// So many pages that clients have read out of the write buffer go home together.
+const READ_PAGES: usize = 64;
 /// Nothing asked for so long is an idle volume.
 const IDLE: Duration = Duration(500_000_000);
 /// After a job that came to nothing, the same is not tried before.
@@ -85,6 +87,8 @@ pub(crate) struct Background {
     pub(crate) failed: bool,
     /// Home pages that a client waits for to come to rest.
     urgent: Vec<u64>,
+    /// Home pages that clients have read out of the write buffer: the log is no place to read from.
+    read: Vec<u64>,
     /// Home pages that are just being written home: first and number.
     pub(crate) locked: Vec<(u64, u64)>,
     /// Slots of copies in doubt, in order of home, and how far they have been looked at.
@@ -122,6 +126,13 @@ impl Background {
     pub(crate) fn urgent(&mut self, page: u64) {
         self.urgent.push(page);
         self.destage_not_before = SimTime::ZERO;
+    }
+
+    /// A client has read this page out of the write buffer.
+    pub(crate) fn was_read(&mut self, page: u64) {
+        if self.read.len() < 2 * READ_PAGES {
+            self.read.push(page);
+        }
     }
 
     /// Whether any of these pages is just being written home.
@@ -198,6 +209,9 @@ impl Engine {
     pub(crate) fn run_background(&mut self, now: SimTime) {
         self.background.now = now;
         self.background.wakeup = None;
+        if let Some(at) = self.gathers_until().filter(|_| self.log.may_send()) {
+            self.background.wake_at(at);
+        }
         loop {
             if matches!(self.background.job, Job::None) && !self.next_job() {
                 return;
@@ -228,7 +242,7 @@ impl Engine {
         let destage_may = now >= self.background.destage_not_before;
         let urgent = std::mem::take(&mut self.background.urgent);
         if !urgent.is_empty() {
-            if let Some(job) = self.begin_destage(Some(&urgent)) {
+            if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
                 self.background.job = Job::Destage(job);
                 return true;
             }
@@ -238,20 +252,28 @@ impl Engine {
         }
         let dirty = self.map.count(State::Dirty) > 0;
         let ring = self.log.ring;
-        // Past seven tenths of the log, down to four tenths; and when nobody asks for anything, to a quarter.
+        // As late as can be: what is written again meanwhile need not go home, and a long sweep is a dense one. Past nine tenths of
+        // the log, down to eight; and to eight when nobody asks for anything.
         let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
         let full = self.log.starved && ring.free() == 0;
-        if used * 10 > all * 7 || full || self.background.draining {
+        if used * 10 > all * 9 || full || self.background.draining {
             self.background.destaging = true;
-        } else if used * 10 <= all * 4 {
+        } else if used * 10 <= all * 8 {
             self.background.destaging = false;
         }
         let idle_at = SimTime(self.background.foreground_at.0 + IDLE.0);
         let idle = now >= idle_at;
-        let spare = used * 4 > all;
+        let spare = used * 10 > all * 8;
+        if self.background.read.len() >= READ_PAGES && destage_may {
+            let pages = std::mem::take(&mut self.background.read);
+            if let Some(job) = self.begin_destage(Which::Read(&pages)) {
+                self.background.job = Job::Destage(job);
+                return true;
+            }
+        }
         if dirty && (self.background.destaging || idle && spare) {
             if destage_may {
-                if let Some(job) = self.begin_destage(None) {
+                if let Some(job) = self.begin_destage(Which::Oldest) {
                     self.background.job = Job::Destage(job);
                     return true;
                 }

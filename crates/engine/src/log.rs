@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Op, Sectors};
+use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
 use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
@@ -41,6 +41,14 @@ struct Record {
     previous: u32,
     /// The tail that its header names.
     tail: u32,
+}
+
+impl Record {
+    /// Which of its pages holds this page of home. Runs that grew last are looked at first.
+    fn position(&self, page: u64) -> Option<u64> {
+        let Content::Data(entries) = &self.content else { return None };
+        entries.iter().rposition(|e| e.home == page).map(|at| at as u64)
+    }
 }
 
 /// Which of the log's segments hold what, in the order of the circle.
@@ -123,6 +131,10 @@ pub(crate) struct Log {
     pub(crate) failed: bool,
     /// A record waits for a segment that is not free.
     pub(crate) starved: bool,
+    /// Somebody waits for what is being gathered.
+    pub(crate) hurry: bool,
+    /// When the record that is being gathered was begun.
+    gathered_since: SimTime,
 }
 
 impl Log {
@@ -145,7 +157,31 @@ impl Log {
             since_checkpoint: 0,
             failed: false,
             starved: false,
+            hurry: false,
+            gathered_since: SimTime::ZERO,
         }
+    }
+
+    /// Whether all of these pages stand in the record that is being gathered.
+    pub(crate) fn gathers(&self, pages: &std::ops::Range<u64>) -> bool {
+        let open = self.records.back().filter(|r| !r.sealed);
+        !pages.is_empty()
+            && open.is_some_and(|r| pages.clone().all(|page| r.position(page).is_some()))
+    }
+
+    /// Whether another record may be sent.
+    pub(crate) const fn may_send(&self) -> bool {
+        self.in_flight < DEPTH
+    }
+
+    /// The number that the next record will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.base + self.records.len() as u64
+    }
+
+    /// Whether all records before this number have ended.
+    pub(crate) const fn has_ended(&self, number: u64) -> bool {
+        self.base >= number
     }
 
     /// Where recovery would have to begin to see everything that is not in the map yet: segment and page of the
@@ -282,6 +318,7 @@ impl Engine {
         let log = &mut self.log;
         let slot = log.slots_of(log.ring.head).start + log.head_page;
         log.head_page += 1;
+        log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
         log.records.push_back(Record {
             content: Content::Data(entries),
@@ -331,6 +368,23 @@ impl Engine {
         taken
     }
 
+    /// Puts other bytes in the place of a page of the record that is being gathered.
+    pub(crate) fn log_replace(&mut self, page: u64, from: Memory) {
+        let Some(record) = self.log.records.back() else { return };
+        let Some(at) = record.position(page) else { return };
+        let offset = Sectors((1 + at) * seekless_block::PAGE_SECTORS);
+        let to = Memory::Buffer { index: record.buffer, offset };
+        let len = Sectors(seekless_block::PAGE_SECTORS);
+        self.out.push_back(Output::Move(Move { from, to, len }));
+    }
+
+    /// When the record that is being gathered goes down though nobody waits for it; `None` where there is none.
+    pub(crate) fn gathers_until(&self) -> Option<SimTime> {
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        let until = self.log.gathered_since.0.saturating_add(self.config.gather.0);
+        (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
+    }
+
     /// Nothing more is added to the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
@@ -338,6 +392,7 @@ impl Engine {
             && !record.sealed
         {
             record.sealed = true;
+            self.log.hurry = false;
             let offset = Sectors(seekless_block::PAGE_SECTORS);
             let from = Memory::Buffer { index: record.buffer, offset };
             let pages = record.content.len() as u32;
@@ -348,7 +403,15 @@ impl Engine {
 
     /// Sends what can be sent: records without data at once, the open one when few are on their way.
     pub(crate) fn pump_log(&mut self) {
-        if self.log.in_flight < DEPTH && !self.log.records.is_empty() {
+        let goes = self.config.gather == Duration::ZERO
+            || self.log.hurry
+            || !self.open_record()
+            || self.mode == Mode::WriteThrough
+            || self.background.detach.is_some()
+            || self.gathers_until().is_none_or(|until| self.now >= until);
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        self.log.hurry &= open;
+        if goes && open && self.log.may_send() {
             self.seal();
         }
         while !self.log.controls.is_empty() {
@@ -477,6 +540,7 @@ impl Engine {
         if record.waiter {
             self.control_done(ok);
         }
+        self.flush_what_ended();
         entries.clear();
         self.log.spare.push((entries, writes));
     }

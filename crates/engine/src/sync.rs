@@ -2,8 +2,10 @@
 //! flushes home, then puts down what must not come back from the log (tombstones) and how far the log's tail has
 //! come, then flushes the area.
 
+use std::collections::VecDeque;
+
 use rustc_hash::FxHashSet;
-use seekless_block::{Extent, Op};
+use seekless_block::{Duration, Extent, Op};
 
 use crate::format::{Content, Tombstone};
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
@@ -44,6 +46,10 @@ struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     waiting: Vec<Waiter>,
+    /// Flushes that wait for what their clients were told is written: the number that no record before may be left of.
+    behind: VecDeque<(u64, RequestId)>,
+    /// What a client was told is written was lost: no flush may say that it is on stable storage.
+    pub(crate) lost: bool,
     round: Option<Round>,
     /// Home pages that the log must not bring back.
     voids: FxHashSet<u64>,
@@ -70,7 +76,7 @@ impl Sync {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.round.is_none() && self.waiting.is_empty()
+        self.round.is_none() && self.waiting.is_empty() && self.behind.is_empty()
     }
 
     /// Whether something is void that the log does not know to be.
@@ -85,12 +91,26 @@ impl Engine {
             || self.sync.log_dirty
             || self.sync.has_voids()
             || !self.sync.is_idle();
-        if log {
+        if log && self.config.gather > Duration::ZERO {
+            self.log.hurry = true;
+            self.sync.behind.push_back((self.log.next_number(), id));
+            self.flush_what_ended();
+        } else if log {
             self.sync.wait(Waiter::Flush(id));
         } else {
             // Nothing but home has anything to keep.
             let io = self.start(Pending::Flush { id });
             self.submit(io, Target::Home, Op::Flush, Extent::default(), asked, None);
+        }
+    }
+
+    /// Flushes whose records have ended wait no more for those.
+    pub(crate) fn flush_what_ended(&mut self) {
+        while let Some(&(number, id)) = self.sync.behind.front()
+            && self.log.has_ended(number)
+        {
+            self.sync.behind.pop_front();
+            self.sync.wait(Waiter::Flush(id));
         }
     }
 
@@ -211,7 +231,9 @@ impl Engine {
         }
         for waiter in round.waiters {
             match waiter {
-                Waiter::Flush(id) => self.complete(id, Extent::default(), round.ok),
+                Waiter::Flush(id) => {
+                    self.complete(id, Extent::default(), round.ok && !self.sync.lost);
+                }
                 Waiter::Write(id, extent) => self.complete(id, extent, round.ok),
                 Waiter::Move(number) => self.background.synced = Some((number, round.ok)),
                 Waiter::Tail => {}

@@ -7,7 +7,7 @@ use seekless_disk::{
     Command, Device, DiskError, Drive, Operations, Scheduler, SpinDown, SpinDownError, Usage,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Stats, Target,
+    Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, RequestId, Stats, Target,
 };
 use seekless_layout::Plan;
 
@@ -153,6 +153,21 @@ impl Simulation {
         while (self.engine.progress().is_some() || self.drive.next_event().is_some())
             && self.refused.is_none()
         {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Writes home all that the write buffer holds, in the background, before anything else is asked. Then it takes in nothing more.
+    ///
+    /// # Errors
+    /// Where a request or an I/O could not be served.
+    pub fn drain(&mut self) -> Result<(), SimError> {
+        if self.engine.mode() == Mode::WriteThrough {
+            return Ok(());
+        }
+        self.feed(Input::Drain);
+        while !self.engine.is_drained() && self.refused.is_none() {
             self.step();
         }
         self.refused.map_or(Ok(()), Err)

@@ -75,6 +75,7 @@ fn setup() -> Setup {
         buffer_bytes: 1 << 16,
         stage_bytes: 1 << 16,
         background_pause: 0,
+        gather: 0,
         shared: false,
     }
 }

@@ -18,7 +18,7 @@ pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfigurat
 pub use estimate::Gain;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
-    Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+    Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};

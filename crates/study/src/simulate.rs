@@ -4,9 +4,9 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
-use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
-use seekless_engine::{Config, Mode};
+use seekless_block::{Bytes, Duration, Lba, Request, Sectors, StreamId};
+use seekless_disk::{Device, DeviceSpec, RangeError};
+use seekless_engine::Config;
 use seekless_layout::{
     AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
 };
@@ -16,7 +16,7 @@ use seekless_sim::{
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
-use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
+use crate::rolling::{AGES_MAX, DAYS_MIN, Host, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
@@ -77,20 +77,10 @@ pub struct Options {
     pub open: OpenOptions,
     /// Only this device of the trace.
     pub device: Option<String>,
-    /// The disk.
-    pub disk: DeviceSpec,
+    /// The disk and its surroundings.
+    pub host: Host,
     /// Which policies, in which order.
     pub policies: Vec<Policy>,
-    /// RAM.
-    pub cache: Bytes,
-    /// Read-ahead.
-    pub read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
-    pub cluster: Bytes,
-    /// Scheduler of the drive.
-    pub scheduler: Scheduler,
-    /// When the drive stops its platters.
-    pub spin_down: SpinDown,
     /// Closed or open loop.
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
@@ -113,7 +103,7 @@ impl Options {
     /// What a planner may use that fills `area`.
     fn plan_config(&self, area: Sectors) -> PlanConfig {
         let Learner { strategy, planning, .. } = self.learner;
-        let reach = Reach::new(self.read_ahead, self.cluster);
+        let reach = Reach::new(self.host.read_ahead, self.host.cluster);
         PlanConfig { area, min_weight: self.min_weight, strategy, planning, reach }
     }
 }
@@ -241,7 +231,7 @@ pub fn simulate(
     .map_err(|e| explain(e, &path))?;
     scan.facts.path.clone_from(&path);
 
-    let disk = Device::new(&options.disk)?;
+    let disk = Device::new(&options.host.disk)?;
     let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
     let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
     let need = scan.capacity + area;
@@ -252,7 +242,7 @@ pub fn simulate(
             devices: scan.facts.devices,
             area: area.bytes(),
             need: need.bytes(),
-            disk: options.disk.name().to_owned(),
+            disk: options.host.disk.name().to_owned(),
             has: disk.capacity().bytes(),
         });
     }
@@ -262,19 +252,18 @@ pub fn simulate(
     }
     let engine = Config {
         area,
-        write_buffer_percent: options.write_buffer,
-        mode: if options.write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
-        cache_bytes: options.cache,
-        read_ahead: options.read_ahead,
-        cluster: options.cluster,
+        cache_bytes: options.host.cache,
+        read_ahead: options.host.read_ahead,
+        cluster: options.host.cluster,
         grid: scan.grid,
         ..Config::new(scan.capacity)
     };
+    let engine = engine.with_write_buffer(options.write_buffer, options.host.gather);
     let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
     let replay = possible(options.replay, &scan, &mut notes);
-    if matches!(&options.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
+    if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
     let mut runs = Vec::new();
@@ -294,16 +283,14 @@ pub fn simulate(
         let engine = match policy {
             Policy::Vanilla => Config { area: Sectors(0), ..engine },
             // What is written is not the judge's.
-            Policy::Judged => {
-                Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
-            }
+            Policy::Judged => engine.with_write_buffer(0, Duration::ZERO),
             Policy::Borg | Policy::Oracle => engine,
         };
         let config = SimConfig {
             area_at,
             engine,
-            scheduler: options.scheduler,
-            spin_down: options.spin_down,
+            scheduler: options.host.scheduler,
+            spin_down: options.host.spin_down,
             replay,
         };
         let started = Instant::now();
@@ -315,23 +302,23 @@ pub fn simulate(
         };
         let start = (!vanilla).then_some(area_at.0);
         let wall_s = started.elapsed().as_secs_f64();
-        let run = Run::new(policy.name(), start, &m, wall_s, options.disk.priced());
+        let run = Run::new(policy.name(), start, &m, wall_s, options.host.disk.priced());
         runs.push(Run { days: days.iter().map(Day::of).collect(), ..run });
         measured.push(m);
     }
     Ok(Outcome {
         schema: "seekless.simulate/1",
-        disk: options.disk.name().to_owned(),
-        scheduler: options.scheduler.to_string(),
-        spin_down: options.spin_down.to_string(),
+        disk: options.host.disk.name().to_owned(),
+        scheduler: options.host.scheduler.to_string(),
+        spin_down: options.host.spin_down.to_string(),
         replay: if replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match replay {
             Replay::Closed { depth } => Some(depth),
             Replay::Open => None,
         },
-        cache_bytes: options.cache.0,
-        read_ahead_bytes: options.read_ahead.0,
-        cluster_bytes: options.cluster.0,
+        cache_bytes: options.host.cache.0,
+        read_ahead_bytes: options.host.read_ahead.0,
+        cluster_bytes: options.host.cluster.0,
         optimized_bytes: area.bytes().0,
         train: options.train,
         trace: scan.facts,
@@ -411,7 +398,7 @@ fn learn(
     if !borg && !oracle {
         return Ok(Default::default());
     }
-    let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
+    let mut before = AccessGraph::new(scan.pages, options.host.cache, EDGES);
     let mut measured = before.clone();
     let mut today = 0;
     let one = options.one_stream;
@@ -465,6 +452,7 @@ fn run(
             if trains { Ok(()) } else { simulation.offer(request).map_err(failed) }
         },
     )?;
+    simulation.drain().map_err(failed)?;
     simulation.finish().map_err(failed)
 }
 

@@ -444,9 +444,10 @@ proptest! {
     fn reads_are_linearizable_whatever_happens(
         cache in prop_oneof![Just(0u64), Just(3), Just(64)],
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
+        gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let mut world = World::new(Config { mode, ..config(cache) });
+        let mut world = World::new(Config { mode, gather, ..config(cache) });
         for step in steps {
             match step {
                 Step::Issue(op, at, len, fua) => {

@@ -104,6 +104,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         buffer_bytes: 16 * PAGE_BYTES,
         stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
         background_pause: pick(&[0, 0, 1_000]),
+        gather: pick(&[0, 30, 1_000_000]),
         shared: pick(&[0, 1]) == 1,
     }
 }

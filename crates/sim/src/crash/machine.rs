@@ -35,6 +35,8 @@ pub struct Setup {
     pub buffer_bytes: u64,
     /// Length of the staging memory in bytes.
     pub stage_bytes: u64,
+    /// How long an absorbed write may stay in RAM, in nanoseconds.
+    pub gather: u64,
     /// How long the background waits after a request, in nanoseconds.
     pub background_pause: u64,
     /// One cache serves home and area.
@@ -126,6 +128,7 @@ impl Machine for Engine {
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
             background_pause: seekless_block::Duration(setup.background_pause),
+            gather: seekless_block::Duration(setup.gather),
             ..Config::new(Sectors(setup.home))
         };
         Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {
