@@ -7,6 +7,8 @@
 //! DISK AREA_MIB PERCENT open|DEPTH [RAM_MIB [GATHER_MS]] <TRACE.csv
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
+use std::collections::BTreeSet;
+
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::{Class, Config, Target};
@@ -51,7 +53,13 @@ fn main() {
     let area = Bytes(area.parse::<u64>().unwrap() << 20).sectors_ceil();
     let number = |i: usize| rest.get(i).map_or(0, |n| n.parse::<u64>().unwrap());
     let (ram, gather) = (Bytes(number(0) << 20), Duration::from_millis(number(1)));
-    for percent in [0, percent.parse().unwrap()] {
+    let swept = gathered(&requests, gather);
+    let percent = percent.parse().unwrap();
+    let mut runs = vec![("no write buffer", 0, &requests), ("write buffer", percent, &requests)];
+    if gather > Duration::ZERO {
+        runs.push(("no write buffer, but writes gathered and sorted in RAM", 0, &swept));
+    }
+    for (name, percent, requests) in runs {
         let engine = Config {
             area: if percent == 0 { Sectors(0) } else { area },
             cache_bytes: ram,
@@ -67,19 +75,60 @@ fn main() {
             replay,
         };
         let mut simulation = Simulation::new(Device::new(&disk).unwrap(), config).unwrap();
-        for request in &requests {
+        for request in requests {
             simulation.offer(request).unwrap();
         }
         simulation.drain().unwrap();
-        show(percent, &simulation.finish().unwrap());
+        show(name, percent, &simulation.finish().unwrap());
     }
 }
 
-fn show(percent: u8, m: &Measured) {
+/// What a host asks whose RAM keeps writes for so long, 255 pages at most, and then sends them in order of address: what a
+/// gathering write buffer has to be held against. A flush, and a read of them, send them at once.
+fn gathered(requests: &[Request], wait: Duration) -> Vec<Request> {
+    let (mut out, mut held, mut until) = (Vec::new(), BTreeSet::new(), SimTime::ZERO);
+    let send = |held: &mut BTreeSet<u64>, at: SimTime, out: &mut Vec<Request>| {
+        let mut runs: Vec<Extent> = Vec::new();
+        for page in std::mem::take(held) {
+            match runs.last_mut() {
+                Some(run) if run.end().0 == page * 8 && run.len.0 < 2048 => run.len.0 += 8,
+                _ => runs.push(Extent::new(page * 8, 8)),
+            }
+        }
+        out.extend(runs.into_iter().map(|run| Request::new(at, Op::Write, run)));
+    };
+    for r in requests {
+        let pages = r.extent.start.0 / 8..r.extent.end().0.div_ceil(8);
+        let whole = r.extent.start.0.is_multiple_of(8) && r.extent.len.0.is_multiple_of(8);
+        if r.arrival >= until {
+            send(&mut held, until, &mut out);
+        } else if r.op == Op::Flush
+            || !whole
+            || held.range(pages.clone()).next().is_some() && r.op == Op::Read
+        {
+            send(&mut held, r.arrival, &mut out);
+        }
+        if r.op == Op::Write && whole {
+            if held.is_empty() {
+                until = r.arrival + wait;
+            }
+            held.extend(pages);
+            if held.len() >= 255 {
+                send(&mut held, r.arrival, &mut out);
+            }
+        } else {
+            out.push(*r);
+        }
+    }
+    send(&mut held, until, &mut out);
+    out
+}
+
+fn show(name: &str, percent: u8, m: &Measured) {
     let (clients, background) =
         (m.foreground.busy().as_secs_f64(), m.background.busy().as_secs_f64());
     println!(
-        "\nwrite buffer {percent} %: clients {clients:.1} s + background {background:.1} s = {:.1} s; response {:.2} ms, \
+        "\n{name} {percent} %: clients {clients:.1} s + background {background:.1} s = {:.1} s; response {:.2} ms, \
          absorbed {}, destaged {} MiB",
         clients + background,
         m.response.mean_ms(),
