@@ -644,6 +644,9 @@ impl Lasting {
         let percent =
             (0..=100).find(|p| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry);
         config.write_buffer_percent = percent.unwrap_or(0);
+        if s.mode == Mode::WriteBack {
+            config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
+        }
         let stamp = self
             .own_stamp()
             .unwrap_or_else(|| identity::stamp(std::os::fd::AsFd::as_fd(&self.home)));
