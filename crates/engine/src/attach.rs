@@ -367,7 +367,8 @@ impl Engine {
             header.encode(page);
         })?;
         let slots = self.geo.slots();
-        let mut buffer: Vec<u8> = Vec::with_capacity(256 * PAGE_BYTES as usize);
+        let most = slots.div_ceil(ENTRIES_PER_PAGE).min(256);
+        let mut buffer: Vec<u8> = Vec::with_capacity((most * PAGE_BYTES as u32) as usize);
         let mut at = start + 1;
         let mut first = 0;
         while first < slots {

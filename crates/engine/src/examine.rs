@@ -132,7 +132,8 @@ impl Examined {
         if !data {
             return Ok(findings);
         }
-        let mut buffer = vec![0; (PIECE * PAGE_BYTES as u32) as usize];
+        let most = self.recovered.geo.slots().min(PIECE);
+        let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
         let copies: Vec<(u32, u64, State, u32)> = self.copies().collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 
 pub use api::{
     Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
-    Sum, Target,
+    Sum, Target, Trouble,
 };
 pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
 pub use background::Progress;

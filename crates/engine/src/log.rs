@@ -119,7 +119,9 @@ pub(crate) struct Log {
     pub(crate) ended: (u64, u32),
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,
-    /// The area cannot be written.
+    /// The highest `durable` that stands in a header or that a checkpoint knows.
+    told: u64,
+    /// A record could not be written: nothing is appended until a checkpoint has left it behind.
     pub(crate) failed: bool,
     /// A record waits for a segment that is not free.
     pub(crate) starved: bool,
@@ -143,6 +145,7 @@ impl Log {
             spare: Vec::new(),
             ended: (0, 0),
             since_checkpoint: 0,
+            told: 0,
             failed: false,
             starved: false,
         }
@@ -171,6 +174,7 @@ impl Log {
         self.head_page = page;
         (self.sequence, self.previous) = (sequence, previous);
         self.durable = sequence - 1;
+        self.told = sequence - 1;
         self.ended = (sequence - 1, ring.tail);
     }
 
@@ -186,6 +190,28 @@ impl Log {
     /// Queues a record without data. Whoever waits for it is told through [`Engine::control_done`].
     pub(crate) fn control(&mut self, content: Content, waiter: bool) {
         self.controls.push_back((content, waiter));
+    }
+
+    /// After a record that could not be written, with the log idle: it goes on behind it, under numbers that no record
+    /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
+    pub(crate) fn leave_behind(&mut self) {
+        self.sequence += self.pages();
+    }
+
+    /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
+    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
+        self.ring.replay = segment;
+        self.told = self.told.max(sequence - 1);
+        self.since_checkpoint = 0;
+        self.starved = false;
+    }
+
+    /// Whether the last record that was flushed has nobody behind it that knows, and there is a page for one who does.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.durable > self.told
+            && self.is_idle()
+            && !self.failed
+            && self.head_page < self.segment_pages
     }
 
     pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
@@ -348,6 +374,9 @@ impl Engine {
 
     /// Sends what can be sent: records without data at once, the open one when few are on their way.
     pub(crate) fn pump_log(&mut self) {
+        if self.log.failed {
+            self.fail_controls();
+        }
         if self.log.in_flight < DEPTH && !self.log.records.is_empty() {
             self.seal();
         }
@@ -405,6 +434,7 @@ impl Engine {
                 tail: self.geo.read_segments + record.tail,
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
+            log.told = log.durable;
             log.previous = header.encode(&mut self.pages[page as usize]);
             record.content = header.content;
             log.sequence += 1;

@@ -165,8 +165,8 @@ impl Recovered {
         }
         let what = "a page of the checkpoint";
         let slots = self.geo.slots();
-        let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
         let pages = u64::from(slots.div_ceil(ENTRIES_PER_PAGE));
+        let mut buffer = vec![0; (pages.min(256) * PAGE_BYTES) as usize];
         let mut at = 0;
         while at < pages {
             let count = (pages - at).min(256);

@@ -21,6 +21,9 @@ use super::world::{Past, World};
 /// How a failure says that there was damage.
 const DAMAGED: &str = "of the area was damaged";
 
+/// With a device that fails for good, so many I/Os are waited for.
+const TRIES: usize = 60;
+
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -190,17 +193,17 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
 
 type Shared = Rc<RefCell<Medium>>;
 
-struct Live<'a, M> {
-    world: World<'a, M>,
-    setup: &'a Setup,
+struct Live<M> {
+    world: World<M>,
+    setup: Setup,
     stamp: Stamp,
     /// As [`Tally::done`], of the lives before this one.
     done: [u64; 5],
 }
 
-impl<'a, M: Machine> Live<'a, M> {
+impl<M: Machine> Live<M> {
     /// A home with its first content, an area with anything, formatted.
-    fn begin(setup: &'a Setup) -> Result<Self, String> {
+    fn begin(setup: &Setup) -> Result<Self, String> {
         let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
         for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
             *sector = Rc::new(encode(INITIAL, lba));
@@ -213,8 +216,8 @@ impl<'a, M: Machine> Live<'a, M> {
         let stamp = [1; 32];
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup);
-        Ok(Self { world, setup, stamp, done: [0; 5] })
+        let world = World::new(machine, medium, Past::new(setup.home), setup.clone());
+        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5] })
     }
 
     fn end_life(&mut self) {
@@ -232,7 +235,7 @@ impl<'a, M: Machine> Live<'a, M> {
     fn step(
         &mut self,
         step: &Step,
-        mut look: impl FnMut(&World<'a, M>, Stamp) -> Result<(), String>,
+        mut look: impl FnMut(&World<M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
         let world = &mut self.world;
         match step {
@@ -242,16 +245,18 @@ impl<'a, M: Machine> Live<'a, M> {
             }
             &Step::Repeat(back) => world.repeat(back)?,
             &Step::Execute(which) => drop(world.execute(which)?),
-            &Step::Settle(order) => loop {
-                // Every moment of it is a moment.
-                let before = world.medium().borrow().clock();
-                if !world.advance(order)? {
-                    break;
+            &Step::Settle(order) => {
+                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+                    // Every moment of it is a moment.
+                    let before = world.medium().borrow().clock();
+                    if !world.advance(order)? {
+                        break;
+                    }
+                    if world.medium().borrow().clock() != before {
+                        look(world, self.stamp)?;
+                    }
                 }
-                if world.medium().borrow().clock() != before {
-                    look(world, self.stamp)?;
-                }
-            },
+            }
             Step::Install(pieces) => {
                 let plan = plan_of(pieces, self.setup.home, world.machine().room());
                 world.handle(Input::Install(plan))?;
@@ -259,6 +264,18 @@ impl<'a, M: Machine> Live<'a, M> {
             &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
             Step::Drain => world.handle(Input::Drain)?,
             Step::Pass => drop(world.pass()?),
+            &Step::Slow(slow) => world.set_slow(slow),
+            &Step::Break(fault) => world.break_down(fault),
+            Step::Heal => {
+                if world.is_broken() {
+                    self.ends_or_says_why(Input::Drain, M::is_drained)?;
+                }
+                self.world.heal(1)?;
+            }
+            Step::Restart(_) if world.is_broken() => {
+                self.ends_or_says_why(Input::Detach { stamp: self.stamp }, M::is_detached)?;
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
             &Step::Restart(by_another) => {
                 world.rest(by_another.map_or(0, |b| b.0))?;
                 world.handle(Input::Detach { stamp: self.stamp })?;
@@ -276,24 +293,37 @@ impl<'a, M: Machine> Live<'a, M> {
                     }
                 }
                 // What an orderly stop leaves is on the medium: none of it is lost with the caches.
-                let mut rng = Pcg64Mcg::seed_from_u64(0);
-                let (image, past) = world.cut(&mut rng);
-                let (machine, medium) = recover::<M>(self.setup, image, &[], self.stamp, &mut rng)
-                    .map_err(|r| format!("after a clean stop: {r:?}"))?;
-                self.end_life();
-                self.world = World::new(machine, medium, past, self.setup);
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
             Step::Crash { choice, again } => {
-                let mut rng = Pcg64Mcg::seed_from_u64(*choice);
-                let (image, past) = world.cut(&mut rng);
-                let (machine, medium) =
-                    recover::<M>(self.setup, image, again, self.stamp, &mut rng)
-                        .map_err(|r| format!("after a crash: {r:?}"))?;
-                self.end_life();
-                self.world = World::new(machine, medium, past, self.setup);
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
             }
         }
         look(&self.world, self.stamp)
+    }
+
+    /// The next life, from what this one left.
+    fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
+        let (image, past) = self.world.cut(rng);
+        let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
+            .map_err(|r| format!("the next life: {r:?}"))?;
+        self.end_life();
+        self.world = World::new(machine, medium, past, self.setup.clone());
+        Ok(())
+    }
+
+    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
+    fn ends_or_says_why(&mut self, input: Input, ended: fn(&M) -> bool) -> Result<(), String> {
+        let asked = format!("{input:?}");
+        self.world.rest(1)?;
+        self.world.handle(input)?;
+        self.world.rest(1)?;
+        let machine = self.world.machine();
+        if ended(machine) || machine.says_why() {
+            Ok(())
+        } else {
+            Err(format!("with a broken device {asked} neither ends nor is it said why"))
+        }
     }
 }
 
@@ -327,7 +357,7 @@ fn recover<M: Machine>(
 /// Looks at one state that a loss of power may leave.
 fn inspect<M: Machine>(
     history: &History,
-    world: &World<'_, M>,
+    world: &World<M>,
     stamp: Stamp,
     choice: u64,
     tally: &mut Tally,
@@ -379,7 +409,7 @@ fn go_on<M: Machine>(
         Err(refused) => return Err(format!("after a crash: {refused:?}")),
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, past, setup);
+    let mut world = World::new(machine, medium, past, setup.clone());
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;

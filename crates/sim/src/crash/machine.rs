@@ -79,6 +79,10 @@ pub trait Machine: Sized {
     fn room(&self) -> u64;
     /// Whether home alone is not all there is.
     fn is_dirty(&self) -> bool;
+    /// Whether all is at home, and nothing is absorbed any more.
+    fn is_drained(&self) -> bool;
+    /// Whether it says why it does not go on.
+    fn says_why(&self) -> bool;
     /// Whether the engine has come to rest for good.
     fn is_detached(&self) -> bool;
     /// See [`seekless_engine::Engine::handle`].
@@ -162,6 +166,14 @@ impl Machine for Engine {
 
     fn is_dirty(&self) -> bool {
         self.dirty().0 > 0
+    }
+
+    fn is_drained(&self) -> bool {
+        self.is_drained()
+    }
+
+    fn says_why(&self) -> bool {
+        self.trouble().is_some()
     }
 
     fn is_detached(&self) -> bool {

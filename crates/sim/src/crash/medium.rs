@@ -202,6 +202,32 @@ impl Medium {
         }
     }
 
+    /// The write failed: of its sectors some reached the device, as any other write does, or none, or all.
+    pub(crate) fn fail_write(&mut self, ticket: u64, rng: &mut Pcg64Mcg) {
+        let found = self.unflushed.iter_mut().find(|w| w.ticket == ticket && w.done.is_none());
+        let Some(write) = found else { panic!("write {ticket} is not in flight") };
+        let cut = rng.random_range(0..=write.sectors.len());
+        let kind = rng.random_range(0..4u8);
+        for (i, sector) in write.sectors.iter_mut().enumerate() {
+            let keep = match kind {
+                0 => false,
+                1 => true,
+                2 => i < cut,
+                _ => rng.random(),
+            };
+            if !keep {
+                *sector = None;
+            }
+        }
+        self.finish_write(ticket, Flags::NONE);
+    }
+
+    /// The flush failed: nothing is known by it.
+    pub(crate) fn fail_flush(&mut self, ticket: u64) {
+        self.clock += 1;
+        self.flushes.retain(|&(flush, _)| flush != ticket);
+    }
+
     /// Returns the ticket of a flush.
     pub(crate) fn start_flush(&mut self) -> u64 {
         self.clock += 1;

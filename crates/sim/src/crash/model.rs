@@ -17,17 +17,19 @@ type Step = u64;
 /// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else.
 pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
     let mut bytes = [0; SECTOR_BYTES as usize];
-    if token != ZEROES {
-        for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
-            let value = match i {
-                0 => token,
-                1 => lba,
-                _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
-            };
-            word.copy_from_slice(&value.to_le_bytes());
-        }
+    for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&word_of(token, lba, i).to_le_bytes());
     }
     bytes
+}
+
+const fn word_of(token: u64, lba: u64, i: usize) -> u64 {
+    match i {
+        _ if token == ZEROES => 0,
+        0 => token,
+        1 => lba,
+        _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
+    }
 }
 
 /// The token of a sector's content.
@@ -36,7 +38,8 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
         bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
     };
     let token = word(0);
-    if bytes == encode(token, lba) {
+    let is_right = |(i, bytes): (usize, &[u8])| bytes == word_of(token, lba, i).to_le_bytes();
+    if bytes.len() as u64 == SECTOR_BYTES && bytes.chunks_exact(8).enumerate().all(is_right) {
         Ok(token)
     } else {
         let (first, second) = (word(0), word(1));
@@ -56,7 +59,7 @@ struct Version {
     done: Option<Step>,
     /// When a read that returned it had ended first.
     seen: Option<Step>,
-    /// A discard: it may be taken for a hint.
+    /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
     weak: bool,
     /// Promised to be on stable storage, or followed there.
     durable: bool,
@@ -156,10 +159,21 @@ impl Model {
         }
     }
 
-    /// The request failed: nobody knows what became of it.
-    pub(crate) const fn fail(&mut self, issued: Issued) {
-        if matches!(issued.op, Op::Read) {
-            self.reads -= 1;
+    /// The request failed: a write took effect or did not, and nothing more will come of it.
+    pub(crate) fn fail(&mut self, issued: Issued) {
+        self.step += 1;
+        let now = self.step;
+        match issued.op {
+            Op::Read => self.reads -= 1,
+            Op::Flush => {}
+            _ => {
+                for versions in &mut self.sectors[Self::range(issued.extent)] {
+                    let this = |v: &&mut Version| v.issued == issued.step && v.done.is_none();
+                    if let Some(v) = versions.iter_mut().find(this) {
+                        (v.done, v.weak) = (Some(now), true);
+                    }
+                }
+            }
         }
     }
 

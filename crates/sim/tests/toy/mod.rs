@@ -117,6 +117,14 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         false
     }
 
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn says_why(&self) -> bool {
+        false
+    }
+
     fn is_detached(&self) -> bool {
         self.detached && self.requests.is_empty()
     }
