@@ -5,6 +5,7 @@
 mod advise;
 mod advise_words;
 mod borg;
+pub mod clustering;
 mod estimate;
 mod outcome;
 mod rolling;
