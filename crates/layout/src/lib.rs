@@ -11,6 +11,7 @@ mod plan;
 mod planning;
 mod revise;
 mod strategy;
+mod temperature;
 mod training;
 
 pub use budget::Budget;
@@ -23,4 +24,5 @@ pub use plan::{Copy, Plan, PlanError};
 pub use planning::{Planning, next_plan};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
+pub use temperature::{Heat, Temperature};
 pub use training::Training;

@@ -14,7 +14,7 @@
 //! server.stop()?;
 //! # Ok::<(), seekless_serve::ServeError>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod area;
 mod backend;
@@ -23,6 +23,7 @@ pub mod capture;
 pub mod client;
 mod conn;
 mod error;
+pub mod extents;
 mod fuse;
 mod handle;
 pub mod http;
