@@ -14,7 +14,7 @@
 //! server.stop()?;
 //! # Ok::<(), seekless_serve::ServeError>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod area;
 mod backend;
@@ -24,6 +24,7 @@ pub mod client;
 mod conn;
 mod error;
 mod fuse;
+mod guarding;
 mod handle;
 pub mod http;
 mod learner;
@@ -34,6 +35,7 @@ mod observe;
 mod out;
 mod server;
 pub mod status;
+mod sys;
 mod tap;
 mod volume;
 mod watch;
