@@ -7,6 +7,7 @@
 mod area;
 mod bad_input;
 mod browser;
+mod devices;
 mod emulated;
 mod files;
 mod filesystems;
@@ -22,3 +23,4 @@ mod remembered;
 mod same_bytes;
 mod units;
 mod watching;
+mod workloads;
