@@ -20,6 +20,7 @@ use seekless_engine::format::{
 };
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
+    resize_area,
 };
 
 use crate::backend::files::{Disk, Opened};
@@ -389,6 +390,7 @@ pub fn resize(
         write_buffer_percent: lasting.percent(),
         label: identity::label(backing),
     };
+    let before = s.clone();
     let (geometry, area, volume);
     if s.inside {
         if size.is_some_and(|b| b != s.area_size.bytes()) {
@@ -401,7 +403,7 @@ pub fn resize(
         format.capacity = volume;
         let mut disk = lasting.area;
         area = s.area_size;
-        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
         let Lasting { place, area: disk, .. } = lasting;
         // The lock goes with it, and comes back with the next line.
@@ -423,7 +425,7 @@ pub fn resize(
             rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
         }
         let mut disk = part(&grown.fd, &[(0, wanted)])?;
-        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
         if is_file && wanted < grown.bytes {
             rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
         }
