@@ -30,7 +30,7 @@ pub use api::{
     Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
     Sum, Target, Trouble,
 };
-pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
+pub use attach::{AttachError, AttachReport, FormatOptions, format_area, resize_area};
 pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;

@@ -39,6 +39,8 @@ struct Record {
     tries: u8,
     sequence: u64,
     previous: u32,
+    /// Of its header.
+    checksum: u32,
     /// The tail that its header names.
     tail: u32,
 }
@@ -117,6 +119,8 @@ pub(crate) struct Log {
     spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
     pub(crate) ended: (u64, u32),
+    /// The checksum of its header.
+    ended_checksum: u32,
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,
     /// The highest `durable` that stands in a header or that a checkpoint knows.
@@ -144,6 +148,7 @@ impl Log {
             controls: VecDeque::new(),
             spare: Vec::new(),
             ended: (0, 0),
+            ended_checksum: 0,
             since_checkpoint: 0,
             told: 0,
             failed: false,
@@ -176,6 +181,7 @@ impl Log {
         self.durable = sequence - 1;
         self.told = sequence - 1;
         self.ended = (sequence - 1, ring.tail);
+        self.ended_checksum = previous;
     }
 
     /// All of them.
@@ -196,6 +202,7 @@ impl Log {
     /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
     pub(crate) fn leave_behind(&mut self) {
         self.sequence += self.pages();
+        self.previous = self.ended_checksum;
     }
 
     /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
@@ -322,6 +329,7 @@ impl Engine {
             tries: 0,
             sequence: 0,
             previous: 0,
+            checksum: 0,
             tail: 0,
         });
         true
@@ -436,6 +444,7 @@ impl Engine {
             };
             log.told = log.durable;
             log.previous = header.encode(&mut self.pages[page as usize]);
+            record.checksum = log.previous;
             record.content = header.content;
             log.sequence += 1;
             log.unsent += 1;
@@ -489,6 +498,7 @@ impl Engine {
         let ok = !self.log.failed;
         if ok {
             self.log.ended = (record.sequence, record.tail);
+            self.log.ended_checksum = record.checksum;
             self.sync.log_dirty = true;
         }
         let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {

@@ -23,6 +23,7 @@ use seekless_engine::format::{
 };
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
+    resize_area,
 };
 
 use crate::backend::files::{Disk, Opened};
@@ -447,6 +448,7 @@ pub fn resize(
         write_buffer_percent: lasting.percent(),
         label: identity::label(backing),
     };
+    let before = s.clone();
     let (geometry, area, volume);
     if s.inside {
         if size.is_some_and(|b| b != s.area_size.bytes()) {
@@ -459,7 +461,7 @@ pub fn resize(
         format.capacity = volume;
         let mut disk = lasting.area;
         area = s.area_size;
-        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
         let Lasting { place, area: disk, .. } = lasting;
         // The lock goes with it, and comes back with the next line.
@@ -487,7 +489,7 @@ pub fn resize(
         }
         make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
             .map_err(failed(&place))?;
-        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
         if is_file && all < grown.bytes {
             rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
         }

@@ -49,6 +49,14 @@ pub enum Step {
     /// All comes to rest and the engine is stopped in order; then, where there are sectors `(start, len)`, somebody else
     /// writes them at home; then the engine is started.
     Restart(Option<(u64, u64)>),
+    /// All is brought home and the engine stopped in order; home and area have other sizes, in sectors, and the area is
+    /// divided anew.
+    Resize {
+        /// Home's.
+        home: u64,
+        /// The area's.
+        area: u64,
+    },
     /// The power fails, and the engine is started.
     Crash {
         /// Chooses what the caches lose.
@@ -127,7 +135,7 @@ impl History {
             _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
             // Something is slow.
             19 => rng.random_range(0..4u32),
-            20.. => 0,
+            20 | 21 => 0,
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });
         let mut count = 20..200;
@@ -143,7 +151,7 @@ impl History {
                 {
                     weights[kind] = weight;
                 }
-                for kind in [7, 8, 12, 14, 15, 17, 18] {
+                for kind in [7, 8, 12, 14, 15, 17, 18, 22] {
                     weights[kind] = rng.random_range(0..2);
                 }
                 count = 80..250;
@@ -157,7 +165,7 @@ impl History {
                 {
                     weights[kind] = weight;
                 }
-                for kind in [12, 14, 15, 17, 18] {
+                for kind in [12, 14, 15, 17, 18, 22] {
                     weights[kind] = rng.random_range(0..2);
                 }
             }
@@ -200,7 +208,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
 
 /// Kinds of steps: those of every day, then the rarer ones.
 const COMMON: usize = 11;
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 
 /// What a history is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,6 +281,16 @@ impl Mix {
                 return Step::Break(Fault { target, op, left });
             }
             21 => return Step::Heal,
+            22 => {
+                let pages = self.rng.random_range(24..56);
+                let home = if self.rng.random() {
+                    self.home
+                } else {
+                    self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
+                };
+                let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
+                return Step::Resize { home, area };
+            }
             _ => {
                 let again = (0..self.rng.random_range(0..4))
                     .map(|_| self.rng.random_range(1..12))

@@ -33,6 +33,21 @@ impl Image {
         Self { sectors: vec![zero; (home.0 + area.0) as usize], home: home.0 as usize }
     }
 
+    /// The same on devices of other sizes; `home` and `area` make the sectors that come to be.
+    pub(crate) fn resized(
+        &self,
+        sizes: (u64, u64),
+        home: impl Fn(u64) -> Sector,
+        area: &Sector,
+    ) -> Self {
+        let mut sectors = self.sectors(Target::Home).to_vec();
+        sectors.truncate(sizes.0 as usize);
+        sectors.extend((sectors.len() as u64..sizes.0).map(home));
+        let old = self.sectors(Target::Area).iter().chain(std::iter::repeat(area));
+        sectors.extend(old.take(sizes.1 as usize).cloned());
+        Self { sectors, home: sizes.0 as usize }
+    }
+
     /// The sectors of one device.
     #[must_use]
     pub(crate) fn sectors(&self, target: Target) -> &[Sector] {

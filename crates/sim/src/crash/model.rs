@@ -72,6 +72,8 @@ struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
+    /// Sectors of which anything that was ever written there may be found.
+    lax: Vec<bool>,
     /// Reads that have not ended: they may return what is lost since.
     reads: u32,
     step: Step,
@@ -90,9 +92,25 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let mut model = Self { sectors: Vec::new(), reads: 0, step: 0, names: 0 };
-        model.sectors = (0..sectors).map(|_| vec![model.first(INITIAL)]).collect();
+        let (lax, reads, step, names) = (Vec::new(), 0, 0, 0);
+        let mut model = Self { sectors: Vec::new(), lax, reads, step, names };
+        model.resize(sectors);
         model
+    }
+
+    /// The device has another size; what is new is [`INITIAL`].
+    pub(crate) fn resize(&mut self, sectors: u64) {
+        self.sectors.truncate(sectors as usize);
+        while self.len() < sectors {
+            let first = self.first(INITIAL);
+            self.sectors.push(vec![first]);
+        }
+        self.lax.resize(sectors as usize, false);
+    }
+
+    /// The newest bytes of these sectors are gone, and that was said: any older ones may stand there.
+    pub(crate) fn relax(&mut self, extent: Extent) {
+        self.lax[Self::range(extent)].fill(true);
     }
 
     /// Content that is on stable storage when a life begins.
@@ -181,6 +199,9 @@ impl Model {
         for (i, bytes) in data.chunks(SECTOR_BYTES as usize).enumerate() {
             let lba = issued.extent.start.0 + i as u64;
             let token = decode(bytes, lba)?;
+            if self.lax[lba as usize] {
+                continue;
+            }
             let now = self.step;
             let versions = &mut self.sectors[lba as usize];
             let may =
@@ -267,7 +288,8 @@ impl Model {
     pub(crate) fn current(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
-        if versions.iter().any(|v| v.token == token && v.dead.is_none()) {
+        let lax = self.lax[lba as usize];
+        if lax || versions.iter().any(|v| v.token == token && v.dead.is_none()) {
             Ok(())
         } else {
             Err(format!("sector {lba} holds {token:#x}; {}", tell(versions)))
@@ -278,7 +300,7 @@ impl Model {
     pub(crate) fn survives(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
-        if versions.iter().any(|v| v.token == token) {
+        if self.lax[lba as usize] || versions.iter().any(|v| v.token == token) {
             Ok(())
         } else {
             Err(format!("after a crash sector {lba} holds {token:#x}; {}", tell(versions)))

@@ -51,6 +51,12 @@ pub(crate) struct Past {
 }
 
 impl Past {
+    /// The device has another size.
+    pub(crate) fn resize(&mut self, sectors: u64) {
+        self.model.resize(sectors);
+        self.writes.retain(|(extent, _)| extent.end().0 <= sectors);
+    }
+
     /// Clients of a new device of so many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
         Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
@@ -76,6 +82,8 @@ pub(crate) struct World<M> {
     faults: Vec<Fault>,
     /// Something failed since all was well: a request may fail.
     faulty: bool,
+    /// I/Os that failed.
+    faults_met: u64,
 }
 
 impl<M: Machine> World<M> {
@@ -97,6 +105,7 @@ impl<M: Machine> World<M> {
             slow: None,
             faults: Vec::new(),
             faulty: false,
+            faults_met: 0,
         }
     }
 
@@ -287,6 +296,7 @@ impl<M: Machine> World<M> {
     fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<(), String> {
         let Sent { io, ticket, .. } = sent;
         self.faulty = true;
+        self.faults_met += 1;
         if let Some(left) = &mut self.faults[fault].left {
             *left -= 1;
             if *left == 0 {
@@ -310,6 +320,16 @@ impl<M: Machine> World<M> {
     /// The devices begin to fail.
     pub(crate) fn break_down(&mut self, fault: Fault) {
         self.faults.push(fault);
+    }
+
+    /// I/Os that failed so far.
+    pub(crate) const fn faults(&self) -> u64 {
+        self.faults_met
+    }
+
+    /// How it is set up.
+    pub(crate) const fn setup(&self) -> &Setup {
+        &self.setup
     }
 
     /// Whether a device fails for good.
