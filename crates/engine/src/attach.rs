@@ -33,6 +33,9 @@ pub struct FormatOptions {
     pub write_buffer_percent: u8,
     /// Home's name, for people.
     pub label: String,
+    /// Number of the log's first record: 1; for an area made anew under its old name more than any record of it had,
+    /// or what is left of those would be taken for a part of the new log.
+    pub first_record: u64,
 }
 
 /// Why an area cannot be made or attached.
@@ -243,7 +246,7 @@ pub fn format_area(
         mode: options.mode,
         checkpoint_slot: 0,
         checkpoint_generation: 0,
-        position: (0, 0, 1, 0),
+        position: (0, 0, options.first_record, 0),
         tail: 0,
         plan: 0,
     };

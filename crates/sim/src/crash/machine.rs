@@ -109,6 +109,7 @@ impl Machine for Engine {
             segment_pages: setup.segment_pages,
             write_buffer_percent: setup.write_buffer_percent,
             label: "home".to_owned(),
+            first_record: 1,
         };
         format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
     }
