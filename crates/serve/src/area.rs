@@ -447,6 +447,7 @@ pub fn resize(
         segment_pages: s.segment_pages,
         write_buffer_percent: lasting.percent(),
         label: identity::label(backing),
+        // No log has so many records behind its checkpoint.
     };
     let before = s.clone();
     let (geometry, area, volume);
@@ -463,8 +464,9 @@ pub fn resize(
         area = s.area_size;
         geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
-        let Lasting { place, area: disk, .. } = lasting;
-        // The lock goes with it, and comes back with the next line.
+        let Lasting { place, area: disk, mut home, .. } = lasting;
+        // The lock goes with these two, and comes back with the next line; that of home stays.
+        home.forget_guard();
         drop(disk);
         let grown = Opened::path(&place, false)?;
         let region = guard::REGION * SECTOR_BYTES;
@@ -561,6 +563,12 @@ impl Lasting {
                 return Err(refused(backing, why));
             }
             Ok(locator) => {
+                let (expected, found) =
+                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
+                if expected > found.0 {
+                    let expected = Sectors(expected);
+                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+                }
                 let s = read_superblock(&mut all, locator.area_at)
                     .map_err(|e| failed(backing)(e.into()))?
                     .superblock;

@@ -66,8 +66,12 @@ struct Kind {
     check: &'static [&'static str],
 }
 
-const EXT4: Kind =
-    Kind { name: "ext4", mib: 64, make: &["mkfs.ext4", "-q"], check: &["e2fsck", "-fn"] };
+const EXT4: Kind = Kind {
+    name: "ext4",
+    mib: 64,
+    make: &["mkfs.ext4", "-q", "-b", "4096"],
+    check: &["e2fsck", "-fn"],
+};
 const XFS: Kind =
     Kind { name: "xfs", mib: 320, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
 
@@ -122,11 +126,15 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     cannot_be_mounted(&device, &root, &[kind.name]);
     let front = Loop::attach(&volume, &["--direct-io=on"]);
     let mount = Mount::new(front.device(), &root, "noatime");
-    fs::write(root.join("new"), vec![2; 300_000]).unwrap();
-    run(["sync", "-f", root.to_str().unwrap()]);
-    let stands = status(&[&device]);
-    assert!(stands["dirty_bytes"].as_u64().unwrap() > 0, "{stands}");
-    assert_eq!(stands["guarded"], true);
+    // What lies idle goes home by itself, and then there is nothing to be lost.
+    let dirty = (0..50).any(|_| {
+        fs::write(root.join("new"), vec![2; 300_000]).unwrap();
+        run(["sync", "-f", root.to_str().unwrap()]);
+        let stands = status(&[&device]);
+        assert_eq!(stands["guarded"], true);
+        stands["dirty_bytes"].as_u64().unwrap() > 0
+    });
+    assert!(dirty, "nothing was absorbed");
     server.signal(Signal::KILL);
     server.wait(Duration::from_secs(5)).unwrap();
     drop((mount, front, server));

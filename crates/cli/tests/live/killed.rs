@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, seekless};
 use crate::need;
 use crate::workloads::{Blocks, Files, Fio, Git, Workload};
 
@@ -165,7 +165,30 @@ fn survives(kind: &Kind, mode: &str) {
             workload.check(&format!("{} {mode}, seed {seed}, kill {kill}", kind.name));
         }
         mount.unmount();
-        run(with(kind.check, device.device()));
+        let checked = attempt(with(kind.check, device.device()));
+        if !checked.status.success() {
+            if let Some(keep) = std::env::var_os("SEEKLESS_KEEP") {
+                for f in [&image, &area] {
+                    run([
+                        "cp".as_ref(),
+                        "--sparse=always".as_ref(),
+                        f.as_os_str(),
+                        keep.as_os_str(),
+                    ]);
+                }
+                run([
+                    "cp".as_ref(),
+                    "--sparse=always".as_ref(),
+                    device.device().as_ref(),
+                    Path::new(&keep).join("seen.img").as_os_str(),
+                ]);
+            }
+            let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+            // In write-through home is complete at every moment: is it the one that is wrong?
+            let bare = attempt(with(kind.check, image.to_str().unwrap()));
+            let bare = String::from_utf8_lossy(&bare.stdout).into_owned();
+            panic!("{} {mode}, kill {kill}: {said}\nhome by itself: {bare}", kind.name);
+        }
     }
     device.detach();
     let counts = server.stop();

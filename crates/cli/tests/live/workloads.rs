@@ -61,8 +61,9 @@ impl Workload for Files {
     fn check(&mut self, after: &str) {
         for number in self.durable.saturating_sub(KEPT)..self.durable {
             let found = fs::read(self.root.join(number.to_string()));
-            let found = found.unwrap_or_else(|e| panic!("{after}: file {number}: {e}"));
-            assert!(found == content(number), "{after}: file {number} is wrong");
+            let of = self.durable;
+            let found = found.unwrap_or_else(|e| panic!("{after}: file {number} of {of}: {e}"));
+            assert!(found == content(number), "{after}: file {number} of {of} is wrong");
         }
     }
 
@@ -252,7 +253,9 @@ impl Workload for Git {
         // What a git that was cut off leaves; a person takes it away.
         let find = run(["find", self.root.to_str().unwrap(), "-name", "*.lock", "-print"]);
         find.lines().for_each(|lock| fs::remove_file(lock).unwrap());
-        let _ = fs::remove_file(self.root.join(".git/gc.pid"));
+        for left in ["gc.pid", "packed-refs.new"] {
+            let _ = fs::remove_file(self.root.join(".git").join(left));
+        }
         let must = |dir: &Path, args: &[&str]| {
             let output = git(dir, args).unwrap_or_else(|e| panic!("{after}: {e}"));
             String::from_utf8(output.stdout).unwrap()

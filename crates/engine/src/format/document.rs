@@ -72,8 +72,8 @@ A bar is a flush: what comes before it is on stable storage before anything behi
 - **A read segment written anew**: a record of kind `Invalid` | map and data, then a record of kind `Committed`.
   Copies are not used after an unclean stop before they are proven, so no flush stands between those.
 - **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names it.
-- **The guard put up**, before anything is absorbed: what was written home | home's ends into the guard region | its
-  header, `between` | guard pages over home's ends | its header, `up` | only then the superblock that says write-back.
+- **The guard put up**, before anything is absorbed: what was written home | home's ends into the guard region, and
+  its header, `between` | guard pages over home's ends | its header, `up` | only then the superblock that says write-back.
 - **The guard taken down**, when everything is home and the superblock says so: the guard region | its header,
   `between` | home's ends as the region has them | its header, `down` |. After a crash a guard that was `between` is
   taken down: where no sector of home's ends is the guard's, home counts; where each is the guard's or the region's,

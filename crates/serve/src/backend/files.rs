@@ -406,6 +406,11 @@ impl Disk {
         self
     }
 
+    /// Lets the file go that its guard has its region in; the guard must be down.
+    pub(crate) fn forget_guard(&mut self) {
+        self.guard = None;
+    }
+
     /// The same disk as it stands, without its guard.
     pub(crate) fn bare(&self) -> Result<Self, Errno> {
         let fd = rustix::io::fcntl_dupfd_cloexec(&self.own.fd, 0)?;

@@ -309,7 +309,7 @@ impl Guard<'_> {
                 Ok(Standing::Down)
             }
             Standing::Up => {
-                // So may the header.
+                // So may the header, and what clients wrote to the region.
                 self.region.flush()?;
                 Ok(Standing::Up)
             }
@@ -346,8 +346,8 @@ impl Guard<'_> {
         // An older sector that came back after a crash would be nobody's.
         self.home.flush()?;
         let bytes = self.read_home()?;
+        // Durable together with the header: until then home has no guard, and counts.
         self.region.write(page_extent(1, 2 * GUARD_PAGES), &bytes)?;
-        self.region.flush()?;
         let header = GuardHeader {
             generation: old.generation + 1,
             sum: crc32c::crc32c(&bytes),
@@ -364,8 +364,8 @@ impl Guard<'_> {
         if self.settle()? == Standing::Up { self.restore() } else { Ok(()) }
     }
 
+    /// The region is durable, as [`Self::settle`] leaves it.
     fn restore(&mut self) -> Result<(), GuardError> {
-        self.region.flush()?;
         let bytes = self.read_region()?;
         self.mark(GuardState::Between, crc32c::crc32c(&bytes))?;
         self.write_home(&bytes)?;
