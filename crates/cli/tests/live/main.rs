@@ -7,6 +7,7 @@
 mod area;
 mod bad_input;
 mod browser;
+mod cluster;
 mod emulated;
 mod files;
 mod filesystems;
