@@ -20,6 +20,7 @@ mod serve;
 mod simulate;
 mod simulate_report;
 mod stat;
+mod stat_heat;
 mod stat_report;
 mod stat_tables;
 mod synth;

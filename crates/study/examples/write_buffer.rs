@@ -86,7 +86,10 @@ fn show(percent: u8, m: &Measured) {
         m.engine.absorbed,
         m.engine.destaged_bytes >> 20
     );
-    println!("{:26} {:>8} {:>7} {:>9} | ms an I/O: seek, rotation, transfer, overhead, behind", "", "I/Os", "KiB", "busy s");
+    println!(
+        "{:26} {:>8} {:>7} {:>9} | ms an I/O: seek, rotation, transfer, overhead, behind",
+        "", "I/Os", "KiB", "busy s"
+    );
     for (class, who) in [(Class::Foreground, "clients"), (Class::Background, "background")] {
         for (target, place) in [(Target::Home, "home"), (Target::Area, "area")] {
             for (writes, what) in [(false, "reads"), (true, "writes")] {

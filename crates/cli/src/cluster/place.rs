@@ -198,41 +198,61 @@ impl Survey {
         order.into()
     }
 
-    /// Files that lie apart: those not wholly in the stretch, a quarter longer than all of them together, that holds most of
-    /// their bytes. All of them, where none holds half.
+    /// Files that lie apart: those not wholly in the stretch that holds most of their bytes and little else, less than a
+    /// fifth. All of them, where that is less than a quarter of the bytes.
     pub(super) fn apart(&self) -> Vec<usize> {
-        let total: u64 = self.files.iter().map(|f| f.1.bytes()).sum();
-        let stretch = total + total / 4;
-        let mut runs: Vec<(u64, u64)> =
-            self.files.iter().flat_map(|f| f.1.runs.iter().map(|r| (r.physical, r.len))).collect();
-        runs.sort_unstable();
-        let (mut best, mut sum, mut first) = ((0, 0), 0, 0);
-        for last in 0..runs.len() {
-            sum += runs[last].1;
-            while runs[last].0 + runs[last].1 - runs[first].0 > stretch {
-                sum -= runs[first].1;
-                first += 1;
-                if first > last {
-                    break;
-                }
-            }
-            if sum > best.0 {
-                best = (sum, runs[first.min(last)].0);
-            }
-        }
         let all = 0..self.files.len();
-        if best.0 * 2 < total {
+        let total: u64 = self.files.iter().map(|f| f.1.bytes()).sum();
+        let runs = self.files.iter().flat_map(|f| f.1.runs.iter().map(|r| (r.physical, r.len)));
+        let (start, end, inside) = densest(runs.collect());
+        if inside < total / 4 {
             return all.collect();
         }
-        let inside = |m: &Movable| {
-            m.runs.iter().all(|r| r.physical >= best.1 && r.physical + r.len <= best.1 + stretch)
-        };
-        all.filter(|&i| !inside(&self.files[i].1)).collect()
+        let within =
+            |m: &Movable| m.runs.iter().all(|r| r.physical >= start && r.physical + r.len <= end);
+        all.filter(|&i| !within(&self.files[i].1)).collect()
     }
+}
+
+/// The stretch, from its first byte to past its last, in which the bytes of `runs` outweigh four times what lies between
+/// them by most, and how many of them it holds.
+fn densest(mut runs: Vec<(u64, u64)>) -> (u64, u64, u64) {
+    runs.sort_unstable();
+    // Start, end, bytes, and by how much they outweigh the gaps; of the stretch that ends here, and of the best.
+    let (mut here, mut best) = ((0, 0, 0, 0i128), (0, 0, 0, 0i128));
+    for (at, len) in runs {
+        let gap = i128::from(at.saturating_sub(here.1));
+        let left = here.3 - 4 * gap;
+        here = if here.2 == 0 || left <= 0 {
+            (at, at + len, len, i128::from(len))
+        } else {
+            (here.0, at + len, here.2 + len, left + i128::from(len))
+        };
+        if here.3 > best.3 {
+            best = here;
+        }
+    }
+    (best.0, best.1, best.2)
 }
 
 /// A file's runs with their part of its heat.
 fn places(movable: &Movable, heat: f64) -> impl Iterator<Item = Place> + '_ {
     let total = movable.bytes().max(1) as f64;
     movable.runs.iter().map(move |r| (r.physical, r.len, heat * r.len as f64 / total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_densest_stretch_has_little_between() {
+        assert_eq!(densest(vec![]), (0, 0, 0));
+        // Three that lie together with a small gap, and two far off.
+        let runs = vec![(5000, 10), (100, 40), (140, 40), (185, 100), (9000, 60)];
+        assert_eq!(densest(runs), (100, 285, 180));
+        // What is spread evenly lies apart.
+        let spread: Vec<(u64, u64)> = (0..50).map(|i| (i * 100, 10)).collect();
+        assert_eq!(densest(spread).2, 10);
+    }
 }

@@ -105,9 +105,14 @@ fn organ_pipe(hottest_first: Vec<Unit>) -> Vec<Unit> {
     let mut order = VecDeque::with_capacity(hottest_first.len());
     let (mut before, mut after) = (0, 0);
     for unit in hottest_first {
-        let side = if before <= after { &mut before } else { &mut after };
-        *side += unit.extent.len.0;
-        if before <= after { order.push_back(unit) } else { order.push_front(unit) }
+        let len = unit.extent.len.0;
+        if before <= after {
+            before += len;
+            order.push_back(unit);
+        } else {
+            after += len;
+            order.push_front(unit);
+        }
     }
     order.into()
 }
@@ -131,10 +136,11 @@ fn buckets(hottest_first: Vec<Unit>, unit: u64) -> Vec<Unit> {
         bucket.sort_unstable_by_key(|u| u.extent.start);
         let half: u64 = bucket.iter().map(|u| u.extent.len.0).sum::<u64>() / 2;
         let mut sum = 0;
-        let low = bucket.partition_point(|u| {
+        let low = bucket.iter().take_while(|u| {
             sum += u.extent.len.0;
             sum <= half
         });
+        let low = low.count();
         bucket[..low].iter().rev().for_each(|u| order.push_front(*u));
         bucket[low..].iter().for_each(|u| order.push_back(*u));
         rest = &rest[n..];
@@ -149,6 +155,8 @@ mod tests {
     use seekless_block::Bytes;
 
     use super::*;
+    // Not proptest's.
+    use crate::Strategy;
     use crate::{ACCESS, Planning, Reach};
 
     const PAGES: fn() -> Pages = || Pages::new(Sectors(0), Sectors(1 << 20));
@@ -175,12 +183,12 @@ mod tests {
     fn the_hottest_stand_in_the_middle_and_what_is_written_stays_home() {
         let mut v: Vec<Vertex> = (0..6).map(|i| vertex(i * 100, 8, i as u32 + 1)).collect();
         v[5].writes = v[5].reads;
-        assert_eq!(starts(Strategy::OrganPipe, 1000, &v), [0, 200, 400, 300, 100]);
+        assert_eq!(starts(Strategy::OrganPipe, 1000, &v), [100, 300, 400, 200, 0]);
         assert_eq!(starts(Strategy::HottestFirst, 1000, &v), [400, 300, 200, 100, 0]);
         // Room for three; a lazy one has room for the hottest of fifty.
-        assert_eq!(starts(Strategy::OrganPipe, 24, &v), [200, 400, 300]);
+        assert_eq!(starts(Strategy::OrganPipe, 24, &v), [300, 400, 200]);
         let many: Vec<Vertex> = (0..50).map(|i| vertex(i * 100, 8, i as u32 + 1)).collect();
-        assert_eq!(starts(Strategy::Lazy, 1000, &many), [4700, 4900, 4800]);
+        assert_eq!(starts(Strategy::Lazy, 1000, &many), [4600, 4800, 4900, 4700]);
         // Pieces of 8 KiB of one vertex lie on both sides of the middle.
         let long = [vertex(0, 64, 3)];
         assert_eq!(starts(Strategy::BlockShuffle, 64, &long), [48, 16, 0, 32]);
