@@ -45,6 +45,7 @@ mod api;
 mod attach;
 mod cache;
 mod commit;
+mod ffs;
 pub mod format;
 mod gfs;
 mod space;
@@ -56,6 +57,7 @@ pub use api::{
     Io, IoId, Member, NAME_BYTES_MAX, Output, Reply, RequestId, State, Stats, What,
 };
 pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
+pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Work};
 pub use gfs::Gfs;
 pub use store::{Other, Store};
 pub use table::{File, GroupAt, Slot, TableError};

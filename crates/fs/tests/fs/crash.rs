@@ -417,6 +417,8 @@ impl World {
         }
         if rot.is_some() {
             self.tally.damaged += 1;
+            // Life goes on from what is whole alone.
+            truth.clear();
         }
         (kept.0, kept.1, truth)
     }
