@@ -30,7 +30,8 @@ impl Phases {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 
-    fn add(&mut self, access: &Access) {
+    /// Adds what one access took.
+    pub fn add(&mut self, access: &Access) {
         self.overhead += access.overhead;
         self.seek += access.seek;
         self.rotation += access.rotation;
