@@ -247,7 +247,7 @@ pub fn resize_area(
     }
     // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
-    make(area, options, before.next_sequence + records)
+    make(area, options, before.next_sequence.saturating_add(records))
 }
 
 fn make(

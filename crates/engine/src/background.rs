@@ -148,6 +148,18 @@ impl Background {
         self.sums_awaited = false;
     }
 
+    /// Whether no job is under way, and none is asked for.
+    const fn is_at_rest(&self) -> bool {
+        matches!(self.job, Job::None)
+            && self.asked.is_none()
+            && self.todo.is_over()
+            && self.urgent.is_empty()
+            && self.suspects.is_empty()
+            && !self.superblock_due
+            && !self.draining
+            && (self.detach.is_none() || self.detached)
+    }
+
     /// Begins a job's use of the staging memory.
     pub(crate) fn clear_stage(&mut self, pages: u32) {
         self.sums.clear();
@@ -219,6 +231,20 @@ impl Engine {
         self.mode = Mode::WriteThrough;
         self.background.draining = self.geo.log_segments > 0;
         self.background.destage_not_before = SimTime::ZERO;
+    }
+
+    /// Whether there is nothing to do but what clients ask for. Most requests find it so, and are spared the long
+    /// way to the same answer.
+    pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
+        let b = &mut self.background;
+        b.now = now;
+        b.wakeup = None;
+        b.is_at_rest()
+            && self.log.is_idle()
+            && self.sync.is_idle()
+            && self.map.count(State::Dirty) == 0
+            && self.map.count(State::Suspect) == 0
+            && !self.checkpoint_is_due()
     }
 
     pub(crate) fn run_background(&mut self, now: SimTime) {

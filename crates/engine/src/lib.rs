@@ -229,7 +229,7 @@ impl Engine {
         if self.retry_blocked {
             self.retry_blocked();
         }
-        if self.geo.log_segments > 0 {
+        if self.geo.log_segments > 0 && !self.is_at_rest(now) {
             self.pump_log();
             self.pump_sync();
             self.run_background(now);

@@ -7,6 +7,8 @@
 mod area;
 mod bad_input;
 mod browser;
+mod cluster;
+mod devices;
 mod emulated;
 mod files;
 mod filesystems;
@@ -22,3 +24,4 @@ mod remembered;
 mod same_bytes;
 mod units;
 mod watching;
+mod workloads;
