@@ -256,6 +256,7 @@ impl Engine {
             && self.map.count(State::Dirty) == 0
             && self.map.count(State::Suspect) == 0
             && !self.checkpoint_is_due()
+            && !self.log.wants_mark()
     }
 
     pub(crate) fn run_background(&mut self, now: SimTime) {

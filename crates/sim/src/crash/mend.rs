@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
-use seekless_block::Extent;
 use seekless_engine::Target;
 
 use super::explore::Shared;
@@ -27,6 +26,14 @@ pub(crate) fn mend<M: Machine>(
 ) -> Result<Option<Image>, String> {
     let mut power = rng.random_ratio(1, 3).then(|| rng.random_range(1..8));
     let mut lose = false;
+    if power.is_some() && damaged {
+        // The power may fail after the repair is through and before it has said what it cost.
+        let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
+        let whole = M::repair(&mut Disk::new(medium, Target::Area), true);
+        if let Ok(Mended::But(lost)) = whole {
+            past.expect_less(setup.home, lost);
+        }
+    }
     loop {
         let medium = Rc::new(RefCell::new(Medium::new(image.clone(), setup.shared)));
         medium.borrow_mut().set_power(power);
@@ -46,8 +53,7 @@ pub(crate) fn mend<M: Machine>(
                 power = None;
             }
             Ok(Mended::But(lost)) if damaged || lost.as_ref().is_some_and(Vec::is_empty) => {
-                let all = || vec![Extent::new(0, setup.home)];
-                lost.unwrap_or_else(all).into_iter().for_each(|e| past.model.relax(e));
+                past.expect_less(setup.home, lost);
                 let image = medium.borrow().current().clone();
                 return Ok(Some(image));
             }

@@ -51,6 +51,12 @@ pub(crate) struct Past {
 }
 
 impl Past {
+    /// The newest bytes of these extents are gone, and clients were told; `None`: of all `home` sectors.
+    pub(crate) fn expect_less(&mut self, home: u64, lost: Option<Vec<Extent>>) {
+        let all = || vec![Extent::new(0, home)];
+        lost.unwrap_or_else(all).into_iter().for_each(|extent| self.model.relax(extent));
+    }
+
     /// The device has another size.
     pub(crate) fn resize(&mut self, sectors: u64) {
         self.model.resize(sectors);
