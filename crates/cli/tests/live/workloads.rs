@@ -229,10 +229,10 @@ impl Workload for Git {
         let message = format!("step {}", self.steps);
         git(&self.root, &["commit", "-q", "--allow-empty", "-m", &message])?;
         let id = git(&self.root, &["rev-parse", "HEAD"])?.stdout;
-        if self.steps % 5 == 0 {
+        if self.steps.is_multiple_of(5) {
             git(&self.root, &["gc", "-q", "--prune=now"])?;
         }
-        let clone = (self.steps % 7 == 0).then_some((self.steps / 7 % 2) as usize);
+        let clone = self.steps.is_multiple_of(7).then_some((self.steps / 7 % 2) as usize);
         if let Some(number) = clone {
             let path = self.clone_path(number);
             self.clones[number] = false;
