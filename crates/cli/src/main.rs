@@ -4,12 +4,14 @@
 mod admin;
 mod advise;
 mod advise_report;
+mod cluster;
 mod convert;
 mod demo;
 mod disks;
 mod emulate;
 mod learner;
 mod manual;
+mod model;
 mod output;
 mod record;
 mod reproduce;
@@ -18,6 +20,7 @@ mod serve;
 mod simulate;
 mod simulate_report;
 mod stat;
+mod stat_heat;
 mod stat_report;
 mod stat_tables;
 mod synth;
@@ -53,8 +56,10 @@ enum Command {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Tune(tune::Args),
+    Model(model::Args),
     Stat(stat::Args),
     Convert(convert::Args),
+    Cluster(cluster::Args),
     Synth(synth::Args),
     Record(record::Args),
     Serve(serve::Args),
@@ -87,8 +92,10 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -1,7 +1,10 @@
 //! `seekless reproduce`: papers' tables and figures from our models, with the printed numbers beside ours.
 
 mod borg;
+mod clustering;
 mod fs2_disk;
+
+pub(crate) use clustering::Account;
 
 use std::path::PathBuf;
 
@@ -10,6 +13,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Borg(borg::Args),
+    Clustering(clustering::Args),
     /// FS2 (SOSP 2005): what a disk access is made of (Figure 2), access time over seek distance (Figure 8)
     Fs2Disk(Out),
 }
@@ -31,6 +35,7 @@ pub(crate) struct Out {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args {
         Args::Borg(args) => borg::run(args),
+        Args::Clustering(args) => clustering::run(args),
         Args::Fs2Disk(out) => fs2_disk::run(out),
     }
 }

@@ -19,6 +19,11 @@ use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
 /// at home; `borg` copies what the first part of the trace used together into an optimized area; `judged`
 /// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
 /// data is counted as background time and energy. All times and joules are modelled.
+///
+/// By temperature alone (docs/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
+/// was read most into the area, hottest in its middle; `outer-zone` hottest first, into an area where the disk's own
+/// curve makes it cheapest. `cylinders-in-place` and `blocks-in-place` copy nothing: data changes places over the whole disk,
+/// as in the literature.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

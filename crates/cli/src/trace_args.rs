@@ -43,7 +43,8 @@ impl ReadArgs {
 /// How a layout is learned.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct LearnArgs {
-    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts
+    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts, by what was used after what;
+    /// organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first, by temperature alone
     #[arg(long, default_value_t, help_heading = "Learning")]
     pub(crate) strategy: Strategy,
     /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since

@@ -200,6 +200,26 @@ pub enum Fault {
     Damaged(Extent),
 }
 
+/// What keeps the engine from bringing its work to an end. It goes on trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Log, checkpoint or superblock.
+    #[error("the area cannot be written or flushed")]
+    Area,
+    /// What the write buffer holds.
+    #[error("home cannot be written or flushed: what the write buffer holds stays there")]
+    Home,
+    /// Of pages that stand in the write buffer alone.
+    #[error("pages of the write buffer cannot be read, or do not match their checksums")]
+    Copies,
+}
+
+impl Trouble {
+    pub(crate) const fn is_of_area(&self) -> bool {
+        matches!(self, Self::Area)
+    }
+}
+
 /// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {

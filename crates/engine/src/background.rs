@@ -8,11 +8,12 @@ use seekless_layout::Plan;
 
 use crate::checkpoint::Checkpoint;
 use crate::destage::Destage;
+use crate::format::Content;
 use crate::pagemap::State;
 use crate::prove::Prove;
 use crate::reconfigure::{Move, Todo};
 use crate::writes::Mark;
-use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target};
+use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
 const DEPTH: u32 = 2;
@@ -90,6 +91,11 @@ pub(crate) struct Background {
     /// Slots of copies in doubt, in order of home, and how far they have been looked at.
     pub(crate) suspects: Vec<u32>,
     pub(crate) next_suspect: usize,
+    /// A checkpoint that the superblocks could not be made to name.
+    pub(crate) unfinished: Option<Checkpoint>,
+    /// What the last attempt came to grief over.
+    pub(crate) trouble: Option<Trouble>,
+    tail_not_before: SimTime,
     /// The superblock does not say what it should.
     pub(crate) superblock_due: bool,
     destaging: bool,
@@ -142,6 +148,18 @@ impl Background {
         self.sums_awaited = false;
     }
 
+    /// Whether no job is under way, and none is asked for.
+    const fn is_at_rest(&self) -> bool {
+        matches!(self.job, Job::None)
+            && self.asked.is_none()
+            && self.todo.is_over()
+            && self.urgent.is_empty()
+            && self.suspects.is_empty()
+            && !self.superblock_due
+            && !self.draining
+            && (self.detach.is_none() || self.detached)
+    }
+
     /// Begins a job's use of the staging memory.
     pub(crate) fn clear_stage(&mut self, pages: u32) {
         self.sums.clear();
@@ -149,6 +167,19 @@ impl Background {
         self.bad.clear();
         self.bad.resize(pages as usize, false);
         self.failed = false;
+    }
+
+    /// The log and the flushes of the area are at work.
+    pub(crate) fn tail_noted(&mut self) {
+        if !self.superblock_due {
+            self.trouble = self.trouble.filter(|t| !t.is_of_area());
+        }
+    }
+
+    /// What home has newer could not be noted down.
+    pub(crate) fn tail_failed(&mut self) {
+        self.tail_not_before = SimTime(self.now.0 + RETRY.0);
+        self.trouble = Some(Trouble::Area);
     }
 
     pub(crate) fn wake_at(&mut self, at: SimTime) {
@@ -173,6 +204,13 @@ impl Engine {
             && !self.background.superblock_due
     }
 
+    /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
+    /// change of the mode and a detach wait for it. They are tried again every second.
+    #[must_use]
+    pub const fn trouble(&self) -> Option<Trouble> {
+        self.background.trouble
+    }
+
     pub(crate) fn set_mode(&mut self, mode: Mode) {
         if self.geo.log_segments == 0 || mode == self.config.mode {
             return;
@@ -193,6 +231,20 @@ impl Engine {
         self.mode = Mode::WriteThrough;
         self.background.draining = self.geo.log_segments > 0;
         self.background.destage_not_before = SimTime::ZERO;
+    }
+
+    /// Whether there is nothing to do but what clients ask for. Most requests find it so, and are spared the long
+    /// way to the same answer.
+    pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
+        let b = &mut self.background;
+        b.now = now;
+        b.wakeup = None;
+        b.is_at_rest()
+            && self.log.is_idle()
+            && self.sync.is_idle()
+            && self.map.count(State::Dirty) == 0
+            && self.map.count(State::Suspect) == 0
+            && !self.checkpoint_is_due()
     }
 
     pub(crate) fn run_background(&mut self, now: SimTime) {
@@ -237,6 +289,9 @@ impl Engine {
             self.pump_log();
         }
         let dirty = self.map.count(State::Dirty) > 0;
+        if !dirty {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+        }
         let ring = self.log.ring;
         // Past seven tenths of the log, down to four tenths; and when nobody asks for anything, to a quarter.
         let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
@@ -266,7 +321,8 @@ impl Engine {
         } else if dirty && spare {
             self.background.wake_at(idle_at);
         }
-        if !dirty && self.background.draining && self.absorbs_at_rest() {
+        let failed = self.log.failed;
+        if !dirty && self.background.draining && self.absorbs_at_rest() && !failed {
             return self.end_drain();
         }
         if self.checkpoint_is_due() {
@@ -281,7 +337,7 @@ impl Engine {
             self.adopt(&plan);
         }
         // A window needs the log; where that is full, something above makes room.
-        if !self.background.todo.is_over() && !self.log.starved {
+        if !self.background.todo.is_over() && !self.log.starved && !failed {
             match self.begin_move() {
                 Some(job) => {
                     self.background.job = Job::Move(job);
@@ -301,6 +357,15 @@ impl Engine {
             self.background.job = Job::Checkpoint(self.begin_checkpoint());
             return true;
         }
+        if self.log.wants_mark() && self.sync.is_idle() {
+            // What was flushed last is to be known to have been: else a damaged record looks like a torn one.
+            if idle {
+                self.log.control(Content::Data(Vec::new()), false);
+                self.pump_log();
+            } else {
+                self.background.wake_at(idle_at);
+            }
+        }
         false
     }
 
@@ -311,7 +376,10 @@ impl Engine {
     /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> bool {
         if self.sync.has_voids() || !self.sync.is_idle() {
-            if self.sync.is_idle() {
+            let at = self.background.tail_not_before;
+            if self.background.now < at {
+                self.background.wake_at(at);
+            } else if self.sync.is_idle() {
                 self.sync.wait(crate::sync::Waiter::Tail);
                 self.pump_sync();
             }

@@ -8,7 +8,7 @@ use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Engine, Fault, Move, Output, Target};
+use crate::{Engine, Fault, Move, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -31,6 +31,8 @@ pub(crate) struct Destage {
     /// For a client that waits: no budget, and the tail has time.
     urgent: bool,
     written: u64,
+    /// Pages of it could not be read.
+    spoiled: bool,
     /// Where the log's tail goes when home is flushed.
     tail: u32,
 }
@@ -85,8 +87,8 @@ impl Engine {
         let second = items.len() as u32;
         self.background.clear_stage(2 * second);
         let (next, phase, urgent) = (0, Phase::Read, urgent.is_some());
-        let (written, tail) = (0, self.log.ring.tail);
-        Some(Destage { items, reads, next, second, phase, urgent, written, tail })
+        let (written, spoiled, tail) = (0, false, self.log.ring.tail);
+        Some(Destage { items, reads, next, second, phase, urgent, written, spoiled, tail })
     }
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
@@ -129,8 +131,15 @@ impl Engine {
                     return Step::Wait;
                 }
                 if self.background.failed || job.written == 0 {
+                    if self.background.failed && !job.spoiled {
+                        self.background.trouble = Some(Trouble::Home);
+                    }
                     self.destage_came_to_nothing();
                 } else {
+                    if !job.spoiled {
+                        self.background.trouble =
+                            self.background.trouble.filter(Trouble::is_of_area);
+                    }
                     self.log.ring.tail = job.tail;
                     self.sync.wait(Waiter::Tail);
                     self.pump_sync();
@@ -154,6 +163,8 @@ impl Engine {
                 self.damaged(slot);
                 Fault::Damaged
             };
+            job.spoiled = true;
+            self.background.trouble = Some(Trouble::Copies);
             if job.urgent {
                 self.fail_blocked(page, fault);
             }
@@ -223,6 +234,10 @@ impl Engine {
             self.background.locked.swap_remove(at);
         }
         if !ok {
+            self.background.trouble = Some(Trouble::Home);
+            // It comes home later; nobody waits for that.
+            (first..first + u64::from(pages))
+                .for_each(|page| self.fail_blocked(page, Fault::Device));
             return;
         }
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;

@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 
 pub use api::{
     Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
-    Sum, Target,
+    Sum, Target, Trouble,
 };
-pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
+pub use attach::{AttachError, AttachReport, FormatOptions, format_area, resize_area};
 pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;
@@ -229,7 +229,7 @@ impl Engine {
         if self.retry_blocked {
             self.retry_blocked();
         }
-        if self.geo.log_segments > 0 {
+        if self.geo.log_segments > 0 && !self.is_at_rest(now) {
             self.pump_log();
             self.pump_sync();
             self.run_background(now);

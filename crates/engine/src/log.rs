@@ -39,6 +39,8 @@ struct Record {
     tries: u8,
     sequence: u64,
     previous: u32,
+    /// Of its header.
+    checksum: u32,
     /// The tail that its header names.
     tail: u32,
 }
@@ -117,9 +119,13 @@ pub(crate) struct Log {
     spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
     pub(crate) ended: (u64, u32),
+    /// The checksum of its header.
+    ended_checksum: u32,
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,
-    /// The area cannot be written.
+    /// The highest `durable` that stands in a header or that a checkpoint knows.
+    told: u64,
+    /// A record could not be written: nothing is appended until a checkpoint has left it behind.
     pub(crate) failed: bool,
     /// A record waits for a segment that is not free.
     pub(crate) starved: bool,
@@ -142,7 +148,9 @@ impl Log {
             controls: VecDeque::new(),
             spare: Vec::new(),
             ended: (0, 0),
+            ended_checksum: 0,
             since_checkpoint: 0,
+            told: 0,
             failed: false,
             starved: false,
         }
@@ -171,7 +179,9 @@ impl Log {
         self.head_page = page;
         (self.sequence, self.previous) = (sequence, previous);
         self.durable = sequence - 1;
+        self.told = sequence - 1;
         self.ended = (sequence - 1, ring.tail);
+        self.ended_checksum = previous;
     }
 
     /// All of them.
@@ -186,6 +196,29 @@ impl Log {
     /// Queues a record without data. Whoever waits for it is told through [`Engine::control_done`].
     pub(crate) fn control(&mut self, content: Content, waiter: bool) {
         self.controls.push_back((content, waiter));
+    }
+
+    /// After a record that could not be written, with the log idle: it goes on behind it, under numbers that no record
+    /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
+    pub(crate) fn leave_behind(&mut self) {
+        self.sequence += self.pages();
+        self.previous = self.ended_checksum;
+    }
+
+    /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
+    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
+        self.ring.replay = segment;
+        self.told = self.told.max(sequence - 1);
+        self.since_checkpoint = 0;
+        self.starved = false;
+    }
+
+    /// Whether the last record that was flushed has nobody behind it that knows, and there is a page for one who does.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.durable > self.told
+            && self.is_idle()
+            && !self.failed
+            && self.head_page < self.segment_pages
     }
 
     pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
@@ -296,6 +329,7 @@ impl Engine {
             tries: 0,
             sequence: 0,
             previous: 0,
+            checksum: 0,
             tail: 0,
         });
         true
@@ -348,6 +382,9 @@ impl Engine {
 
     /// Sends what can be sent: records without data at once, the open one when few are on their way.
     pub(crate) fn pump_log(&mut self) {
+        if self.log.failed {
+            self.fail_controls();
+        }
         if self.log.in_flight < DEPTH && !self.log.records.is_empty() {
             self.seal();
         }
@@ -405,7 +442,9 @@ impl Engine {
                 tail: self.geo.read_segments + record.tail,
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
+            log.told = log.durable;
             log.previous = header.encode(&mut self.pages[page as usize]);
+            record.checksum = log.previous;
             record.content = header.content;
             log.sequence += 1;
             log.unsent += 1;
@@ -459,6 +498,7 @@ impl Engine {
         let ok = !self.log.failed;
         if ok {
             self.log.ended = (record.sequence, record.tail);
+            self.log.ended_checksum = record.checksum;
             self.sync.log_dirty = true;
         }
         let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {

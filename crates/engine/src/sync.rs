@@ -84,7 +84,8 @@ impl Engine {
         let log = self.log_in_use()
             || self.sync.log_dirty
             || self.sync.has_voids()
-            || !self.sync.is_idle();
+            || !self.sync.is_idle()
+            || self.log.failed;
         if log {
             self.sync.wait(Waiter::Flush(id));
         } else {
@@ -94,9 +95,10 @@ impl Engine {
         }
     }
 
-    /// Begins a round if someone waits.
+    /// Begins a round if someone waits. While a record that failed could still be found by recovery, nothing newer is
+    /// promised to last: all wait for the checkpoint that leaves it behind, or for that to fail.
     pub(crate) fn pump_sync(&mut self) {
-        if self.sync.round.is_some() || self.sync.waiting.is_empty() {
+        if self.sync.round.is_some() || self.sync.waiting.is_empty() || self.log.failed {
             return;
         }
         let waiters = std::mem::take(&mut self.sync.waiting);
@@ -209,15 +211,26 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
-        for waiter in round.waiters {
+        self.tell(round.waiters, round.ok);
+        self.pump_sync();
+    }
+
+    fn tell(&mut self, waiters: Vec<Waiter>, ok: bool) {
+        for waiter in waiters {
             match waiter {
-                Waiter::Flush(id) => self.complete(id, Extent::default(), round.ok),
-                Waiter::Write(id, extent) => self.complete(id, extent, round.ok),
-                Waiter::Move(number) => self.background.synced = Some((number, round.ok)),
-                Waiter::Tail => {}
+                Waiter::Flush(id) => self.complete(id, Extent::default(), ok),
+                Waiter::Write(id, extent) => self.complete(id, extent, ok),
+                Waiter::Move(number) => self.background.synced = Some((number, ok)),
+                Waiter::Tail if !ok => self.background.tail_failed(),
+                Waiter::Tail => self.background.tail_noted(),
             }
         }
-        self.pump_sync();
+    }
+
+    /// The log cannot go on: whoever waits is told so.
+    pub(crate) fn fail_waiters(&mut self) {
+        let waiters = std::mem::take(&mut self.sync.waiting);
+        self.tell(waiters, false);
     }
 }
 

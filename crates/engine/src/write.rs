@@ -184,8 +184,9 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if ok && fua && (voids || self.sync.is_void(self.pages_of(extent))) {
-            // What it, or a write before it, made void must not come back either.
+        let void = voids || self.sync.is_void(self.pages_of(extent));
+        if ok && fua && (void || self.log.failed) {
+            // What it, or a write before it, made void must not come back either; nor what failed.
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, ok);

@@ -23,6 +23,7 @@ use seekless_engine::format::{
 };
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
+    resize_area,
 };
 
 use crate::backend::files::{Disk, Opened};
@@ -150,7 +151,6 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
         segment_pages: SEGMENT_PAGES_DEFAULT,
         write_buffer_percent: options.write_buffer_percent,
         label: identity::label(backing),
-        first_record: 1,
     }
 }
 
@@ -448,8 +448,8 @@ pub fn resize(
         write_buffer_percent: lasting.percent(),
         label: identity::label(backing),
         // No log has so many records behind its checkpoint.
-        first_record: s.next_sequence.saturating_add(1 << 33),
     };
+    let before = s.clone();
     let (geometry, area, volume);
     if s.inside {
         if size.is_some_and(|b| b != s.area_size.bytes()) {
@@ -462,7 +462,7 @@ pub fn resize(
         format.capacity = volume;
         let mut disk = lasting.area;
         area = s.area_size;
-        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
         let Lasting { place, area: disk, mut home, .. } = lasting;
         // The lock goes with these two, and comes back with the next line; that of home stays.
@@ -491,7 +491,7 @@ pub fn resize(
         }
         make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
             .map_err(failed(&place))?;
-        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
         if is_file && all < grown.bytes {
             rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
         }

@@ -35,6 +35,8 @@ const BYTES_MAX: usize = 8 << 20;
 const TURN_BYTES: usize = 1 << 20;
 /// What a request without payload, or with little, counts for in a turn.
 const REQUEST_COST_BYTES: usize = 4096;
+/// Bytes looked at of a client that waits for each reply: a write of a page and its header fit.
+const LONE_BYTES: usize = 8192;
 /// So many requests taken in one call come from a client that does not wait for each reply.
 const SEVERAL: usize = 2;
 /// Data up to this length is copied behind its header rather than sent from its own buffer.
@@ -77,6 +79,10 @@ pub(crate) struct Conn {
     waiting: bool,
     /// The latest write was long: what comes next is best not taken further than its header.
     bulk: bool,
+    /// The latest input was one short request: this client waits for each reply.
+    lone: bool,
+    /// Bytes that were received and still stand in the socket.
+    looked_at: usize,
     /// What the loop watches the socket for.
     pub(crate) watched: EventFlags,
     /// The loop has it on its list.
@@ -103,6 +109,8 @@ impl Conn {
             blocked: false,
             waiting: false,
             bulk: false,
+            lone: false,
+            looked_at: 0,
             watched: EventFlags::empty(),
             marked: false,
         };
@@ -145,8 +153,18 @@ impl Conn {
         if self.take()? { self.act(volume) } else { Ok(()) }
     }
 
+    /// Looks whether a client that waits for each reply has asked for something, to be acted on in the next turn.
+    pub(crate) fn look(&mut self) -> bool {
+        if !self.lone || self.waiting || !matches!(self.take(), Ok(true)) {
+            return false;
+        }
+        self.waiting = true;
+        true
+    }
+
     /// Takes what waits in the socket. Whether there was anything, the client's hanging up included.
     fn take(&mut self) -> Result<bool, Over> {
+        self.let_go()?;
         if self.leaving {
             return Ok(false);
         }
@@ -161,12 +179,20 @@ impl Conn {
                 got
             }
             _ => {
-                let most = if self.bulk { self.end + HEADERS_BYTES } else { RECEIVE_BYTES };
+                let look = self.lone && self.end == 0;
+                let (most, how) = if look {
+                    (LONE_BYTES, RecvFlags::DONTWAIT | RecvFlags::PEEK)
+                } else if self.bulk {
+                    (self.end + HEADERS_BYTES, RecvFlags::DONTWAIT)
+                } else {
+                    (RECEIVE_BYTES, RecvFlags::DONTWAIT)
+                };
                 let room = self.end..most.min(RECEIVE_BYTES);
                 let room = self.received.get_mut(room).unwrap_or_default();
-                let got = rustix::net::recv(&self.fd, room, RecvFlags::DONTWAIT).map(|n| n.1);
+                let got = rustix::net::recv(&self.fd, room, how).map(|n| n.1);
                 if let Ok(n) = got {
                     self.end += n;
+                    self.looked_at = if look { n } else { 0 };
                 }
                 got
             }
@@ -181,11 +207,27 @@ impl Conn {
         }
     }
 
+    /// Takes out of the socket what was only looked at. That makes room, and a client that sleeps until its reply is
+    /// there would be woken for it: better after the reply than before.
+    pub(crate) fn let_go(&mut self) -> Result<(), Over> {
+        while self.looked_at > 0 {
+            // What was looked at stands further in front.
+            let past = self.received.get_mut(LONE_BYTES..LONE_BYTES + self.looked_at);
+            match rustix::net::recv(&self.fd, past.unwrap_or_default(), RecvFlags::DONTWAIT) {
+                Ok((_, n @ 1..)) => self.looked_at -= n,
+                Err(HostErrno::INTR) => {}
+                // What was there cannot have gone.
+                _ => return Err(Over),
+            }
+        }
+        Ok(())
+    }
+
     /// Acts on what has been received, as far as there is room for more under way and the turn lasts.
     pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
-        let (mut turn, mut requests) = (0, 0);
+        let (mut turn, mut requests, mut all) = (0, 0, 0);
         loop {
             if self.out.pending() >= FLUSH_BYTES && !self.blocked {
                 self.flush(volume)?;
@@ -199,6 +241,8 @@ impl Conn {
                 // What was said until then may still help the client's user.
                 self.say();
                 let _ = self.flush(volume);
+                // What is left in a socket that is closed may cost the client what was said.
+                let _ = self.let_go();
                 return Err(Over);
             };
             if !self.replies.is_empty() {
@@ -219,6 +263,7 @@ impl Conn {
                     self.start += taken;
                     turn += payload_of(&request).max(REQUEST_COST_BYTES);
                     requests += 1;
+                    all += 1;
                     self.request(request, volume);
                     continue;
                 }
@@ -243,6 +288,7 @@ impl Conn {
                 break;
             }
         }
+        self.lone = all == 1 && self.write.is_none() && !self.waiting;
         Ok(())
     }
 

@@ -23,6 +23,7 @@ pub mod capture;
 pub mod client;
 mod conn;
 mod error;
+pub mod extents;
 mod fuse;
 mod guarding;
 mod handle;

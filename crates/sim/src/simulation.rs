@@ -78,6 +78,7 @@ pub enum SimError {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     class: Class,
+    target: Target,
     op: Op,
     commands: u8,
 }
@@ -319,13 +320,15 @@ impl Simulation {
             self.feed(Input::Tick);
             return;
         };
-        let InFlight { class, op, ref mut commands } = self.ios[done.tag as usize];
+        let InFlight { class, target, op, ref mut commands } = self.ios[done.tag as usize];
         *commands -= 1;
         let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
+        self.measured.cost(class, target, op, &done);
         match class {
             Class::Foreground if moved => self.measured.foreground_io(&done),
-            Class::Foreground => {}
+            // A flush moves nothing, and keeps a disk busy that has a cache.
+            Class::Foreground => self.measured.foreground_flush(&done),
             Class::Background => self.measured.background_io(&done),
         }
         if moved {
@@ -373,8 +376,8 @@ impl Simulation {
             }
         };
         let index = io.id.0 as usize;
-        let state =
-            InFlight { class: io.class, op: io.op, commands: 1 + u8::from(after.is_some()) };
+        let commands = 1 + u8::from(after.is_some());
+        let state = InFlight { class: io.class, target: io.target, op: io.op, commands };
         if self.ios.len() <= index {
             self.ios.resize(index + 1, state);
         }

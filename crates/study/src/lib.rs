@@ -5,10 +5,13 @@
 mod advise;
 mod advise_words;
 mod borg;
+pub mod clustering;
 mod estimate;
 mod outcome;
+mod place;
 mod rolling;
 mod scan;
+mod shuffle;
 mod simulate;
 mod start_up;
 mod tune;

@@ -16,8 +16,10 @@ use seekless_sim::{
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
+use crate::place;
 use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
+use crate::shuffle::{self, Shuffle};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
 pub(crate) const EDGES: usize = 1 << 24;
@@ -33,11 +35,67 @@ pub enum Policy {
     Judged,
     /// The same planner, trained on what is measured: what perfect foresight would gain.
     Oracle,
+    /// By temperature alone, trained on what came before: hottest in the middle of the area.
+    OrganPipe,
+    /// The same in buckets that double in size.
+    Buckets,
+    /// The same of the hottest 8%.
+    Lazy,
+    /// The same by whole megabytes.
+    CylinderShuffle,
+    /// The same by pieces of 8 KiB.
+    BlockShuffle,
+    /// Hottest first, in an area that lies where the disk's own curve makes it cheapest.
+    OuterZone,
+    /// No copies: the disk's cylinders themselves change places, hottest in the middle of the disk, as in the literature.
+    CylindersInPlace,
+    /// The same by blocks of 8 KiB.
+    BlocksInPlace,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Vanilla, Self::Borg, Self::Judged, Self::Oracle];
+    pub const ALL: [Self; 12] = [
+        Self::Vanilla,
+        Self::Borg,
+        Self::Judged,
+        Self::Oracle,
+        Self::OrganPipe,
+        Self::Buckets,
+        Self::Lazy,
+        Self::CylinderShuffle,
+        Self::BlockShuffle,
+        Self::OuterZone,
+        Self::CylindersInPlace,
+        Self::BlocksInPlace,
+    ];
+
+    /// How it lays copies by temperature, where it does.
+    const fn by_heat(self) -> Option<Strategy> {
+        match self {
+            Self::OrganPipe => Some(Strategy::OrganPipe),
+            Self::Buckets => Some(Strategy::Buckets),
+            Self::Lazy => Some(Strategy::Lazy),
+            Self::CylinderShuffle => Some(Strategy::CylinderShuffle),
+            Self::BlockShuffle => Some(Strategy::BlockShuffle),
+            Self::OuterZone => Some(Strategy::HottestFirst),
+            _ => None,
+        }
+    }
+
+    /// Of how many sectors the units are that change places, where it moves data itself.
+    fn in_place(self, options: &Options) -> Option<u64> {
+        match self {
+            Self::CylindersInPlace => Some(shuffle::cylinder(&options.disk)),
+            Self::BlocksInPlace => Some(shuffle::BLOCK),
+            _ => None,
+        }
+    }
+
+    /// Whether copies are laid from what came before.
+    const fn learns_before(self) -> bool {
+        !matches!(self, Self::Vanilla | Self::Judged | Self::Oracle)
+    }
 
     /// As on the command line.
     #[must_use]
@@ -47,6 +105,14 @@ impl Policy {
             Self::Borg => "borg",
             Self::Judged => "judged",
             Self::Oracle => "oracle",
+            Self::OrganPipe => "organ-pipe",
+            Self::Buckets => "buckets",
+            Self::Lazy => "lazy",
+            Self::CylinderShuffle => "cylinder-shuffle",
+            Self::BlockShuffle => "block-shuffle",
+            Self::OuterZone => "outer-zone",
+            Self::CylindersInPlace => "cylinders-in-place",
+            Self::BlocksInPlace => "blocks-in-place",
         }
     }
 }
@@ -54,10 +120,10 @@ impl Policy {
 impl FromStr for Policy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg, judged or oracle"))
+        Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|p| p.name()).collect();
+            format!("'{text}' is not a policy: {}", names.join(", "))
+        })
     }
 }
 
@@ -242,7 +308,8 @@ pub fn simulate(
     scan.facts.path.clone_from(&path);
 
     let disk = Device::new(&options.disk)?;
-    let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
+    let learns =
+        options.policies.iter().any(|&p| p != Policy::Vanilla && p.in_place(options).is_none());
     let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
     let need = scan.capacity + area;
     if need > disk.capacity() {
@@ -280,13 +347,53 @@ pub fn simulate(
     let mut runs = Vec::new();
     let mut measured = Vec::new();
     for &policy in &options.policies {
-        let learned = match policy {
-            Policy::Vanilla | Policy::Judged => Learned::default(),
-            Policy::Borg => plans.0.clone(),
-            Policy::Oracle => plans.1.clone(),
-        };
+        let learned = plans.iter().find(|p| p.0 == policy).map(|p| p.1.clone()).unwrap_or_default();
+        if let Some(shuffle) = &learned.shuffle {
+            let started = Instant::now();
+            let config = SimConfig {
+                area_at: Lba(0),
+                engine: Config {
+                    area: Sectors(0),
+                    write_buffer_percent: 0,
+                    mode: Mode::WriteThrough,
+                    // Blocks change places over the whole disk.
+                    ..Config { grid: Sectors(0), ..Config::new(disk.capacity()) }
+                },
+                scheduler: options.scheduler,
+                spin_down: options.spin_down,
+                replay,
+            };
+            let config = SimConfig {
+                engine: Config {
+                    cache_bytes: options.cache,
+                    read_ahead: options.read_ahead,
+                    cluster: options.cluster,
+                    ..config.engine
+                },
+                ..config
+            };
+            let m = run_shuffled(
+                source,
+                options,
+                &scan,
+                boundary,
+                (policy, shuffle, config, &disk),
+                progress,
+            )?;
+            let wall_s = started.elapsed().as_secs_f64();
+            runs.push(Run::new(policy.name(), None, &m, wall_s, options.disk.priced()));
+            measured.push(m);
+            notes.push(format!(
+                "{}: {} units of {} sectors changed places; a request that reaches over several that do not lie together counts once for each",
+                policy.name(),
+                shuffle.moved(),
+                shuffle.unit()
+            ));
+            continue;
+        }
         let vanilla = policy == Policy::Vanilla;
         let area_at = match options.area_at {
+            _ if learned.area_at.is_some() => learned.area_at.unwrap_or_default(),
             AreaAt::End => Lba(scan.capacity.0),
             _ if policy == Policy::Judged => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
@@ -297,7 +404,7 @@ pub fn simulate(
             Policy::Judged => {
                 Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
             }
-            Policy::Borg | Policy::Oracle => engine,
+            _ => engine,
         };
         let config = SimConfig {
             area_at,
@@ -368,6 +475,10 @@ pub(crate) fn explain(error: ScanError, path: &str) -> StudyError {
 struct Learned {
     plan: Plan,
     median: Option<Lba>,
+    /// Where the area lies, where the policy decides it.
+    area_at: Option<Lba>,
+    /// What changes places, where the policy moves data itself.
+    shuffle: Option<Shuffle>,
 }
 
 /// Nanoseconds of a day.
@@ -397,7 +508,7 @@ fn for_each(
     Ok(())
 }
 
-/// The plans of `borg` and `oracle`, empty where not asked for.
+/// What each policy that learns has learned.
 fn learn(
     source: &Source,
     options: &Options,
@@ -405,11 +516,11 @@ fn learn(
     boundary: Boundary,
     area: Sectors,
     progress: &mut dyn FnMut(Stage, Progress),
-) -> Result<(Learned, Learned), StudyError> {
-    let borg = options.policies.contains(&Policy::Borg);
+) -> Result<Vec<(Policy, Learned)>, StudyError> {
+    let before_asked = options.policies.iter().any(|p| p.learns_before());
     let oracle = options.policies.contains(&Policy::Oracle);
-    if !borg && !oracle {
-        return Ok(Default::default());
+    if !before_asked && !oracle {
+        return Ok(Vec::new());
     }
     let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
     let mut measured = before.clone();
@@ -423,7 +534,7 @@ fn learn(
         boundary,
         |r| progress(Stage::Learn, r.progress()),
         |trains, day, request| {
-            if trains && borg {
+            if trains && before_asked {
                 // Days without requests age too, but nothing is left after a few.
                 for _ in today..day.min(today + AGES_MAX) {
                     options.learner.training.day_ended(&mut before);
@@ -436,12 +547,61 @@ fn learn(
             Ok(())
         },
     )?;
-    let config = options.plan_config(area);
-    let learned = |graph: &AccessGraph| Learned {
-        plan: next_plan(&Plan::default(), graph, &config),
-        median: graph.median_read(),
+    let learned = |policy: Policy| {
+        let graph = if policy == Policy::Oracle { &measured } else { &before };
+        let config = options.plan_config(area);
+        let config = match policy.by_heat() {
+            // One plan a run: there is none to revise.
+            Some(strategy) => PlanConfig { strategy, planning: Planning::Anew, ..config },
+            None => config,
+        };
+        if let Some(unit) = policy.in_place(options) {
+            let shuffle = Shuffle::new(graph, unit, options.disk.capacity());
+            return Learned { shuffle: Some(shuffle), ..Learned::default() };
+        }
+        let by_curve = policy == Policy::OuterZone;
+        Learned {
+            plan: next_plan(&Plan::default(), graph, &config),
+            median: graph.median_read(),
+            area_at: by_curve
+                .then(|| place::cheapest(&options.disk, graph, area, scan.capacity))
+                .flatten(),
+            shuffle: None,
+        }
     };
-    Ok((learned(&before), learned(&measured)))
+    let planned = options.policies.iter().filter(|p| p.learns_before() || **p == Policy::Oracle);
+    Ok(planned.map(|&p| (p, learned(p))).collect())
+}
+
+/// Requests at the places their units have moved to, the moves counted as background work before.
+fn run_shuffled(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    (policy, shuffle, config, disk): (Policy, &Shuffle, SimConfig, &Device),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Measured, StudyError> {
+    let failed = |source| StudyError::Run { policy: policy.name().to_owned(), source };
+    let mut simulation = Simulation::new(disk.clone(), config).map_err(failed)?;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(policy), r.progress()),
+        |trains, _, request| {
+            if trains {
+                return Ok(());
+            }
+            shuffle.parts(request.extent).try_for_each(|extent| {
+                simulation.offer(&Request { extent, ..*request }).map_err(failed)
+            })
+        },
+    )?;
+    let mut m = simulation.finish().map_err(failed)?;
+    shuffle.price(disk, &mut m).map_err(|e| failed(e.into()))?;
+    Ok(m)
 }
 
 fn run(

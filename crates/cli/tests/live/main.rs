@@ -7,6 +7,7 @@
 mod area;
 mod bad_input;
 mod browser;
+mod cluster;
 mod devices;
 mod emulated;
 mod files;

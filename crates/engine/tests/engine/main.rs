@@ -98,7 +98,6 @@ impl World {
             segment_pages: config.segment_pages,
             write_buffer_percent: config.write_buffer_percent,
             label: "a test".to_owned(),
-            first_record: 1,
         };
         format_area(&mut area, &options).unwrap();
         let (engine, _) = Engine::attach(&mut area, config, [0; 32]).unwrap();

@@ -238,7 +238,7 @@ impl Files {
         for page in pages {
             let Some((place, sum)) = newest.newest(page) else { continue };
             area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
-            if crc32c::crc32c(&bytes) != sum {
+            if crc_fast::crc32_iscsi(&bytes) != sum {
                 return Err(Errno::IO);
             }
             let home = newest.home_of(page).start.0 * SECTOR_BYTES;

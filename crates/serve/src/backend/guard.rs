@@ -267,7 +267,7 @@ impl Guard<'_> {
                 if !lacking {
                     return Ok(Standing::Between { lacking });
                 }
-                if crc32c::crc32c(&region) != header.sum {
+                if crc_fast::crc32_iscsi(&region) != header.sum {
                     return wrong(
                         true,
                         "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless repair --lose-data` takes it as it is",
@@ -350,7 +350,7 @@ impl Guard<'_> {
         self.region.write(page_extent(1, 2 * GUARD_PAGES), &bytes)?;
         let header = GuardHeader {
             generation: old.generation + 1,
-            sum: crc32c::crc32c(&bytes),
+            sum: crc_fast::crc32_iscsi(&bytes),
             state: GuardState::Between,
             place,
             ..old
@@ -367,7 +367,7 @@ impl Guard<'_> {
     /// The region is durable, as [`Self::settle`] leaves it.
     fn restore(&mut self) -> Result<(), GuardError> {
         let bytes = self.read_region()?;
-        self.mark(GuardState::Between, crc32c::crc32c(&bytes))?;
+        self.mark(GuardState::Between, crc_fast::crc32_iscsi(&bytes))?;
         self.write_home(&bytes)?;
         self.mark(GuardState::Down, 0)
     }
@@ -428,7 +428,7 @@ impl Guard<'_> {
             let found = self.compare(&header, Some(&region))?;
             (header.state, header.sum) = match found {
                 Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
-                Ends { other: 0, .. } => (GuardState::Between, crc32c::crc32c(&region)),
+                Ends { other: 0, .. } => (GuardState::Between, crc_fast::crc32_iscsi(&region)),
                 _ => {
                     return wrong(
                         true,
