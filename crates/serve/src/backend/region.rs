@@ -1,6 +1,10 @@
 //! The guard region of an open disk: which of its bytes stand there now, and moving them. Switching between the two is
 //! one atomic store, made while nothing of home's ends is in flight; a request takes no lock. It refuses to know
 //! when that is.
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself has one lifetime too few"
+)]
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
