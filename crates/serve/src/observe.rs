@@ -279,6 +279,13 @@ impl KernelTrace {
         }
     }
 
+    /// Whether another disk has come in place of the one that is recorded: a loop device's number is given to the
+    /// next who asks for one.
+    fn is_replaced(&self, found: &BlockDevice) -> bool {
+        let recorded = self.recorder.as_ref().map(Recorder::device);
+        recorded.is_some_and(|r| r.disk != found.disk || r.sequence != found.sequence)
+    }
+
     fn refusal(&self, source: CaptureError) -> ServeError {
         ServeError::Observe { device: self.device.clone(), source }
     }
@@ -306,6 +313,9 @@ impl Trace for KernelTrace {
                 "its disk has {has} sectors, and {wants} are served: it is another, or shows a part"
             )));
         }
+        if self.is_replaced(&found) {
+            return Err(NotReady::Yet("another disk is attached to it now".to_owned()));
+        }
         self.start = found.partition.map_or(0, |p| p.start.0);
         Ok(())
     }
@@ -318,15 +328,31 @@ impl Trace for KernelTrace {
     fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError> {
         let Some(recorder) = &mut self.recorder else { return Ok(0) };
         recorder.poll()?;
-        drain(recorder, self.start, each);
-        Ok(recorder.lost_events())
+        self.pass_on(each);
+        Ok(self.recorder.as_ref().map_or(0, Recorder::lost_events))
     }
 
     fn stop(&mut self, each: &mut dyn FnMut(&Request)) {
-        if let Some(mut recorder) = self.recorder.take() {
+        if let Some(recorder) = &mut self.recorder {
             // Whatever it cannot tell any more was the last of it.
             let _ = recorder.stop();
-            drain(&mut recorder, self.start, each);
+            self.pass_on(each);
+        }
+        self.recorder = None;
+    }
+}
+
+impl KernelTrace {
+    /// Hands over what was recorded, unless it may be another disk's. Where nothing is attached any more, nobody can
+    /// have asked for anything since.
+    fn pass_on(&mut self, each: &mut dyn FnMut(&Request)) {
+        let found = self.recorder.as_ref().and_then(|r| r.device().again());
+        let others = found.is_some_and(|f| f.disk_sectors > 0 && self.is_replaced(&f));
+        let Some(recorder) = &mut self.recorder else { return };
+        if others {
+            while recorder.next_record().is_some() {}
+        } else {
+            drain(recorder, self.start, each);
         }
     }
 }

@@ -141,6 +141,11 @@ impl Server {
         assert!(line.as_ref().is_some_and(|l| l.contains(part)), "expected '{part}', got {line:?}");
     }
 
+    /// What it said and nobody has asked for yet.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.lines.try_iter().chain(self.errors.try_iter()).collect()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid_of(&self.child), signal).unwrap();
     }

@@ -26,6 +26,9 @@ pub struct BlockDevice {
     pub sectors: u64,
     /// How many sectors the whole disk has.
     pub disk_sectors: u64,
+    /// The kernel's number of what is attached there, of which no two are alike as long as it runs; 0 where it
+    /// numbers none (Linux before 5.15).
+    pub(crate) sequence: u64,
     /// Whether requests are queued and issued to a driver, rather than remapped to other devices.
     pub(super) has_queue: bool,
 }
@@ -45,6 +48,11 @@ impl BlockDevice {
         }
         let number = numbers(meta.rdev());
         Self::known(path, &sys(number)).map_err(|e| no(format!("/sys does not know it ({e})")))
+    }
+
+    /// The disk as it is now, whatever has come of the path; `None` where it is no more.
+    pub(crate) fn again(&self) -> Option<Self> {
+        Self::known(&self.path, &sys(self.disk)).ok()
     }
 
     fn known(path: &Path, sys: &Path) -> io::Result<Self> {
@@ -68,6 +76,7 @@ impl BlockDevice {
             partition,
             sectors,
             disk_sectors: number(&whole.join("size"))?,
+            sequence: number(&whole.join("diskseq")).unwrap_or(0),
             has_queue: whole.join("mq").exists(),
         })
     }

@@ -484,6 +484,7 @@ mod tests {
             partition: None,
             sectors: 100,
             disk_sectors: 100,
+            sequence: 1,
             has_queue: true,
         };
         assert_eq!(filter(&device, What::Complete), "dev == 8388624");
