@@ -273,9 +273,11 @@ fn it_may_be_killed_at_any_time_and_goes_on() {
     let whole = whole.elapsed().as_millis() as u64;
     let (mut before, mut list) = (BTreeMap::new(), PathBuf::new());
     let mut numbers = Numbers::new(8);
-    let (kills, mut amid) = (asked("SEEKLESS_KILLS", 4), 0);
+    let (kills, mut amid, mut tries) = (asked("SEEKLESS_KILLS", 2), 0, 0);
     let mut done = true;
-    for kill in 0..kills {
+    // Only those count that come while files are being moved.
+    while amid < kills && tries < 30 * kills {
+        tries += 1;
         if done {
             // All lies together: it is written anew, hot and cold in turn, for there to be work again.
             place.rewrite();
@@ -294,9 +296,9 @@ fn it_may_be_killed_at_any_time_and_goes_on() {
         let _ = child.kill();
         child.wait().unwrap();
         amid += u64::from(!done && place.lay() != lay);
-        assert!(place.state() == before, "something changed by kill {kill}");
+        assert!(place.state() == before, "something changed by kill {tries}");
     }
-    eprintln!("{amid} of {kills} kills came while files were being moved");
+    eprintln!("{amid} of {tries} kills came while files were being moved");
     assert!(amid > 0, "it was never killed while it moved something");
     place.apply(&list);
     assert_eq!(place.state(), before);
@@ -377,7 +379,7 @@ fn what_is_not_plain_data_of_this_file_system_is_left_alone() {
         assert_eq!(alone[why], 1, "{why}: {outcome}");
     }
     assert_eq!(
-        outcome["files"], 5,
+        outcome["files"], 45,
         "a file with two names counts once, what is elsewhere not at all: {outcome}"
     );
     assert_eq!(outcome["moved_files"], 42, "{outcome}");
