@@ -64,7 +64,7 @@ fn placement_by_temperature_is_compared_on_a_trace() {
         // Of forty places the lower numbers are hotter.
         let unit = (state >> 40) as f64 / (1u64 << 24) as f64;
         let at = (unit * unit * 40.0) as u64 * 2111 % 84_000 / 8 * 8;
-        text += &format!("{}.0,,R,{at},8,,,,\n", n);
+        text += &format!("{n}.0,,R,{at},8,,,,\n");
     }
     place.file("t.csv", text);
     let policies = "vanilla,organ-pipe,buckets,lazy,cylinder-shuffle,block-shuffle,outer-zone,cylinders-in-place,blocks-in-place";
