@@ -54,7 +54,7 @@ impl Place {
         // Of three files one is hot; what fills the disk between them is larger.
         for i in 0..hot * 3 {
             let path = root.join(format!("d{}/f{i}", numbers.below(folders)));
-            let is_hot = i % 3 == 0;
+            let is_hot = i.is_multiple_of(3);
             let len = if is_hot { 1 + numbers.below(20_000) } else { numbers.below(60_000) };
             fs::write(&path, numbers.bytes(len as usize)).unwrap();
             if is_hot {
