@@ -447,8 +447,8 @@ fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
         };
         let mut sim = Simulation::new(disk.clone(), config).unwrap();
         for _ in 0..REQUESTS {
-            let cylinder =
-                sums.partition_point(|s| *s <= dice.random::<f64>() * sums[sums.len() - 1]);
+            let at = dice.random::<f64>() * sums[sums.len() - 1];
+            let cylinder = sums.partition_point(|s| *s <= at);
             // A block of 2 KiB anywhere on its tracks, starting at any sector.
             let sector = dice.random_range(0..15u64) * 36 + dice.random_range(0..33u64);
             let start = cylinder.min(sums.len() - 1) as u64 * 540 + sector;

@@ -138,7 +138,7 @@ impl Shuffle {
             }
         }
         let usage = drive.usage(now);
-        measured.background_energy = measured.background_energy + usage.background.total();
+        measured.background_energy += usage.background.total();
         measured.engine.moved_bytes += Sectors(self.unit * self.places.len() as u64).bytes().0;
         Ok(())
     }

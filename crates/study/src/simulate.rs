@@ -339,25 +339,20 @@ pub fn simulate(
         let learned = plans.iter().find(|p| p.0 == policy).map(|p| p.1.clone()).unwrap_or_default();
         if let Some(shuffle) = &learned.shuffle {
             let started = Instant::now();
+            let engine = Config {
+                area: Sectors(0),
+                cache_bytes: options.host.cache,
+                read_ahead: options.host.read_ahead,
+                cluster: options.host.cluster,
+                // Units change places over the whole disk.
+                ..Config::new(disk.capacity())
+            };
             let config = SimConfig {
                 area_at: Lba(0),
-                engine: Config {
-                    area: Sectors(0),
-                    // Blocks change places over the whole disk.
-                    ..Config { grid: Sectors(0), ..Config::new(disk.capacity()) }
-                },
+                engine,
                 scheduler: options.host.scheduler,
                 spin_down: options.host.spin_down,
                 replay,
-            };
-            let config = SimConfig {
-                engine: Config {
-                    cache_bytes: options.host.cache,
-                    read_ahead: options.host.read_ahead,
-                    cluster: options.host.cluster,
-                    ..config.engine
-                },
-                ..config
             };
             let m = run_shuffled(
                 source,

@@ -126,8 +126,7 @@ fn layout(found: &Survey, order: &[usize], donor: &Donor) -> Vec<Place> {
         places.extend(donor.pieces(at, bytes).map(part));
         at += bytes;
     }
-    for (i, (hot, movable)) in found.files.iter().enumerate().filter(|f| stays[f.0]) {
-        let _ = i;
+    for (hot, movable) in found.files.iter().zip(stays).filter(|f| f.1).map(|f| f.0) {
         let bytes = movable.bytes().max(1) as f64;
         places.extend(
             movable

@@ -219,6 +219,8 @@ fn owners(volume: &Volume) -> anyhow::Result<(Vec<Found>, Vec<Owned>)> {
     let (mut found, mut owned): (Vec<Found>, Vec<Owned>) = Default::default();
     let mut seen: rustc_hash::FxHashSet<u64> = Default::default();
     let mut folders = vec![volume.path.clone()];
+    // What waits to be written has no place yet.
+    rustix::fs::syncfs(&volume.root)?;
     while let Some(folder) = folders.pop() {
         // What we may not see, or what goes away under us, is not counted.
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
@@ -238,7 +240,7 @@ fn owners(volume: &Volume) -> anyhow::Result<(Vec<Found>, Vec<Owned>)> {
             let name = path.strip_prefix(&volume.path).ok().and_then(Path::to_str);
             let Some(name) = name else { continue };
             let Ok(file) = volume.file(name, false) else { continue };
-            let Ok(runs) = extents::map(&file, true) else { continue };
+            let Ok(runs) = extents::map(&file, false) else { continue };
             let number = u32::try_from(found.len()).context("more than 2^32 files")?;
             let runs = runs.iter().filter(|r| !r.odd && r.len > 0);
             owned.extend(runs.map(|r| Owned {

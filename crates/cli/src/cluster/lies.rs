@@ -43,7 +43,8 @@ pub(crate) fn look(volume: &Volume, hot: &Hot) -> Result<Movable, &'static str> 
         return Err("its data lies in its inode, or not in blocks of its own");
     }
     let written: Vec<Run> = runs.into_iter().filter(|r| !r.unwritten && r.len > 0).collect();
-    let whole = |r: &Run| [r.logical, r.physical, r.len].iter().all(|n| n % volume.block == 0);
+    let whole =
+        |r: &Run| [r.logical, r.physical, r.len].iter().all(|n| n.is_multiple_of(volume.block));
     match &written[..] {
         [] => Err("nothing is written in it"),
         some if !some.iter().all(whole) => Err("not in whole blocks"),

@@ -60,7 +60,7 @@ impl Access {
     #[must_use]
     pub fn new(mut weights: Vec<f64>) -> Option<Self> {
         let sum: f64 = weights.iter().sum();
-        if !(sum.is_finite() && sum > 0.0) || weights.iter().any(|w| !(*w >= 0.0)) {
+        if !sum.is_finite() || sum <= 0.0 || weights.iter().any(|w| *w < 0.0) {
             return None;
         }
         weights.iter_mut().for_each(|w| *w /= sum);

@@ -1,3 +1,5 @@
+//! Counted costs against brute force, draws and the paper. Knows how a platter is watched, not how costs are counted.
+
 use super::*;
 use crate::clustering::load::Dice;
 
