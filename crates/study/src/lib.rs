@@ -6,6 +6,7 @@ mod advise;
 mod advise_words;
 mod borg;
 mod estimate;
+mod files;
 mod outcome;
 mod rolling;
 mod scan;
@@ -16,6 +17,9 @@ mod tune;
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
+pub use files::{
+    FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of, run_files,
+};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
     Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
