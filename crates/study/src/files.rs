@@ -196,7 +196,7 @@ pub fn facts_of(reader: &mut FileReader) -> Result<Vec<FileFacts>, TraceError> {
             facts.resize(at + 1, None);
         }
         let end = event.offset.saturating_add(event.len);
-        let fact = facts[at].get_or_insert_with(|| FileFacts {
+        let fact = facts[at].get_or_insert(FileFacts {
             directory: 0,
             size: 0,
             existed: !matches!(event.op, FileOp::Create | FileOp::Write | FileOp::Rename),

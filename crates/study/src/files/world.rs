@@ -265,10 +265,9 @@ impl World {
 
     fn completed(&mut self, done: &Completion) -> Result<(), FilesError> {
         let (a, power) = (&done.access, &self.power);
-        self.energy[usize::from(a.write)] =
-            self.energy[usize::from(a.write)] + power.transfer(a.write) * a.transfer;
-        self.energy[2] = self.energy[2] + power.rotation_transfer * (a.rotation + a.overhead);
-        self.energy[3] = self.energy[3] + power.seeking(a.seek);
+        self.energy[usize::from(a.write)] += power.transfer(a.write) * a.transfer;
+        self.energy[2] += power.rotation_transfer * (a.rotation + a.overhead);
+        self.energy[3] += power.seeking(a.seek);
         if self.drive.is_idle() {
             self.idle_since = Some(self.now);
         }
