@@ -1,6 +1,7 @@
 //! `seekless reproduce`: papers' tables and figures from our models, with the printed numbers beside ours.
 
 mod borg;
+mod eefs;
 mod fs2_disk;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
     Borg(borg::Args),
+    Eefs(eefs::Args),
     /// FS2 (SOSP 2005): what a disk access is made of (Figure 2), access time over seek distance (Figure 8)
     Fs2Disk(Out),
 }
@@ -31,6 +33,7 @@ pub(crate) struct Out {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args {
         Args::Borg(args) => borg::run(args),
+        Args::Eefs(args) => eefs::run(args),
         Args::Fs2Disk(out) => fs2_disk::run(out),
     }
 }
