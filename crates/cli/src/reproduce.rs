@@ -2,6 +2,7 @@
 
 mod borg;
 mod clustering;
+mod eefs;
 mod fs2_disk;
 
 pub(crate) use clustering::Account;
@@ -14,6 +15,7 @@ use crate::trace_args::Out;
 pub(crate) enum Args {
     Borg(borg::Args),
     Clustering(clustering::Args),
+    Eefs(eefs::Args),
     /// FS2 (SOSP 2005): what a disk access is made of (Figure 2), access time over seek distance (Figure 8)
     Fs2Disk(Out),
 }
@@ -22,6 +24,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args {
         Args::Borg(args) => borg::run(args),
         Args::Clustering(args) => clustering::run(args),
+        Args::Eefs(args) => eefs::run(args),
         Args::Fs2Disk(out) => fs2_disk::run(out),
     }
 }

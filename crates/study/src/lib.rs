@@ -7,6 +7,7 @@ mod advise_words;
 mod borg;
 pub mod clustering;
 mod estimate;
+mod files;
 mod outcome;
 mod place;
 mod rolling;
@@ -19,6 +20,9 @@ mod tune;
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
+pub use files::{
+    FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of, run_files,
+};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
     Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
