@@ -9,6 +9,7 @@ mod estimate;
 mod outcome;
 mod rolling;
 mod scan;
+pub mod servers;
 mod simulate;
 mod start_up;
 mod tune;

@@ -20,5 +20,7 @@ mod record;
 mod recorded;
 mod remembered;
 mod same_bytes;
+mod study;
 mod units;
 mod watching;
+mod workloads;
