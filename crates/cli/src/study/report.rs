@@ -27,11 +27,21 @@ pub(super) struct Told<'a> {
 }
 
 fn ops() -> Unit {
-    Unit::Other("operations/s".to_owned())
+    Unit::Other("op/s".to_owned())
 }
 
 fn per_joule() -> Unit {
-    Unit::Other("operations/J".to_owned())
+    Unit::Other("op/J".to_owned())
+}
+
+/// The paper's figure of the same, for its own workloads.
+fn counterpart(workload: &str, quantity: Quantity) -> String {
+    let part = if quantity == Quantity::Performance { 'a' } else { 'b' };
+    let all = [("webserver", 3), ("fileserver", 4), ("varmail", 5), ("oltp", 6)];
+    let base = workload.split(':').next().unwrap_or(workload);
+    all.iter()
+        .find(|f| f.0 == base)
+        .map_or_else(String::new, |f| format!(" (Figure {}{part})", f.1))
 }
 
 fn interval(s: &Sample) -> Option<(f64, f64)> {
@@ -342,13 +352,13 @@ impl<'a> Told<'a> {
                 (
                     Quantity::Performance,
                     Axis::new("Operations a second", ops()),
-                    "operations a second (a)",
+                    "operations a second",
                     Basis::Measured,
                 ),
                 (
                     Quantity::Efficiency,
                     Axis::new("Operations for each joule", per_joule()),
-                    "operations for each joule (b)",
+                    "operations for each joule",
                     self.joint(),
                 ),
             ] {
@@ -370,7 +380,8 @@ impl<'a> Told<'a> {
                             .collect(),
                     }],
                 };
-                let title = format!("{workload} on {device}: {what} (Figures 3 to 6)");
+                let title =
+                    format!("{workload} on {device}: {what}{}", counterpart(workload, quantity));
                 all.push(
                     Figure::new(title, basis, plot)
                         .caption("Means with 95 % intervals (Student's t)."),

@@ -11,10 +11,12 @@ use super::tables::{Measured, Relative, Results};
 pub enum Finding {
     /// Every comparison that says anything says the same as the paper.
     FoundAgain,
-    /// Every comparison that says anything says the contrary, or that there is no such difference where the paper has one.
+    /// Every comparison that says anything says the contrary, or leaves no room for the difference that the paper has.
     Refuted,
     /// Some say this, some that.
     Mixed,
+    /// What was run cannot tell: too few runs, or too far apart.
+    Undecided,
     /// Nothing was run that could tell.
     NotRun,
 }
@@ -27,6 +29,7 @@ impl Finding {
             Self::FoundAgain => "found again",
             Self::Refuted => "refuted",
             Self::Mixed => "not everywhere",
+            Self::Undecided => "cannot be told",
             Self::NotRun => "not run",
         }
     }
@@ -39,8 +42,8 @@ pub struct Evidence {
     pub what: String,
     /// How they differ.
     pub relative: Relative,
-    /// Whether that is as the paper says.
-    pub agrees: bool,
+    /// Whether that is as the paper says; none where it cannot be told.
+    pub agrees: Option<bool>,
 }
 
 /// An effect and how it stands.
@@ -186,10 +189,16 @@ pub fn effects(results: &Results) -> Vec<Effect> {
 
 fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
     let relative = Relative::of(&one.ops_per_s, &other.ops_per_s);
+    let (change, reach) = (relative.change, relative.reach);
+    // No difference was seen; one of 5% and more, that way, is refuted only where the interval leaves no room for it.
+    let none = |towards: f64| reach.filter(|r| towards * change + r < 0.05).map(|_| false);
     let agrees = match says {
-        Says::More => relative.differs && relative.change > 0.0,
-        Says::Less => relative.differs && relative.change < 0.0,
-        Says::Same => !relative.differs || relative.change.abs() < 0.05,
+        Says::More if relative.differs => Some(change > 0.0),
+        Says::Less if relative.differs => Some(change < 0.0),
+        Says::More => none(1.0),
+        Says::Less => none(-1.0),
+        Says::Same if relative.differs => Some(change.abs() < 0.05),
+        Says::Same => reach.filter(|r| change.abs() + r < 0.1).map(|_| true),
     };
     let told = |s: &Sample| format!("{:.0} ± {:.0}", s.mean, s.half_width);
     let what = format!(
@@ -204,12 +213,67 @@ fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
 }
 
 fn effect(claim: &str, section: &str, evidence: Vec<Evidence>) -> Effect {
-    let agree = evidence.iter().filter(|e| e.agrees).count();
-    let finding = match (agree, evidence.len()) {
-        (_, 0) => Finding::NotRun,
+    let count = |what: bool| evidence.iter().filter(|e| e.agrees == Some(what)).count();
+    let finding = match (count(true), count(false)) {
+        _ if evidence.is_empty() => Finding::NotRun,
+        (0, 0) => Finding::Undecided,
+        (_, 0) => Finding::FoundAgain,
         (0, _) => Finding::Refuted,
-        (a, n) if a == n => Finding::FoundAgain,
         _ => Finding::Mixed,
     };
     Effect { claim: claim.to_owned(), section: section.to_owned(), finding, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::servers::Cell;
+
+    fn measured(ops: &[f64]) -> Measured {
+        let cell = Cell {
+            device: "d".to_owned(),
+            filesystem: "xfs".to_owned(),
+            short: "x".to_owned(),
+            format: Vec::new(),
+            mount: Vec::new(),
+            workload: "oltp".to_owned(),
+            rate: None,
+        };
+        let ops_per_s = Sample::of(ops).unwrap();
+        Measured { id: cell.id(), cell, ops_per_s, ops_per_joule: None, watts: None, cpu: [0.0; 3] }
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_not_called_refuted() {
+        let base = measured(&[100.0, 101.0, 99.0, 100.0, 100.0]);
+        let (more, less) = (
+            measured(&[200.0, 201.0, 199.0, 202.0, 198.0]),
+            measured(&[50.0, 51.0, 50.0, 49.0, 50.0]),
+        );
+        let (wide, same) = (
+            measured(&[60.0, 150.0, 90.0, 120.0, 80.0]),
+            measured(&[100.0, 100.0, 101.0, 99.5, 100.0]),
+        );
+        let agrees = |m: &Measured, says| compared(m, &base, says).agrees;
+        assert_eq!(
+            (agrees(&more, Says::More), agrees(&less, Says::More)),
+            (Some(true), Some(false))
+        );
+        assert_eq!((agrees(&wide, Says::More), agrees(&same, Says::More)), (None, Some(false)));
+        assert_eq!((agrees(&wide, Says::Same), agrees(&same, Says::Same)), (None, Some(true)));
+        assert_eq!(
+            (agrees(&more, Says::Same), agrees(&less, Says::Less)),
+            (Some(false), Some(true))
+        );
+        assert_eq!(agrees(&measured(&[300.0]), Says::More), None, "one run says nothing");
+        let of = |list: Vec<&Measured>| {
+            effect("", "", list.iter().map(|m| compared(m, &base, Says::More)).collect()).finding
+        };
+        assert_eq!(of(vec![]), Finding::NotRun);
+        assert_eq!(of(vec![&wide]), Finding::Undecided);
+        assert_eq!(
+            (of(vec![&more, &wide]), of(vec![&same]), of(vec![&more, &less])),
+            (Finding::FoundAgain, Finding::Refuted, Finding::Mixed)
+        );
+    }
 }

@@ -68,6 +68,8 @@ pub struct Welch {
     pub p: f64,
     /// Degrees of freedom, as Welch and Satterthwaite estimate them.
     pub freedom: f64,
+    /// Half the width of the 95% interval of the difference.
+    pub reach: f64,
 }
 
 impl Welch {
@@ -89,11 +91,12 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     let (na, nb) = (a.values.len() as f64, b.values.len() as f64);
     if va + vb == 0.0 {
         let p = if a.mean == b.mean { 1.0 } else { 0.0 };
-        return Some(Welch { p, freedom: na + nb - 2.0 });
+        return Some(Welch { p, freedom: na + nb - 2.0, reach: 0.0 });
     }
     let t = (a.mean - b.mean).abs() / (va + vb).sqrt();
     let freedom = (va + vb).powi(2) / (va.powi(2) / (na - 1.0) + vb.powi(2) / (nb - 1.0));
-    Some(Welch { p: 2.0 * t_above(t, freedom), freedom })
+    let reach = student_t(freedom, 0.975) * (va + vb).sqrt();
+    Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
 }
 
 /// Student's t that a share `q` of values, above one half, does not exceed.

@@ -51,6 +51,8 @@ pub struct Relative {
     pub change: f64,
     /// Probability of such a difference if there were none; none where there are too few runs.
     pub p: Option<f64>,
+    /// Half the width of the 95% interval of `change`.
+    pub reach: Option<f64>,
     /// Whether they differ at 5%.
     pub differs: bool,
     /// Whether either's coefficient of variation passes 40%.
@@ -65,6 +67,7 @@ impl Relative {
         Self {
             change: one.mean / base.mean - 1.0,
             p: test.map(|t| t.p),
+            reach: test.map(|t| t.reach / base.mean.abs()),
             differs: test.is_some_and(|t| t.differs()),
             varies: one.variation() > 0.4 || base.variation() > 0.4,
         }
@@ -370,14 +373,14 @@ pub fn advice_sentence(best: &Best) -> String {
             "{workload} on {device}: take {choice} as it comes; no option measured here is surely better.{others}"
         )
     } else {
+        let joules = best.ops_per_joule.map_or_else(String::new, |(a, b)| {
+            format!(" For each joule: {a:.2} and {b:.2} times as many.")
+        });
         format!(
-            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best as it comes ({best_default}), and {last:.1} times as many as the worst ({worst_default}).",
+            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best as it comes ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
             ties(&best.as_good)
         )
     };
-    if let Some((a, b)) = best.ops_per_joule {
-        text.push_str(&format!(" For each joule: {a:.2} to {b:.2} times as many."));
-    }
     if let Some(other) = &best.most_efficient {
         text.push_str(&format!(
             " Where joules count more than speed, {other} is surely thriftier."

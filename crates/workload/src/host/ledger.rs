@@ -217,7 +217,8 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
             for device in &loops {
                 let _ = attempt(&["losetup", "-d", device], dir)?;
             }
-            let end = Instant::now() + Duration::from_secs(10);
+            // Others may be looking at it just now: it goes when they are done.
+            let end = Instant::now() + Duration::from_secs(60);
             while !loops_of(place).is_empty() {
                 if Instant::now() > end {
                     let devices = loops_of(place).join(", ");

@@ -11,7 +11,7 @@ fn options(ms: u64) -> RunOptions {
 
 /// In memory where the host has that.
 fn folder() -> tempfile::TempDir {
-    let shm = std::path::Path::new("/dev/shm");
+    let shm = Path::new("/dev/shm");
     if shm.is_dir() { tempfile::tempdir_in(shm).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
