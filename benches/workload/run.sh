@@ -1,49 +1,46 @@
 #!/bin/sh
-# The generator against fio on a tmpfs: the same flows, operations a second, in turn.
+# The generator against fio on a tmpfs: the same flows, one after the other, in turn.
 #
-#   benches/workload/run.sh [SECONDS [ROUNDS]]
+#   benches/workload/run.sh [SECONDS [ROUNDS]]        # SEEKLESS=path of the program, else target/release/seekless
 #
-# Flow 1: read 4 KiB at random in one file of 64 MiB (pread). Flow 2: write 4 KiB at random. Four threads each. fio counts
-# I/Os, and so do we here. Both run one after the other, ROUNDS times; the ratio of medians is what counts.
+# Flows: four threads that read, and four that write, 4 KiB at random in one file of 64 MiB. Two numbers of each: operations a
+# second, and operations for each second of the processors, which a host that has other things to do disturbs less.
 set -eu
-seconds=${1:-3}
-rounds=${2:-5}
-program=${SEEKLESS:-target/release/seekless}
+program=${SEEKLESS:-target/release/seekless} seconds=${1:-3} rounds=${2:-5}
 place=$(mktemp -d /dev/shm/seekless-bench.XXXXXX)
 trap 'rm -rf "$place"' EXIT INT TERM
+python3 - "$program" "$place" "$seconds" "$rounds" <<'PY'
+import json, os, resource, statistics, subprocess, sys
+program, place, seconds, rounds = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 
-flow() {
-    cat > "$place/flow.toml" <<EOF
-name = "flow"
-title = "$1 at random"
-[[set]]
-name = "data"
-files = 1
-size = "64MiB"
-width = 20
-prealloc = 1.0
-[[flow]]
-name = "worker"
-threads = 4
-steps = [{ op = "$1", set = "data", fd = 1, io = "4KiB", random = true }]
-EOF
-    dd if=/dev/zero of="$place/fio.dat" bs=1M count=64 2>/dev/null
-    for round in $(seq "$rounds"); do
-        "$program" workload run "$place/flow.toml" --dir "$place/ours" --warm-up 0.5 --seconds "$seconds" --power none \
-            --json "$place/ours.json"  >/dev/null 2>&1
-        ours=$(python3 -c "import json;print(json.load(open('$place/ours.json'))['outcome']['ops_per_s'])")
-        theirs=$(fio --name=flow --filename="$place/fio.dat" --rw="rand$1" --bs=4k --size=64m --ioengine=psync --thread \
-            --numjobs=4 --group_reporting --time_based --runtime="$seconds" --ramp_time=0.5 --norandommap \
-            --refill_buffers=0 --output-format=json 2>/dev/null |
-            python3 -c "import json,sys;t=sys.stdin.read();print(json.loads(t[t.index('{'):])['jobs'][0]['$1']['iops'])")
-        echo "$1 $round $ours $theirs"
-    done | python3 -c "
-import statistics,sys
-rows=[l.split() for l in sys.stdin]
-for r in rows: print('  round %s: %.0f against fio %.0f operations/s: %.2f' % (r[1],float(r[2]),float(r[3]),float(r[2])/float(r[3])))
-m=lambda i: statistics.median(float(r[i]) for r in rows)
-print('%s: median %.0f against fio %.0f: ratio %.2f' % (rows[0][0],m(2),m(3),m(2)/m(3)))"
-}
+def run(command):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-flow read
-flow write
+for kind in ('read', 'write'):
+    flow, data, told = (os.path.join(place, n) for n in ('flow.toml', 'fio.dat', 'ours.json'))
+    with open(flow, 'w') as f:
+        f.write('name = "flow"\ntitle = "4 KiB at random"\n[[set]]\nname = "data"\nfiles = 1\nsize = "64MiB"\nwidth = 20\nprealloc = 1.0\n'
+                f'[[flow]]\nname = "worker"\nthreads = 4\nsteps = [{{ op = "{kind}", set = "data", fd = 1, io = "4KiB", random = true }}]\n')
+    with open(data, 'wb') as f:
+        f.write(os.urandom(64 << 20))
+    rows = []
+    for n in range(rounds):
+        _, cpu = run([program, 'workload', 'run', flow, '--dir', os.path.join(place, 'ours'), '--warm-up', '0', '--seconds', seconds,
+                      '--power', 'none', '--json', told])
+        outcome = json.load(open(told))['outcome']
+        ours = outcome['ops_per_s'], outcome['operations'] / cpu
+        out, cpu = run(['fio', '--name=flow', f'--filename={data}', f'--rw=rand{kind}', '--bs=4k', '--size=64m', '--ioengine=psync',
+                        '--thread', '--numjobs=4', '--group_reporting', '--time_based', f'--runtime={seconds}', '--norandommap',
+                        '--output-format=json'])
+        job = json.loads(out[out.index('{'):])['jobs'][0][kind]
+        theirs = job['iops'], job['total_ios'] / cpu
+        rows.append((ours, theirs))
+        print(f'{kind} {n + 1}: {ours[0]:9.0f} against fio {theirs[0]:9.0f} /s: {ours[0] / theirs[0]:.2f};'
+              f'  {ours[1]:9.0f} against {theirs[1]:9.0f} per CPU-second: {ours[1] / theirs[1]:.2f}')
+    for i, what in enumerate(('a second', 'per CPU-second')):
+        ratio = statistics.median(r[0][i] / r[1][i] for r in rows)
+        print(f'{kind}: median ratio of operations {what}: {ratio:.2f}')
+PY

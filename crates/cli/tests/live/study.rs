@@ -246,7 +246,7 @@ fn what_must_not_be_erased_is_refused() {
     assert!(code == Some(2) && said.contains("there are: webserver"), "{said}");
     let (code, said) = run(SPEC.replace("kind = \"loop\"", "kind = \"loops\""), &[]);
     assert!(
-        code == Some(2) && said.contains("spec.toml:13:8") && said.contains("`loop`"),
+        code == Some(2) && said.contains("spec.toml:12:8") && said.contains("`loop`"),
         "{said}"
     );
 }

@@ -112,7 +112,7 @@ fn count(call: &str, calls: &mut Calls) {
         "pread64" | "pwrite64" => words.get(1),
         _ => None,
     };
-    if let Some(size) = size.and_then(|s| s.parse().ok()) {
+    if let Some(size) = size.and_then(|s| s.trim().parse().ok()) {
         calls.asked.entry(name.to_owned()).or_default().push(size);
         *calls.moved.entry(name.to_owned()).or_default() += u64::try_from(result.max(0)).unwrap();
     }

@@ -131,6 +131,8 @@ pub struct Best {
     pub ops_per_joule: Option<(f64, f64)>,
     /// The best and the worst as they come.
     pub defaults: Option<(String, String)>,
+    /// Whether these two can be told apart.
+    pub defaults_differ: bool,
     /// Others that cannot be told from the best.
     pub as_good: Vec<String>,
 }
@@ -300,6 +302,10 @@ impl Results {
                 .first()
                 .zip(defaults.last())
                 .map(|(a, b)| (a.cell.system(), b.cell.system()));
+            let pair = defaults.first().zip(defaults.last());
+            let defaults_differ = pair
+                .and_then(|(a, b)| welch(&a.ops_per_s, &b.ops_per_s))
+                .is_some_and(|w| w.differs());
             let same =
                 |m: &&&Measured| !welch(&m.ops_per_s, &best.ops_per_s).is_some_and(|w| w.differs());
             all.push(Best {
@@ -310,6 +316,7 @@ impl Results {
                 ops_per_s: times(Quantity::Performance),
                 ops_per_joule: times(Quantity::Efficiency),
                 defaults: ends,
+                defaults_differ,
                 as_good: fastest.iter().skip(1).filter(same).map(|m| m.cell.system()).collect(),
             });
         }
@@ -364,10 +371,12 @@ pub fn advice_sentence(best: &Best) -> String {
     let spread = (last / first - 1.0) * 100.0;
     let mut text = if best.as_good.contains(&best_default) || *system == best_default {
         let choice = if *system == best_default { system } else { &best_default };
-        let others = if spread >= 1.0 && worst_default != best_default {
+        let others = if worst_default == best_default {
+            String::new()
+        } else if best.defaults_differ {
             format!(" It does {spread:.0} % more than {worst_default}, the slowest as it comes.")
         } else {
-            String::new()
+            format!(" {worst_default} as it comes cannot be told from it.")
         };
         format!(
             "{workload} on {device}: take {choice} as it comes; no option measured here is surely better.{others}"

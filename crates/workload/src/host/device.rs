@@ -141,7 +141,7 @@ impl Ledger {
                     return Ok(Loop { file: file.to_owned(), device });
                 }
                 Err(HostError::Program { said, .. }) if tries < 20 && said.contains("busy") => {
-                    tries += 1
+                    tries += 1;
                 }
                 Err(e) => return Err(e),
             }

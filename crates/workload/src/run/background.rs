@@ -39,21 +39,19 @@ pub(super) struct Background {
     pending: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
     steps: usize,
-    pattern: Arc<Vec<u8>>,
+    /// What is written, made when it is first needed.
+    pattern: Option<Arc<Vec<u8>>>,
 }
 
 impl Background {
-    pub(super) fn new(steps: usize, pattern: &[u8]) -> Self {
-        let mut copy = vec![0; PATTERN + ALIGN];
-        let from = copy.as_ptr().align_offset(ALIGN).min(ALIGN);
-        copy[from..from + PATTERN].copy_from_slice(pattern);
+    pub(super) fn new(steps: usize) -> Self {
         Self {
             helpers: Vec::new(),
             next: 0,
             pending: Arc::default(),
             failed: Arc::default(),
             steps,
-            pattern: Arc::new(copy),
+            pattern: None,
         }
     }
 
@@ -61,11 +59,12 @@ impl Background {
     pub(super) fn write(
         &mut self,
         fd: &Arc<OwnedFd>,
+        pattern: &[u8],
         (at, len): (u64, usize),
         (step, begun, counted): (usize, Instant, bool),
     ) -> Result<(), Errno> {
         if self.helpers.len() < HELPERS {
-            self.start()?;
+            self.start(pattern)?;
         }
         if self.pending.fetch_add(1, Ordering::AcqRel) >= MOST {
             self.wait(0)?;
@@ -88,10 +87,16 @@ impl Background {
         (code != 0).then(|| Errno::from_raw_os_error(code as i32))
     }
 
-    fn start(&mut self) -> Result<(), Errno> {
+    fn start(&mut self, pattern: &[u8]) -> Result<(), Errno> {
         let (jobs, inbox) = channel::<Job>();
         let (pending, failed) = (Arc::clone(&self.pending), Arc::clone(&self.failed));
-        let (pattern, steps) = (Arc::clone(&self.pattern), self.steps);
+        let pattern = self.pattern.get_or_insert_with(|| {
+            let mut copy = vec![0; PATTERN + ALIGN];
+            let from = copy.as_ptr().align_offset(ALIGN).min(ALIGN);
+            copy[from..from + PATTERN].copy_from_slice(pattern);
+            Arc::new(copy)
+        });
+        let (pattern, steps) = (Arc::clone(pattern), self.steps);
         let owner: Thread = std::thread::current();
         let work = move || {
             let from = pattern.as_ptr().align_offset(ALIGN).min(ALIGN);

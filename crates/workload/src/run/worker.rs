@@ -77,7 +77,7 @@ impl<'a> Worker<'a> {
             buffer_from: buffer.as_ptr().align_offset(ALIGN).min(ALIGN),
             buffer,
             chance: Chance::new(seed, 1_000_000 + number as u64),
-            background: Background::new(shared.names.len(), shared.files.pattern()),
+            background: Background::new(shared.names.len()),
             counts: Counts {
                 flow,
                 steps: vec![Tally::default(); shared.names.len()],
@@ -236,7 +236,8 @@ impl<'a> Worker<'a> {
                 if background {
                     let counted = shared.measuring.load(Ordering::Relaxed);
                     let into = self.tally_of[step];
-                    self.background.write(&fd, (at, io as usize), (into, now, counted))?;
+                    let pattern = shared.files.pattern();
+                    self.background.write(&fd, pattern, (at, io as usize), (into, now, counted))?;
                 } else {
                     write_at(&fd, shared.files.pattern(), at, io as usize)?;
                 }

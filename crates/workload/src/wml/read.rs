@@ -166,7 +166,7 @@ impl Parser<'_> {
                 }
                 "run" | "echo" | "usage" | "debug" | "version" | "create" | "load" | "psrun"
                 | "sleep" | "stats" | "system" | "enable" | "quit" | "list" | "foreach" => {
-                    self.skip_line()
+                    self.skip_line();
                 }
                 other => {
                     return Err(self.error(
