@@ -216,13 +216,13 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
         "a study makes and mounts file systems: run it as root"
     );
     for device in &spec.devices {
-        if let DeviceKind::Block { path } = &device.kind {
-            if !args.confirm_erase.iter().any(|c| c == Path::new(path)) {
-                bail!(
-                    "device '{}' is {path}, whose content would be lost: confirm with --confirm-erase {path}",
-                    device.name
-                );
-            }
+        if let DeviceKind::Block { path } = &device.kind
+            && !args.confirm_erase.iter().any(|c| c == Path::new(path))
+        {
+            bail!(
+                "device '{}' is {path}, whose content would be lost: confirm with --confirm-erase {path}",
+                device.name
+            );
         }
     }
     let named = |c: &Path| {

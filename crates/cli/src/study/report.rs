@@ -45,7 +45,7 @@ fn counterpart(workload: &str, quantity: Quantity) -> String {
 }
 
 fn interval(s: &Sample) -> Option<(f64, f64)> {
-    s.half_width.is_finite().then(|| (s.mean - s.half_width, s.mean + s.half_width))
+    s.half_width.is_finite().then_some((s.mean - s.half_width, s.mean + s.half_width))
 }
 
 fn times(range: Option<(f64, f64)>) -> String {

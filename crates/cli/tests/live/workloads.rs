@@ -106,7 +106,7 @@ fn count(call: &str, calls: &mut Calls) {
         calls.sync_opens += 1;
     }
     *calls.count.entry(name.to_owned()).or_default() += 1;
-    let words: Vec<&str> = arguments.trim_end_matches(')').rsplit(", ").collect();
+    let words: Vec<&str> = arguments.trim_end().trim_end_matches(')').rsplit(", ").collect();
     let size = match name {
         "read" | "write" => words.first(),
         "pread64" | "pwrite64" => words.get(1),
