@@ -23,10 +23,12 @@ mod stat;
 mod stat_heat;
 mod stat_report;
 mod stat_tables;
+mod study;
 mod synth;
 mod top;
 mod trace_args;
 mod tune;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -82,6 +84,12 @@ enum Command {
     /// Disks and other devices: the catalogue, and getting one from measurements
     #[command(subcommand)]
     Disk(disks::Args),
+    /// Server workloads on a directory: operations a second, latencies, joules
+    #[command(subcommand)]
+    Workload(workload::Args),
+    /// File systems and their options under server workloads: a matrix of runs, tables, advice
+    #[command(subcommand)]
+    Study(study::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -114,6 +122,8 @@ fn main() -> ExitCode {
         Command::Dump(args) => admin::dump(&args),
         Command::Resize(args) => admin::resize(&args),
         Command::Rescue(args) => rescue::run(&args),
+        Command::Workload(args) => workload::run(&args),
+        Command::Study(args) => study::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     };

@@ -12,6 +12,7 @@ mod outcome;
 mod place;
 mod rolling;
 mod scan;
+pub mod servers;
 mod shuffle;
 mod simulate;
 mod start_up;
