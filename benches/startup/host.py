@@ -17,33 +17,8 @@ import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/release/seekless"))
-# The catalogue's entry of the disk of hosts O3 and O5 of BORG's Table 3 has no buffer, which no such drive was without:
-# without one, each read that goes on where the last ended waits for a whole turn. 1819 KiB are what Linux reported of a
-# 6L020L1 (a boot log of 2005); how they are divided, and the overheads, are assumed; the interface is Ultra ATA/100.
-ENTRY = ROOT / "crates/disk/catalogue/maxtor-6l020.toml"
-CONTROLLER = """[controller]
-bus_sector_ms = [0.00512, 0.00512]
-read_hit_ms = [0.1, 0.1]
-read_miss_ms = [0.3, 0.3]
-write_hit_ms = [0.1, 0.1]
-write_miss_ms = [0.3, 0.3]
-segments = 8
-segment_sectors = 454
-read_ahead = "segment"
-read_ahead_sectors = 454
-read_ahead_over_requested = true
-read_ahead_on_hit = true
-write_back = "all"
-write_segments = 4
-reads_hit_writes = true
-
-[[source]]
-fields = ["controller"]
-kind = "derived"
-from = "1819 KiB of cache and UDMA/100 as Linux reported them; the rest assumed"
-
-[geometry]
-"""
+# The disk of hosts O3 and O5 of BORG's Table 3.
+DISK = "maxtor-6l020"
 # Linux 2.6.22 sorted what waited for this disk, which has no queue of its own; C-LOOK does here. RAM and read-ahead are
 # serve's own settings, for both systems.
 SETTINGS = ["--scheduler", "clook", "--cache", "16MiB", "--read-ahead", "64KiB", "--cluster", "64KiB"]
@@ -84,11 +59,9 @@ class Server:
         self.file, self.nbd, self.page, self.counts = (folder / n for n in ("volume", "nbd", "page", "counts.json"))
         # It plans when it is told to, and moves without a limit: nobody waits for the disk meanwhile.
         how = [*learn_with, "--learn-every", "30d", "--background-rate", "0"] if learn_with else ["--no-learn"]
-        disk = folder / "disk.toml"
-        disk.write_text(ENTRY.read_text().replace("[geometry]\n", CONTROLLER, 1))
         self.process = subprocess.Popen(
             [SEEKLESS, "serve", image, "--fuse", self.file, "--nbd", f"unix:{self.nbd}", "--http", f"unix:{self.page}",
-             "--json", self.counts, "--disk", disk, *SETTINGS, *how], stdout=subprocess.PIPE, text=True)
+             "--json", self.counts, "--disk", DISK, *SETTINGS, *how], stdout=subprocess.PIPE, text=True)
         self.expect("http ")
 
     def expect(self, beginning):
@@ -172,7 +145,7 @@ def archive(kind, facts, runs):
     cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     machine = {"cpus": os.cpu_count(), "cpu": cpu and cpu[1], "kernel": os.uname().release, "nice": os.nice(0)}
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M%S")
-    body = {"machine": machine, "controller": CONTROLLER, "settings": SETTINGS, **facts}
+    body = {"machine": machine, "disk": DISK, "settings": SETTINGS, **facts}
     text = json.dumps(body, indent=1)[:-2] + ',\n "runs": [\n  ' + ",\n  ".join(json.dumps(r) for r in runs) + "\n ]\n}\n"
     path = folder / f"{kind}-{date}.json"
     path.write_text(text)

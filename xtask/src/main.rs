@@ -1,9 +1,9 @@
 //! The project's own checks: `cargo xtask tidy` fails where a rule of the house is broken, and
 //! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it; `cargo xtask format-doc` writes
-//! docs/on-disk-format.md.
+//! docs/on-disk-format.md and docs/group-store-format.md.
 //!
 //! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This crate knows
-//! nothing of what the product does, but for the document of its on-disk format, which the engine writes.
+//! nothing of what the product does, but for the documents of its on-disk formats, which engine and group store write.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
                 "usage: cargo xtask tidy         check the rules of the house\n       \
                  cargo xtask arrows       print which room may use which\n       \
                  cargo xtask format-doc   write {}",
-                rules::format::DOCUMENT
+                rules::format::documents().map(|d| d.0).join(" and ")
             );
             ExitCode::from(2)
         }
@@ -57,11 +57,14 @@ fn root() -> Result<PathBuf> {
     Ok(PathBuf::from(manifest).parent().context("xtask has no parent folder")?.to_owned())
 }
 
-/// Writes the document of the on-disk format.
+/// Writes the documents of the on-disk formats.
 fn format_doc() -> Result<()> {
-    let path = root()?.join(rules::format::DOCUMENT);
-    std::fs::write(&path, seekless_engine::format::document())
-        .with_context(|| format!("could not write {}", path.display()))
+    for (name, text) in rules::format::documents() {
+        let path = root()?.join(name);
+        std::fs::write(&path, text)
+            .with_context(|| format!("could not write {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Whether every rule holds.

@@ -52,10 +52,14 @@ pub(crate) struct VolumeState {
     pub(crate) in_doubt_bytes: u64,
     /// Copies that may be used, what is dirty included.
     pub(crate) copied_bytes: u64,
-    /// Everything is at home, and nothing more goes into the write buffer.
+    /// Everything is at home, nothing more goes into the write buffer, and no guard is up.
     pub(crate) drained: bool,
+    /// The bare disk cannot be mounted: its two ends stand in the area.
+    pub(crate) guarded: bool,
     /// Of the move under way: done, and all.
     pub(crate) moving_bytes: Option<(u64, u64)>,
+    /// Copied to their places, since the server's start.
+    pub(crate) moved_bytes: u64,
     /// Since the server's start.
     pub(crate) requests: u64,
     pub(crate) nbd_clients: u64,
@@ -101,7 +105,9 @@ impl VolumeState {
             in_doubt_bytes: a.in_doubt_sectors * SECTOR_BYTES,
             copied_bytes: stats.copied_sectors * SECTOR_BYTES,
             drained: a.drained,
+            guarded: a.guarded,
             moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
+            moved_bytes: stats.engine.moved_bytes,
             requests: stats.engine.requests,
             nbd_clients: stats.clients as u64,
             damaged_pages: stats.engine.damaged,
@@ -159,23 +165,4 @@ pub(crate) fn control_dir(socket: &Path) -> anyhow::Result<()> {
 pub(crate) fn server_of(backing: &Path) -> anyhow::Result<Option<Address>> {
     let socket = control_socket(backing)?;
     Ok(std::os::unix::net::UnixStream::connect(&socket).is_ok().then_some(Address::Unix(socket)))
-}
-
-/// Whether the backing begins with a page of ours, so that nothing can mount it by itself.
-fn is_marked(backing: &Path) -> anyhow::Result<bool> {
-    let mut first = [0; 8];
-    let mut file = std::fs::File::open(backing).with_context(|| backing.display().to_string())?;
-    Ok(std::io::Read::read_exact(&mut file, &mut first).is_ok() && &first == b"SEEKLESS")
-}
-
-/// Refuses a write buffer beside a disk that anyone could mount without it.
-fn consent(backing: &Path, given: bool) -> anyhow::Result<()> {
-    ensure!(
-        given,
-        "in write-back the newest data of {} would stand in the area alone, and nothing would keep anybody from \
-         mounting the bare disk meanwhile, which destroys them. Let the area lie within the disk (--at middle, on a \
-         blank one), or stay with writethrough, or give --unguarded",
-        backing.display()
-    );
-    Ok(())
 }

@@ -10,14 +10,12 @@ use seekless_block::{Bytes, Sectors};
 use seekless_disk::DeviceSpec;
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
-use seekless_study::{
-    Advice, AdviseOptions, Change, Gain, RollingOptions, RollingStage, Tried, advise,
-};
+use seekless_study::{Advice, AdviseOptions, Change, Gain, RollingStage, Tried, advise};
 use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
 use crate::output;
-use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, size};
+use crate::trace_args::{StudyArgs, size};
 
 /// Would a learned layout help, how much, how surely; and what would help instead
 ///
@@ -48,8 +46,6 @@ pub(crate) struct Args {
     /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
     #[arg(long = "for", value_name = "DURATION", value_parser = crate::serve::duration, default_value = "10m")]
     record_for: Duration,
-    #[command(flatten)]
-    system: SystemArgs,
     /// Most folds the trace is cut into
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -59,21 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "sata-ssd")]
     or: Vec<String>,
     #[command(flatten)]
-    learning: LearnArgs,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
-    #[command(flatten)]
-    read: ReadArgs,
-    /// Write the advice as JSON (schema seekless.advise/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
-    json: Option<PathBuf>,
-    /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
-    /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
-    figures: Option<PathBuf>,
+    study: StudyArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -87,20 +69,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => Source::new(&args.trace),
     };
     let options = AdviseOptions {
-        rolling: RollingOptions {
-            open: args.read.options(),
-            device: args.device.clone(),
-            replay: args.system.replay(),
-            folds: args.folds,
-            ram: args.system.cache,
-            learner: args.learning.learner(),
-        },
-        disk,
-        scheduler: args.system.scheduler,
-        cache: args.system.cache,
-        read_ahead: args.system.read_ahead,
-        cluster: args.system.cluster,
-        spin_down: args.system.spin_down,
+        rolling: args.study.rolling(args.folds),
+        host: args.study.host(disk),
         others,
     };
     let bar = output::bar();
@@ -112,22 +82,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::say(&format!("note: {note}"));
     }
     advice.trace.path.clone_from(&args.trace);
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&advice).context("cannot write JSON")?;
-        output::write(path, &json)?;
-    }
-    if args.report.is_some() || args.figures.is_some() {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let report = crate::advise_report::report(&advice, &command);
-        if let Some(path) = &args.report {
-            output::write(path, &report.html())?;
-        }
-        if let Some(dir) = &args.figures {
-            output::figures(dir, &report)?;
-        }
-    }
-    let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
-    if to_stdout { Ok(()) } else { print(&advice) }
+    let report = |command: &str| crate::advise_report::report(&advice, command);
+    if args.study.out.write(&advice, report)? { print(&advice) } else { Ok(()) }
 }
 
 /// Records the block device into a file that goes when the folder does.

@@ -4,12 +4,14 @@
 mod admin;
 mod advise;
 mod advise_report;
+mod cluster;
 mod convert;
 mod demo;
 mod disks;
 mod emulate;
 mod learner;
 mod manual;
+mod model;
 mod output;
 mod record;
 mod reproduce;
@@ -18,12 +20,15 @@ mod serve;
 mod simulate;
 mod simulate_report;
 mod stat;
+mod stat_heat;
 mod stat_report;
 mod stat_tables;
+mod study;
 mod synth;
 mod top;
 mod trace_args;
 mod tune;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -53,8 +58,10 @@ enum Command {
     Advise(advise::Args),
     Simulate(simulate::Args),
     Tune(tune::Args),
+    Model(model::Args),
     Stat(stat::Args),
     Convert(convert::Args),
+    Cluster(cluster::Args),
     Synth(synth::Args),
     Record(record::Args),
     Serve(serve::Args),
@@ -77,6 +84,12 @@ enum Command {
     /// Disks and other devices: the catalogue, and getting one from measurements
     #[command(subcommand)]
     Disk(disks::Args),
+    /// Server workloads on a directory: operations a second, latencies, joules
+    #[command(subcommand)]
+    Workload(workload::Args),
+    /// File systems and their options under server workloads: a matrix of runs, tables, advice
+    #[command(subcommand)]
+    Study(study::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
@@ -87,8 +100,10 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
         Command::Synth(args) => synth::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
@@ -107,6 +122,8 @@ fn main() -> ExitCode {
         Command::Dump(args) => admin::dump(&args),
         Command::Resize(args) => admin::resize(&args),
         Command::Rescue(args) => rescue::run(&args),
+        Command::Workload(args) => workload::run(&args),
+        Command::Study(args) => study::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     };

@@ -136,6 +136,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
           help_heading = "Learning")]
     background_rate: Bytes,
+    /// In write-back: how long a write without FUA may stay in RAM, its client told at once, until it goes into the write buffer
+    /// with others. A flush ends that; a crash of the server loses what was not flushed [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
+    gather: Option<Duration>,
     /// RAM for cached pages, beside the host's own
     #[arg(long, value_parser = size, default_value = "16MiB", help_heading = "Memory")]
     cache: Bytes,
@@ -203,6 +207,7 @@ impl Args {
             quiet_for: Duration::from_secs(1),
             quiet_hours: None,
             background_rate: Bytes(0),
+            gather: None,
             cache: Bytes(0),
             read_ahead: Bytes(0),
             cluster: Bytes(0),
@@ -416,6 +421,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
     let mut builder = Builder::new(Backing::Path(args.backing.clone()))
         .read_only(args.read_only)
         .name(&args.name)
@@ -425,6 +431,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.cache_bytes = cache;
             config.read_ahead = read_ahead;
             config.cluster = cluster;
+            config.gather = seekless_block::Duration(gather);
             config.background_rate = rate;
         });
     if let Some(path) = &args.area {

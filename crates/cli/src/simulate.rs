@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
@@ -11,7 +10,7 @@ use seekless_trace::{Progress, Source};
 
 use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
+use crate::trace_args::{StudyArgs, share, size};
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -19,6 +18,11 @@ use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs, share, size};
 /// at home; `borg` copies what the first part of the trace used together into an optimized area; `judged`
 /// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
 /// data is counted as background time and energy. All times and joules are modelled.
+///
+/// By temperature alone (docs/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
+/// was read most into the area, hottest in its middle; `outer-zone` hottest first, into an area where the disk's own
+/// curve makes it cheapest. `cylinders-in-place` and `blocks-in-place` copy nothing: data changes places over the whole disk,
+/// as in the literature.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,8 +38,6 @@ pub(crate) struct Args {
     /// Policies to compare, in order
     #[arg(long, value_delimiter = ',', default_value = "vanilla,borg,oracle")]
     policy: Vec<Policy>,
-    #[command(flatten)]
-    system: SystemArgs,
     /// Share to learn from: of the days, where the trace counts days, else of the requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
     /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
-    #[arg(long, value_name = "SHARE", value_parser = crate::trace_args::share, default_value = "0")]
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
     write_buffer: f64,
     /// Where the optimized area lies: amid the trace's addresses, at the median of what is learned from,
     /// or behind them all
@@ -58,21 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value = "recorded")]
     streams: Streams,
     #[command(flatten)]
-    learning: LearnArgs,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
-    #[command(flatten)]
-    read: ReadArgs,
-    /// Write the numbers as JSON (schema seekless.simulate/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
-    json: Option<PathBuf>,
-    /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
-    /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
-    figures: Option<PathBuf>,
+    study: StudyArgs,
     /// Write the head's path under each policy as an SVG picture
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
@@ -93,17 +81,13 @@ enum Streams {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.trace);
     let spec = crate::disks::named(&args.disk)?;
+    let rolling = args.study.rolling(2);
     let options = Options {
-        open: args.read.options(),
-        device: args.device.clone(),
-        disk: spec.clone(),
+        open: rolling.open,
+        device: rolling.device,
+        host: args.study.host(spec.clone()),
         policies: args.policy.clone(),
-        cache: args.system.cache,
-        read_ahead: args.system.read_ahead,
-        cluster: args.system.cluster,
-        scheduler: args.system.scheduler,
-        spin_down: args.system.spin_down,
-        replay: args.system.replay(),
+        replay: rolling.replay,
         train: args.train,
         optimized: args.optimized,
         write_buffer: (args.write_buffer * 100.0).ceil() as u8,
@@ -113,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         },
         one_stream: matches!(args.streams, Streams::One),
         min_weight: args.min_weight,
-        learner: args.learning.learner(),
+        learner: rolling.learner,
     };
     let bar = output::bar();
     let mut outcome =
@@ -123,25 +107,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for note in &outcome.notes {
         output::say(&format!("note: {note}"));
     }
-    if args.report.is_some() || args.figures.is_some() {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let report = simulate_report::report(&outcome, &spec, &command);
-        if let Some(path) = &args.report {
-            output::write(path, &report.html())?;
-        }
-        if let Some(dir) = &args.figures {
-            output::figures(dir, &report)?;
-        }
-    }
     if let Some(path) = &args.picture {
         output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
     }
-    if let Some(path) = &args.json {
-        let json = serde_json::to_string_pretty(&outcome).context("cannot write JSON")?;
-        output::write(path, &json)?;
-    }
-    let to_stdout = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
-    if to_stdout { Ok(()) } else { print(&outcome) }
+    let report = |command: &str| simulate_report::report(&outcome, &spec, command);
+    if args.study.out.write(&outcome, report)? { print(&outcome) } else { Ok(()) }
 }
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {

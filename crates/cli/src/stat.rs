@@ -9,7 +9,7 @@ use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
 use crate::trace_args::{ReadArgs, size};
-use crate::{output, stat_report, stat_tables};
+use crate::{output, stat_heat, stat_report, stat_tables};
 
 /// Memory below which estimates say little.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);
@@ -76,6 +76,8 @@ struct Document<'a> {
     schema: &'static str,
     memory_bytes: u64,
     device: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mixture: Option<stat_heat::Fit>,
     #[serde(flatten)]
     summary: &'a Summary,
 }
@@ -124,6 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             schema: "seekless.stat/1",
             memory_bytes: args.memory.0,
             device: args.device.as_deref(),
+            mixture: stat_heat::fit(&summary),
             summary: &summary,
         };
         let json = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
@@ -132,7 +135,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             return Ok(());
         }
     }
-    for table in stat_tables::all(&summary, args.top, args.by) {
+    let heat = stat_heat::fit(&summary).map(|fit| stat_heat::table(&fit));
+    for table in stat_tables::all(&summary, args.top, args.by).into_iter().chain(heat) {
         output::print(&table.terminal(output::width(), output::colour()))?;
         output::print("")?;
     }

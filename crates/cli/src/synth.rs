@@ -3,10 +3,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use seekless_report::{Column, Table, Unit};
 use seekless_trace::stats::{StatOptions, Table1, characterize};
-use seekless_trace::synth::{PERSONALITIES, Printed, Synthetic};
+use seekless_trace::synth::{
+    FILE_DAYS, FileDay, FilePlay, PERSONALITIES, Printed, Synthetic, strace_line,
+};
 use seekless_trace::{OpenOptions, Source, Target, convert};
 use serde_json::json;
 
@@ -14,7 +16,8 @@ use crate::output;
 
 /// Make up a week of requests whose statistics match those a paper prints of a trace that nobody has
 ///
-/// The four weeks of BORG's Table 1 (FAST 2009), and one of which no numbers are printed. What is written is then counted as `seekless stat` counts any
+/// The four weeks of BORG's Table 1 (FAST 2009), and one of which no numbers are printed; and four days of file requests of
+/// EEFS's Table 1, which are written as text of strace. What is written is then counted as `seekless stat` counts any
 /// trace, and the counts are printed beside the paper's. Everything is made up; docs/synth.md says what was
 /// matched and what was invented. The same name, scale and seed give the same trace. Other commands can also
 /// read `synth:NAME` in place of a file.
@@ -25,10 +28,11 @@ Examples:
   seekless synth borg-office -o office.csv.zst --seed 7
   seekless synth borg-web --scale 0.1 -o fio:web.log
   seekless synth borg-developer -o dev.parquet && seekless stat dev.parquet --size 45.59GiB
+  seekless synth eefs-light -o light.strace && seekless reproduce eefs --trace light.strace
   seekless simulate synth:borg-office --disk maxtor-6l020")]
 pub(crate) struct Args {
     /// Which week
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name)))]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name))))]
     name: String,
     /// Where to: PATH or FORMAT:PATH, FORMAT:- for standard output; formats as of `seekless convert`. Default:
     /// NAME.parquet
@@ -86,7 +90,55 @@ pub(crate) fn counted(synthetic: &Synthetic, source: &Source) -> anyhow::Result<
     Ok(summary?.table1)
 }
 
+/// A day of file requests, as text of strace: whole or not at all.
+fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
+    if !(0.001..=1.0).contains(&args.scale) {
+        bail!("a scale of {}: for days of files give one from 0.001 to 1", args.scale);
+    }
+    if args.json.is_some() {
+        bail!(
+            "--json is for weeks of a disk; `seekless reproduce eefs --json` says how days of files match Table 1"
+        );
+    }
+    let default = || PathBuf::from(format!("{}.strace", args.name));
+    let to = args.output.clone().map_or_else(default, |t| t.path);
+    if !args.force && to.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink()) {
+        bail!("{} exists; give --force to replace it, or another name", to.display());
+    }
+    let mut play = FilePlay::new(*day, args.scale, args.seed);
+    let files = play.files().to_vec();
+    let mut count = 0u64;
+    let mut write = |out: &mut dyn std::io::Write| -> std::io::Result<()> {
+        for event in play.by_ref() {
+            count += 1;
+            let path =
+                files.get(event.file as usize).map_or_else(String::new, |f| f.path(event.file));
+            writeln!(out, "{}", strace_line(&event, &path))?;
+        }
+        out.flush()
+    };
+    if to.as_os_str() == "-" {
+        write(&mut std::io::BufWriter::new(std::io::stdout().lock()))?;
+    } else {
+        let fail = || format!("cannot write {}", to.display());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        let part = output::part(&to, mode).with_context(fail)?;
+        write(&mut std::io::BufWriter::new(part.as_file())).with_context(fail)?;
+        output::keep(part, &to).with_context(fail)?;
+    }
+    output::say(&format!(
+        "{}: {count} requests of {} files, made up ({})",
+        to.display(),
+        files.len(),
+        day.title
+    ));
+    Ok(())
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(day) = FILE_DAYS.iter().find(|d| d.name == args.name) {
+        return of_files(day, args);
+    }
     let synthetic =
         Synthetic::new(&args.name, args.scale, args.seed).map_err(anyhow::Error::msg)?;
     let default = || Target::from(&PathBuf::from(format!("{}.parquet", args.name)));

@@ -1,12 +1,17 @@
 //! Arguments shared by every command that reads a trace, and the parsers of sizes and shares.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
-use seekless_block::{Bytes, parse_size};
-use seekless_disk::{Scheduler, SpinDown};
+use seekless_block::{Bytes, Duration, parse_size};
+use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_layout::{Planning, Strategy, Training};
+use seekless_report::Report;
 use seekless_sim::Replay;
-use seekless_study::Learner;
+use seekless_study::{Host, Learner, RollingOptions};
 use seekless_trace::{Event, OpenOptions};
+
+use crate::output;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum EventArg {
@@ -43,7 +48,8 @@ impl ReadArgs {
 /// How a layout is learned.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct LearnArgs {
-    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts
+    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts, by what was used after what;
+    /// organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first, by temperature alone
     #[arg(long, default_value_t, help_heading = "Learning")]
     pub(crate) strategy: Strategy,
     /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since
@@ -81,6 +87,10 @@ pub(crate) struct SystemArgs {
     /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
     #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
     pub(crate) spin_down: SpinDown,
+    /// Where there is a write buffer: how long a write without FUA may stay in RAM, its client told at once, until it goes
+    /// down with others; a flush ends that [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = crate::serve::duration)]
+    gather: Option<std::time::Duration>,
     /// Closed loop: this many requests in flight, arrival times not used
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
@@ -91,8 +101,80 @@ pub(crate) struct SystemArgs {
 }
 
 impl SystemArgs {
+    /// The system on this disk.
+    fn host(&self, disk: DeviceSpec) -> Host {
+        let Self { cache, read_ahead, cluster, scheduler, spin_down, gather, .. } = *self;
+        let gather = gather.map_or(Duration::ZERO, |g| Duration::from_millis(g.as_millis() as u64));
+        Host { disk, scheduler, spin_down, cache, read_ahead, cluster, gather }
+    }
+
     pub(crate) const fn replay(&self) -> Replay {
         if self.open_loop { Replay::Open } else { Replay::Closed { depth: self.queue_depth } }
+    }
+}
+
+/// What a study of a trace on a modelled disk is told, whichever it is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StudyArgs {
+    #[command(flatten)]
+    system: SystemArgs,
+    #[command(flatten)]
+    learning: LearnArgs,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    pub(crate) device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    pub(crate) out: Out,
+}
+
+impl StudyArgs {
+    pub(crate) fn host(&self, disk: DeviceSpec) -> Host {
+        self.system.host(disk)
+    }
+
+    /// The trace in so many folds at most.
+    pub(crate) fn rolling(&self, folds: u32) -> RollingOptions {
+        RollingOptions {
+            open: self.read.options(),
+            device: self.device.clone(),
+            replay: self.system.replay(),
+            folds,
+            ram: self.system.cache,
+            learner: self.learning.learner(),
+        }
+    }
+}
+
+/// Where results go. What the JSON is called its `schema` says.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Out {
+    /// Write the numbers as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write a report as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+}
+
+impl Out {
+    /// Writes what is asked for; `report` is handed the command line. False where standard output is taken by that.
+    pub(crate) fn write(
+        &self,
+        document: &impl serde::Serialize,
+        report: impl FnOnce(&str) -> Report,
+    ) -> anyhow::Result<bool> {
+        if self.report.is_some() || self.figures.is_some() {
+            let command = std::env::args().collect::<Vec<_>>().join(" ");
+            let (report, html) = (report(&command), self.report.as_deref());
+            output::report(&report, html, self.figures.as_deref())?;
+        }
+        self.json.as_deref().map_or(Ok(()), |path| output::json(path, document))?;
+        Ok(!output::is_stdout(self.json.as_deref()))
     }
 }
 

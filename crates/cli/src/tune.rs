@@ -1,30 +1,27 @@
-//! `seekless tune`: which interval and which size of the optimized area fit a trace, and how much it matters.
-
-use std::path::PathBuf;
+//! `seekless tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
 
 use indicatif::ProgressBar;
 use seekless_report::{
     Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
     Unit,
 };
-use seekless_study::{
-    Panel, Parameter, RollingOptions, RollingStage, TuneOptions, Tuned, Tuning, tune,
-};
+use seekless_study::{Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
 use seekless_trace::{Progress, Source};
 
 use crate::output;
-use crate::trace_args::{LearnArgs, ReadArgs, SystemArgs};
+use crate::trace_args::StudyArgs;
 
-/// Find the interval and the size of the learned layout that fit a trace, and show how much each matters
+/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and show how much each matters
 ///
 /// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them, planned anew every so
-/// many folds from those before. One parameter is varied after the other, interval first, until none moves. The
-/// choice is made on the earlier folds, moving counted, and checked on the last ones.
+/// many folds from those before. One parameter is varied after the other, interval, size, and the share of the area that takes in
+/// writes, until none moves. The choice is made on the earlier folds, moving counted, and checked on the last ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless tune trace.parquet --disk exos-x20
   seekless tune P3.lis.zst --disk wd800jb --cache 64MiB --json -
   seekless tune trace.blktrace.0 --event D --disk wd800jb --report tune.html
+  seekless tune synth:borg-svn --disk wd360gd --open-loop --gather 1s --figures tune
 
 Exit code: 0, whatever is found; 2 for bad input.")]
 pub(crate) struct Args {
@@ -33,46 +30,18 @@ pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     #[arg(long)]
     disk: String,
-    #[command(flatten)]
-    system: SystemArgs,
     /// Most folds the trace is cut into
     #[arg(long, value_name = "N", default_value_t = 24,
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
     #[command(flatten)]
-    learning: LearnArgs,
-    /// Only this device of the trace
-    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
-    device: Option<String>,
-    #[command(flatten)]
-    read: ReadArgs,
-    /// Write what was found as JSON (schema seekless.tune/1) to FILE, or to standard output with -
-    #[arg(long, value_name = "FILE|-")]
-    json: Option<PathBuf>,
-    /// Write a report as one HTML file
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
-    /// Write every figure of the report into this folder, as SVG, PNG and CSV
-    #[arg(long, value_name = "DIR")]
-    figures: Option<PathBuf>,
+    study: StudyArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let options = TuneOptions {
-        rolling: RollingOptions {
-            open: args.read.options(),
-            device: args.device.clone(),
-            replay: args.system.replay(),
-            folds: args.folds,
-            ram: args.system.cache,
-            learner: args.learning.learner(),
-        },
-        disk: crate::disks::named(&args.disk)?,
-        scheduler: args.system.scheduler,
-        cache: args.system.cache,
-        read_ahead: args.system.read_ahead,
-        cluster: args.system.cluster,
-        spin_down: args.system.spin_down,
+        rolling: args.study.rolling(args.folds),
+        host: args.study.host(crate::disks::named(&args.disk)?),
     };
     let bar = output::bar();
     let mut tuned = tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
@@ -83,15 +52,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::say(&format!("note: {note}"));
     }
     tuned.trace.path.clone_from(&args.trace);
-    if let Some(path) = &args.json {
-        output::json(path, &tuned)?;
-    }
-    if args.report.is_some() || args.figures.is_some() {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let report = report(&tuned, &command);
-        output::report(&report, args.report.as_deref(), args.figures.as_deref())?;
-    }
-    if output::is_stdout(args.json.as_deref()) {
+    if !args.study.out.write(&tuned, |command| report(&tuned, command))? {
         return Ok(());
     }
     for panel in shown(&tuned) {
@@ -102,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The last curve of each parameter.
 fn shown(tuned: &Tuned) -> impl Iterator<Item = &Panel> {
-    [Parameter::Interval, Parameter::Size].into_iter().filter_map(|p| tuned.panel(p))
+    Parameter::ALL.into_iter().filter_map(|p| tuned.panel(p))
 }
 
 /// An interval in days, where folds are of days, else in folds.
@@ -119,6 +80,13 @@ fn size(t: &Tuning) -> String {
     Unit::Bytes.format(t.setting.optimized_bytes as f64, 3)
 }
 
+fn write_buffer(t: &Tuning) -> String {
+    match t.setting.write_buffer_percent {
+        0 => "none: write-through".to_owned(),
+        percent => format!("{percent} % of the area"),
+    }
+}
+
 fn percent(share: f64) -> String {
     Unit::Share.format(share, 2)
 }
@@ -126,11 +94,13 @@ fn percent(share: f64) -> String {
 fn table(tuned: &Tuned, panel: &Panel) -> Table {
     let share = |name: &str| Column::number(name, Unit::Share);
     let fixed = &panel.points[panel.best];
+    let every = interval(tuned, fixed.setting.interval_folds);
     let (varied, title) = match panel.parameter {
         Parameter::Interval => ("planned anew after", format!("Interval, with {}", size(fixed))),
-        Parameter::Size => {
-            let every = interval(tuned, fixed.setting.interval_folds);
-            ("optimized area", format!("Size, planned anew after {every}"))
+        Parameter::Size => ("optimized area", format!("Size, planned anew after {every}")),
+        Parameter::WriteBuffer => {
+            let area = size(fixed);
+            ("write buffer", format!("Write buffer, {area}, planned anew after {every}"))
         }
     };
     let columns = vec![
@@ -147,6 +117,7 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
         let name = match panel.parameter {
             Parameter::Interval => interval(tuned, t.setting.interval_folds),
             Parameter::Size => size(t),
+            Parameter::WriteBuffer => write_buffer(t),
         };
         table = table.row([
             Cell::from(name.as_str()),
@@ -167,8 +138,12 @@ fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);
     let best = format!(
-        "an area of {}, planned anew after {every}, saves {} of the disk's time, moving counted",
+        "an area of {}, planned anew after {every}, {}, saves {} of the disk's time, moving counted",
         size(t),
+        match t.setting.write_buffer_percent {
+            0 => "written through".to_owned(),
+            share => format!("{share} % of it a write buffer"),
+        },
         percent(t.saves_busy.share)
     );
     let text = if t.saves_busy.share > 0.0 {
@@ -196,6 +171,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     let mut report = Report::new(title, finding(tuned))
         .tile(Tile::new("Interval", every, "from one plan to the next"))
         .tile(Tile::new("Size", size(t), "of the optimized area"))
+        .tile(Tile::new("Write buffer", write_buffer(t), "what takes in writes"))
         .tile(Tile::new(
             "Saves",
             percent(t.saves_busy.share),
@@ -205,16 +181,20 @@ fn report(tuned: &Tuned, command: &str) -> Report {
         let (name, axis) = match panel.parameter {
             Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
             Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
+            Parameter::WriteBuffer => {
+                ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
+            }
         };
         let x = |t: &Tuning| match panel.parameter {
             Parameter::Interval => f64::from(t.setting.interval_folds),
             Parameter::Size => t.setting.optimized_bytes as f64,
+            Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
         };
         let line = |name: &str, y: fn(&Tuning) -> f64| {
             Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
         };
         let lines = Lines {
-            x: axis.log(),
+            x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
             y: Axis::new("disk time saved", Unit::Share),
             series: vec![
                 line("moving counted", |t| t.saves_busy.share),
@@ -223,7 +203,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
             ],
         };
         let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
-            .caption("As in BORG's Figure 12: one parameter varied, the other at its best.");
+            .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
         report = report.section(Section::new(name).table(table(tuned, panel)).figure(figure));
     }
     let fact = |name: &str, value: String| (name.to_owned(), value);
@@ -253,6 +233,7 @@ fn show(bar: &ProgressBar, parameter: Parameter, stage: RollingStage, at: Progre
     let what = match parameter {
         Parameter::Interval => "interval",
         Parameter::Size => "size",
+        Parameter::WriteBuffer => "write buffer",
     };
     let message = match stage {
         RollingStage::Scan => format!("{what}: reading"),

@@ -12,6 +12,7 @@ mod bucket;
 mod buffer;
 pub mod catalogue;
 mod check;
+pub mod clustering;
 mod device;
 mod disk;
 mod disksim;

@@ -200,6 +200,26 @@ pub enum Fault {
     Damaged(Extent),
 }
 
+/// What keeps the engine from bringing its work to an end. It goes on trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Log, checkpoint or superblock.
+    #[error("the area cannot be written or flushed")]
+    Area,
+    /// What the write buffer holds.
+    #[error("home cannot be written or flushed: what the write buffer holds stays there")]
+    Home,
+    /// Of pages that stand in the write buffer alone.
+    #[error("pages of the write buffer cannot be read, or do not match their checksums")]
+    Copies,
+}
+
+impl Trouble {
+    pub(crate) const fn is_of_area(&self) -> bool {
+        matches!(self, Self::Area)
+    }
+}
+
 /// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -212,6 +232,9 @@ pub struct Config {
     pub write_buffer_percent: u8,
     /// Where writes go.
     pub mode: Mode,
+    /// How long a write without FUA that was absorbed may stay in RAM before it goes down, its client told at once: a volatile write
+    /// cache, which a flush empties. Zero tells clients when the log has it.
+    pub gather: Duration,
     /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
     pub grid: Sectors,
     /// Pages of a segment: a power of two from 8 to 256.
@@ -234,6 +257,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// Staging memory of an engine that writes back: a sweep over home of what fits it is the denser the more that is.
+    pub const SWEEP: Bytes = Bytes(64 << 20);
+
+    /// The same, with so many per cent of the area a write buffer, where writes may be gathered for so long; write-through with none.
+    #[must_use]
+    pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
+        if percent == 0 {
+            return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
+        }
+        let (mode, stage_bytes) = (Mode::WriteBack, self.stage_bytes.max(Self::SWEEP));
+        Self { write_buffer_percent: percent, mode, gather, stage_bytes, ..self }
+    }
+
     /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
     #[must_use]
     pub fn room(&self) -> Sectors {
@@ -248,6 +284,7 @@ impl Config {
             area: Sectors(0),
             write_buffer_percent: 0,
             mode: Mode::WriteThrough,
+            gather: Duration::ZERO,
             grid: Sectors(0),
             segment_pages: 256,
             cache_bytes: Bytes(0),

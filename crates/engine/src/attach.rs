@@ -82,6 +82,11 @@ pub enum AttachError {
         /// Which one knows.
         later: u64,
     },
+    /// What only the area holds would be lost.
+    #[error(
+        "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
+    )]
+    NotDrained,
     /// Home is not what it was.
     #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless resize`"
@@ -224,6 +229,32 @@ pub fn format_area(
     area: &mut dyn Device,
     options: &FormatOptions,
 ) -> Result<Geometry, AttachError> {
+    make(area, options, 1)
+}
+
+/// Divides `area`, all of it as large as it is now, anew: `before` is what its superblock said. Its copies are
+/// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
+///
+/// # Errors
+/// Where it was not drained and detached in order; as [`format_area`].
+pub fn resize_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+    before: &Superblock,
+) -> Result<Geometry, AttachError> {
+    if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
+        return Err(AttachError::NotDrained);
+    }
+    // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
+    let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
+    make(area, options, before.next_sequence.saturating_add(records))
+}
+
+fn make(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+    sequence: u64,
+) -> Result<Geometry, AttachError> {
     let geometry =
         Geometry::fit(area.capacity(), options.segment_pages, options.write_buffer_percent)?;
     let geo = Shape::new(geometry);
@@ -243,7 +274,7 @@ pub fn format_area(
         mode: options.mode,
         checkpoint_slot: 0,
         checkpoint_generation: 0,
-        position: (0, 0, 1, 0),
+        position: (0, 0, sequence, 0),
         tail: 0,
         plan: 0,
     };
@@ -367,7 +398,8 @@ impl Engine {
             header.encode(page);
         })?;
         let slots = self.geo.slots();
-        let mut buffer: Vec<u8> = Vec::with_capacity(256 * PAGE_BYTES as usize);
+        let most = slots.div_ceil(ENTRIES_PER_PAGE).min(256);
+        let mut buffer: Vec<u8> = Vec::with_capacity((most * PAGE_BYTES as u32) as usize);
         let mut at = start + 1;
         let mut first = 0;
         while first < slots {

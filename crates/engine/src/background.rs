@@ -7,17 +7,20 @@ use seekless_block::{
 use seekless_layout::Plan;
 
 use crate::checkpoint::Checkpoint;
-use crate::destage::Destage;
+use crate::destage::{Destage, Which};
+use crate::format::Content;
 use crate::pagemap::State;
 use crate::prove::Prove;
 use crate::reconfigure::{Move, Todo};
 use crate::writes::Mark;
-use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target};
+use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
 const DEPTH: u32 = 2;
 /// Longest background I/O: 1 MiB, so that a client never waits behind more.
 pub(crate) const PIECE_PAGES: u32 = 256;
+/// So many pages that clients have read out of the write buffer go home together.
+const READ_PAGES: usize = 64;
 /// Nothing asked for so long is an idle volume.
 const IDLE: Duration = Duration(500_000_000);
 /// After a job that came to nothing, the same is not tried before.
@@ -85,11 +88,18 @@ pub(crate) struct Background {
     pub(crate) failed: bool,
     /// Home pages that a client waits for to come to rest.
     urgent: Vec<u64>,
+    /// Home pages that clients have read out of the write buffer: the log is no place to read from.
+    read: Vec<u64>,
     /// Home pages that are just being written home: first and number.
     pub(crate) locked: Vec<(u64, u64)>,
     /// Slots of copies in doubt, in order of home, and how far they have been looked at.
     pub(crate) suspects: Vec<u32>,
     pub(crate) next_suspect: usize,
+    /// A checkpoint that the superblocks could not be made to name.
+    pub(crate) unfinished: Option<Checkpoint>,
+    /// What the last attempt came to grief over.
+    pub(crate) trouble: Option<Trouble>,
+    tail_not_before: SimTime,
     /// The superblock does not say what it should.
     pub(crate) superblock_due: bool,
     destaging: bool,
@@ -122,6 +132,13 @@ impl Background {
     pub(crate) fn urgent(&mut self, page: u64) {
         self.urgent.push(page);
         self.destage_not_before = SimTime::ZERO;
+    }
+
+    /// A client has read this page out of the write buffer.
+    pub(crate) fn was_read(&mut self, page: u64) {
+        if self.read.len() < 2 * READ_PAGES {
+            self.read.push(page);
+        }
     }
 
     /// Whether any of these pages is just being written home.
@@ -163,6 +180,19 @@ impl Background {
         self.failed = false;
     }
 
+    /// The log and the flushes of the area are at work.
+    pub(crate) fn tail_noted(&mut self) {
+        if !self.superblock_due {
+            self.trouble = self.trouble.filter(|t| !t.is_of_area());
+        }
+    }
+
+    /// What home has newer could not be noted down.
+    pub(crate) fn tail_failed(&mut self) {
+        self.tail_not_before = SimTime(self.now.0 + RETRY.0);
+        self.trouble = Some(Trouble::Area);
+    }
+
     pub(crate) fn wake_at(&mut self, at: SimTime) {
         self.wakeup = Some(self.wakeup.map_or(at, |w| w.min(at)));
     }
@@ -183,6 +213,13 @@ impl Engine {
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due
+    }
+
+    /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
+    /// change of the mode and a detach wait for it. They are tried again every second.
+    #[must_use]
+    pub const fn trouble(&self) -> Option<Trouble> {
+        self.background.trouble
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {
@@ -218,11 +255,15 @@ impl Engine {
             && self.sync.is_idle()
             && self.map.count(State::Dirty) == 0
             && !self.checkpoint_is_due()
+            && !self.log.wants_mark()
     }
 
     pub(crate) fn run_background(&mut self, now: SimTime) {
         self.background.now = now;
         self.background.wakeup = None;
+        if let Some(at) = self.gathers_until().filter(|_| self.log.may_send()) {
+            self.background.wake_at(at);
+        }
         loop {
             if matches!(self.background.job, Job::None) && !self.next_job() {
                 return;
@@ -253,7 +294,7 @@ impl Engine {
         let destage_may = now >= self.background.destage_not_before;
         let urgent = std::mem::take(&mut self.background.urgent);
         if !urgent.is_empty() {
-            if let Some(job) = self.begin_destage(Some(&urgent)) {
+            if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
                 self.background.job = Job::Destage(job);
                 return true;
             }
@@ -262,21 +303,32 @@ impl Engine {
             self.pump_log();
         }
         let dirty = self.map.count(State::Dirty) > 0;
+        if !dirty {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+        }
         let ring = self.log.ring;
-        // Past seven tenths of the log, down to four tenths; and when nobody asks for anything, to a quarter.
+        // As late as can be: what is written again meanwhile need not go home, and a long sweep is a dense one. Past nine tenths of
+        // the log, down to eight; and to eight when nobody asks for anything.
         let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
         let full = self.log.starved && ring.free() == 0;
-        if used * 10 > all * 7 || full || self.background.draining {
+        if used * 10 > all * 9 || full || self.background.draining {
             self.background.destaging = true;
-        } else if used * 10 <= all * 4 {
+        } else if used * 10 <= all * 8 {
             self.background.destaging = false;
         }
         let idle_at = SimTime(self.background.foreground_at.0 + IDLE.0);
         let idle = now >= idle_at;
-        let spare = used * 4 > all;
+        let spare = used * 10 > all * 8;
+        if self.background.read.len() >= READ_PAGES && destage_may {
+            let pages = std::mem::take(&mut self.background.read);
+            if let Some(job) = self.begin_destage(Which::Read(&pages)) {
+                self.background.job = Job::Destage(job);
+                return true;
+            }
+        }
         if dirty && (self.background.destaging || idle && spare) {
             if destage_may {
-                if let Some(job) = self.begin_destage(None) {
+                if let Some(job) = self.begin_destage(Which::Oldest) {
                     self.background.job = Job::Destage(job);
                     return true;
                 }
@@ -291,7 +343,8 @@ impl Engine {
         } else if dirty && spare {
             self.background.wake_at(idle_at);
         }
-        if !dirty && self.background.draining && self.absorbs_at_rest() {
+        let failed = self.log.failed;
+        if !dirty && self.background.draining && self.absorbs_at_rest() && !failed {
             return self.end_drain();
         }
         if self.checkpoint_is_due() {
@@ -306,7 +359,7 @@ impl Engine {
             self.adopt(&plan);
         }
         // A window needs the log; where that is full, something above makes room.
-        if !self.background.todo.is_over() && !self.log.starved {
+        if !self.background.todo.is_over() && !self.log.starved && !failed {
             match self.begin_move() {
                 Some(job) => {
                     self.background.job = Job::Move(job);
@@ -326,6 +379,15 @@ impl Engine {
             self.background.job = Job::Checkpoint(self.begin_checkpoint());
             return true;
         }
+        if self.log.wants_mark() && self.sync.is_idle() {
+            // What was flushed last is to be known to have been: else a damaged record looks like a torn one.
+            if idle {
+                self.log.control(Content::Data(Vec::new()), false);
+                self.pump_log();
+            } else {
+                self.background.wake_at(idle_at);
+            }
+        }
         false
     }
 
@@ -336,7 +398,10 @@ impl Engine {
     /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
     fn end_drain(&mut self) -> bool {
         if self.sync.has_voids() || !self.sync.is_idle() {
-            if self.sync.is_idle() {
+            let at = self.background.tail_not_before;
+            if self.background.now < at {
+                self.background.wake_at(at);
+            } else if self.sync.is_idle() {
                 self.sync.wait(crate::sync::Waiter::Tail);
                 self.pump_sync();
             }

@@ -10,7 +10,7 @@ use crate::format::{
     CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, PLAN_PER_PAGE, PlanHeader, PlanPage,
 };
 use crate::pagemap::State;
-use crate::{Engine, Memory, Mode, Output, Target};
+use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
 /// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.
 const LOG_PER_CHECKPOINT: u64 = 8;
@@ -43,6 +43,8 @@ pub(crate) struct Checkpoint {
     phase: Phase,
     mode: Mode,
     last: Option<[u8; 32]>,
+    /// It leaves a record behind that could not be written.
+    restarts: bool,
     buffers: Vec<u32>,
     pages: Vec<u32>,
 }
@@ -57,11 +59,13 @@ impl Engine {
             && self.blocked.is_empty()
             && log.is_idle()
             && self.sync.is_idle();
-        !log.failed
-            && (log.since_checkpoint > due
-                || self.background.superblock_due
-                || log.starved && self.would_make_room()
-                || self.background.detach.is_some() && rest)
+        if log.failed {
+            return log.is_idle();
+        }
+        log.since_checkpoint > due
+            || self.background.superblock_due
+            || log.starved && self.would_make_room()
+            || self.background.detach.is_some() && rest
     }
 
     /// Whether a checkpoint gives the log a segment to go on in.
@@ -75,8 +79,15 @@ impl Engine {
     }
 
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
-        self.background.superblock_due = false;
         self.background.failed = false;
+        if let Some(job) = self.background.unfinished.take() {
+            return Checkpoint { phase: Phase::Superblock(0), ..job };
+        }
+        self.background.superblock_due = false;
+        let restarts = self.log.failed && self.log.is_idle();
+        if restarts {
+            self.log.leave_behind();
+        }
         Checkpoint {
             position: self.log.position(),
             tail: self.log.ring.tail_durable,
@@ -89,6 +100,7 @@ impl Engine {
             phase: Phase::Map,
             mode: self.config.mode,
             last: self.background.detach,
+            restarts,
             buffers: Vec::new(),
             pages: Vec::new(),
         }
@@ -159,24 +171,35 @@ impl Engine {
                 self.identity.checkpoint_slot = job.slot;
                 self.identity.checkpoint_generation = job.generation;
                 self.identity.plan = job.plan;
-                self.log.ring.replay = job.position.0;
+                self.log.begins_at(job.position.0, job.position.2);
                 self.log.ring.tail_is_durable(job.tail);
-                self.log.since_checkpoint = 0;
-                self.log.starved = false;
+                self.log.failed &= !job.restarts;
+                self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
                 self.mode = job.mode.min(self.config.mode);
                 self.background.detached = job.last.is_some();
                 self.pump_log();
+                self.pump_sync();
                 self.give_back(job, Step::Over)
             }
         }
     }
 
-    /// The old one stands; another try later.
+    /// The old one stands; another try later. Where a superblock may name the new one, that stands as well: the next
+    /// try begins with the superblocks, and overwrites neither.
     fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> Step {
+        let step = self.give_back(job, Step::Over);
         let b = &mut self.background;
         b.superblock_due |= job.last.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
-        self.give_back(job, Step::Over)
+        b.trouble = Some(Trouble::Area);
+        if matches!(job.phase, Phase::Superblock(_)) {
+            let none = (Vec::new(), Vec::new());
+            b.unfinished = Some(Checkpoint { buffers: none.0, pages: none.1, ..*job });
+        }
+        if self.log.failed {
+            self.fail_waiters();
+        }
+        step
     }
 
     fn give_back(&mut self, job: &mut Checkpoint, step: Step) -> Step {

@@ -8,7 +8,7 @@ use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
 use crate::pagemap::State;
 use crate::sync::Waiter;
 use crate::writes::Mark;
-use crate::{Engine, Fault, Move, Output, Target};
+use crate::{Engine, Fault, Move, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -18,11 +18,14 @@ enum Phase {
     Sync,
 }
 
+/// Pages between two that are wanted which are read with them: what passes under the head in a sixth of a turn.
+const GAP_PAGES: u32 = 16;
+
 /// A batch on its way home.
 #[derive(Debug)]
 pub(crate) struct Destage {
-    /// In order of slot; later in order of home: `(home page, slot)`.
-    items: Vec<(u64, u32)>,
+    /// In order of slot: home page, slot and page of the staging memory; later in order of home.
+    items: Vec<(u64, u32, u32)>,
     reads: Vec<(u32, u32, u32)>,
     next: usize,
     /// Where the pages in order of home start in the staging memory.
@@ -31,17 +34,30 @@ pub(crate) struct Destage {
     /// For a client that waits: no budget, and the tail has time.
     urgent: bool,
     written: u64,
+    /// Pages of it could not be read.
+    spoiled: bool,
     /// Where the log's tail goes when home is flushed.
     tail: u32,
 }
 
+/// Which pages go home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'a> {
+    /// These: a client waits.
+    Urgent(&'a [u64]),
+    /// These: clients have read them.
+    Read(&'a [u64]),
+    /// The oldest.
+    Oldest,
+}
+
 impl Engine {
-    /// A batch of dirty pages: those of `urgent`, or the oldest. `None` where there is none that can be taken now.
-    pub(crate) fn begin_destage(&mut self, urgent: Option<&[u64]>) -> Option<Destage> {
+    /// A batch of dirty pages. `None` where there is none that can be taken now.
+    pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
         let most = (pages_in(self.config.stage_bytes) / 2) as usize;
         let mut items: Vec<(u64, u32)> = Vec::new();
-        match urgent {
-            Some(pages) => {
+        match which {
+            Which::Urgent(pages) | Which::Read(pages) => {
                 let dirty = |&page: &u64| {
                     let slot = self.map.find(page)?;
                     (self.map.state(slot) == State::Dirty).then_some((page, slot))
@@ -51,7 +67,7 @@ impl Engine {
                 items.dedup();
                 items.truncate(most);
             }
-            None => {
+            Which::Oldest => {
                 let ring = self.log.ring;
                 for i in 0..ring.used() {
                     let slots = self.log.slots_of((ring.tail + i) % ring.segments);
@@ -74,19 +90,36 @@ impl Engine {
             return None;
         }
         items.sort_unstable_by_key(|&(_, slot)| slot);
-        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`.
+        // Runs of slots, none across a segment: `(slot, page of the staging memory, pages)`. What lies between two of
+        // them is read along where that is sooner done than to let it pass by; and where memory has room for it.
         let mut reads: Vec<(u32, u32, u32)> = Vec::new();
-        for (&(_, slot), at) in items.iter().zip(0..) {
-            match reads.last_mut() {
-                Some((first, _, n)) if *first + *n == slot && *n < PIECE_PAGES => *n += 1,
-                _ => reads.push((slot, at, 1)),
-            }
-        }
-        let second = items.len() as u32;
+        let mut spare = most - items.len();
+        let mut second = 0;
+        let items: Vec<(u64, u32, u32)> = items
+            .into_iter()
+            .map(|(page, slot)| {
+                let gap = reads.last().map_or(u32::MAX, |&(first, _, n)| slot - (first + n));
+                let same = reads.last().is_some_and(|&(first, _, n)| {
+                    self.segment_of(first) == self.segment_of(slot) && n + gap < PIECE_PAGES
+                });
+                if same && gap <= GAP_PAGES && gap as usize <= spare {
+                    spare -= gap as usize;
+                    second += gap;
+                    if let Some((.., n)) = reads.last_mut() {
+                        *n += gap + 1;
+                    }
+                } else {
+                    reads.push((slot, second, 1));
+                }
+                second += 1;
+                (page, slot, second - 1)
+            })
+            .collect();
         self.background.clear_stage(2 * second);
-        let (next, phase, urgent) = (0, Phase::Read, urgent.is_some());
-        let (written, tail) = (0, self.log.ring.tail);
-        Some(Destage { items, reads, next, second, phase, urgent, written, tail })
+        let urgent = matches!(which, Which::Urgent(_));
+        let (next, phase) = (0, Phase::Read);
+        let (written, spoiled, tail) = (0, false, self.log.ring.tail);
+        Some(Destage { items, reads, next, second, phase, urgent, written, spoiled, tail })
     }
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
@@ -129,8 +162,15 @@ impl Engine {
                     return Step::Wait;
                 }
                 if self.background.failed || job.written == 0 {
+                    if self.background.failed && !job.spoiled {
+                        self.background.trouble = Some(Trouble::Home);
+                    }
                     self.destage_came_to_nothing();
                 } else {
+                    if !job.spoiled {
+                        self.background.trouble =
+                            self.background.trouble.filter(Trouble::is_of_area);
+                    }
                     self.log.ring.tail = job.tail;
                     self.sync.wait(Waiter::Tail);
                     self.pump_sync();
@@ -143,7 +183,7 @@ impl Engine {
     /// Leaves out what is damaged, and moves the rest into the order of home.
     fn sort_by_home(&mut self, job: &mut Destage) {
         let mut good: Vec<(u64, u32, u32)> = Vec::new();
-        for (&(page, slot), at) in job.items.iter().zip(0u32..) {
+        for &(page, slot, at) in &job.items {
             let fault = if self.background.bad[at as usize] {
                 Fault::Device
             } else if self.background.sums[at as usize] == self.map.sum(slot) {
@@ -154,6 +194,8 @@ impl Engine {
                 self.damaged(slot);
                 Fault::Damaged
             };
+            job.spoiled = true;
+            self.background.trouble = Some(Trouble::Copies);
             if job.urgent {
                 self.fail_blocked(page, fault);
             }
@@ -163,15 +205,15 @@ impl Engine {
         for (&(.., at), to) in good.iter().zip(job.second..) {
             self.out.push_back(Output::Move(Move { from: stage(at), to: stage(to), len }));
         }
-        job.items = good.into_iter().map(|(page, slot, _)| (page, slot)).collect();
+        job.items = good;
         self.background.bad.fill(false);
         job.next = 0;
     }
 
     fn write_destaged(&mut self, job: &mut Destage) -> Step {
-        while let Some(&(first, _)) = job.items.get(job.next) {
+        while let Some(&(first, ..)) = job.items.get(job.next) {
             // Only what is still the newest, and what no client is just writing.
-            let still = |engine: &Self, &(page, slot): &(u64, u32)| {
+            let still = |engine: &Self, &(page, slot, _): &(u64, u32, u32)| {
                 engine.map.find(page) == Some(slot)
                     && engine.map.state(slot) == State::Dirty
                     && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
@@ -223,6 +265,10 @@ impl Engine {
             self.background.locked.swap_remove(at);
         }
         if !ok {
+            self.background.trouble = Some(Trouble::Home);
+            // It comes home later; nobody waits for that.
+            (first..first + u64::from(pages))
+                .for_each(|page| self.fail_blocked(page, Fault::Device));
             return;
         }
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;

@@ -40,6 +40,9 @@ pub struct RepairReport {
     pub mended: Vec<Finding>,
     /// Extents of home whose newest bytes are gone: home has older ones.
     pub lost: Vec<Extent>,
+    /// Where the checkpoint was lost: extents of which the log's copy is taken for the newest. One that was written home
+    /// since, without a flush before a crash, is back.
+    pub doubtful: Vec<Extent>,
 }
 
 /// How a repair ended.
@@ -132,7 +135,8 @@ impl Examined {
         if !data {
             return Ok(findings);
         }
-        let mut buffer = vec![0; (PIECE * PAGE_BYTES as u32) as usize];
+        let most = self.recovered.geo.slots().min(PIECE);
+        let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
         let copies: Vec<(u32, u64, State, u32)> = self.copies().collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
@@ -186,6 +190,13 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     if let Some(why) = salvage.rebuilt {
         let what = format!("the map was rebuilt from the segments, because: {why}");
         report.mended.push(Finding { loss: false, what });
+        let grid = u64::from(recovered.superblock.grid);
+        let extent = |page: &u64| Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS);
+        report.doubtful = salvage.doubtful.iter().map(extent).collect();
+    }
+    if salvage.incomplete {
+        let what = "the log before the lost checkpoint is damaged as well: what it held is gone";
+        report.mended.push(Finding { loss: true, what: what.to_owned() });
     }
     if let Some((first, later)) = salvage.lost_records {
         let what = format!(

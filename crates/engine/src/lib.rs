@@ -28,9 +28,9 @@ use std::collections::VecDeque;
 
 pub use api::{
     Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
-    Sum, Target,
+    Sum, Target, Trouble,
 };
-pub use attach::{AttachError, AttachReport, FormatOptions, format_area};
+pub use attach::{AttachError, AttachReport, FormatOptions, format_area, resize_area};
 pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;
@@ -87,6 +87,7 @@ pub struct Engine {
     out: VecDeque<Output>,
     stats: Stats,
     scratch: Vec<u32>,
+    now: SimTime,
 }
 
 /// An I/O that has been submitted.
@@ -200,6 +201,7 @@ impl Engine {
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
             scratch: Vec::new(),
+            now: SimTime::ZERO,
             identity,
             geo,
             config,
@@ -212,6 +214,7 @@ impl Engine {
     /// # Panics
     /// If `Done` names an I/O that is not in flight: a bug of the driver.
     pub fn handle(&mut self, now: SimTime, input: Input) {
+        self.now = now;
         match input {
             Input::Request { id, request } => {
                 self.background.foreground_at = now;

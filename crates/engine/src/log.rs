@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Op, Sectors};
+use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
 use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
@@ -39,8 +39,18 @@ struct Record {
     tries: u8,
     sequence: u64,
     previous: u32,
+    /// Of its header.
+    checksum: u32,
     /// The tail that its header names.
     tail: u32,
+}
+
+impl Record {
+    /// Which of its pages holds this page of home. Runs that grew last are looked at first.
+    fn position(&self, page: u64) -> Option<u64> {
+        let Content::Data(entries) = &self.content else { return None };
+        entries.iter().rposition(|e| e.home == page).map(|at| at as u64)
+    }
 }
 
 /// Which of the log's segments hold what, in the order of the circle.
@@ -117,12 +127,20 @@ pub(crate) struct Log {
     spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.
     pub(crate) ended: (u64, u32),
+    /// The checksum of its header.
+    ended_checksum: u32,
     /// Pages written since the last checkpoint.
     pub(crate) since_checkpoint: u64,
-    /// The area cannot be written.
+    /// The highest `durable` that stands in a header or that a checkpoint knows.
+    told: u64,
+    /// A record could not be written: nothing is appended until a checkpoint has left it behind.
     pub(crate) failed: bool,
     /// A record waits for a segment that is not free.
     pub(crate) starved: bool,
+    /// Somebody waits for what is being gathered.
+    pub(crate) hurry: bool,
+    /// When the record that is being gathered was begun.
+    gathered_since: SimTime,
 }
 
 impl Log {
@@ -142,10 +160,36 @@ impl Log {
             controls: VecDeque::new(),
             spare: Vec::new(),
             ended: (0, 0),
+            ended_checksum: 0,
             since_checkpoint: 0,
+            told: 0,
             failed: false,
             starved: false,
+            hurry: false,
+            gathered_since: SimTime::ZERO,
         }
+    }
+
+    /// Whether all of these pages stand in the record that is being gathered.
+    pub(crate) fn gathers(&self, pages: &std::ops::Range<u64>) -> bool {
+        let open = self.records.back().filter(|r| !r.sealed);
+        !pages.is_empty()
+            && open.is_some_and(|r| pages.clone().all(|page| r.position(page).is_some()))
+    }
+
+    /// Whether another record may be sent.
+    pub(crate) const fn may_send(&self) -> bool {
+        self.in_flight < DEPTH
+    }
+
+    /// The number that the next record will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.base + self.records.len() as u64
+    }
+
+    /// Whether all records before this number have ended.
+    pub(crate) const fn has_ended(&self, number: u64) -> bool {
+        self.base >= number
     }
 
     /// Where recovery would have to begin to see everything that is not in the map yet: segment and page of the
@@ -171,7 +215,9 @@ impl Log {
         self.head_page = page;
         (self.sequence, self.previous) = (sequence, previous);
         self.durable = sequence - 1;
+        self.told = sequence - 1;
         self.ended = (sequence - 1, ring.tail);
+        self.ended_checksum = previous;
     }
 
     /// All of them.
@@ -186,6 +232,29 @@ impl Log {
     /// Queues a record without data. Whoever waits for it is told through [`Engine::control_done`].
     pub(crate) fn control(&mut self, content: Content, waiter: bool) {
         self.controls.push_back((content, waiter));
+    }
+
+    /// After a record that could not be written, with the log idle: it goes on behind it, under numbers that no record
+    /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
+    pub(crate) fn leave_behind(&mut self) {
+        self.sequence += self.pages();
+        self.previous = self.ended_checksum;
+    }
+
+    /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
+    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
+        self.ring.replay = segment;
+        self.told = self.told.max(sequence - 1);
+        self.since_checkpoint = 0;
+        self.starved = false;
+    }
+
+    /// Whether the last record that was flushed has nobody behind it that knows, and there is a page for one who does.
+    pub(crate) fn wants_mark(&self) -> bool {
+        self.durable > self.told
+            && self.is_idle()
+            && !self.failed
+            && self.head_page < self.segment_pages
     }
 
     pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
@@ -282,6 +351,7 @@ impl Engine {
         let log = &mut self.log;
         let slot = log.slots_of(log.ring.head).start + log.head_page;
         log.head_page += 1;
+        log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
         log.records.push_back(Record {
             content: Content::Data(entries),
@@ -296,6 +366,7 @@ impl Engine {
             tries: 0,
             sequence: 0,
             previous: 0,
+            checksum: 0,
             tail: 0,
         });
         true
@@ -331,6 +402,23 @@ impl Engine {
         taken
     }
 
+    /// Puts other bytes in the place of a page of the record that is being gathered.
+    pub(crate) fn log_replace(&mut self, page: u64, from: Memory) {
+        let Some(record) = self.log.records.back() else { return };
+        let Some(at) = record.position(page) else { return };
+        let offset = Sectors((1 + at) * seekless_block::PAGE_SECTORS);
+        let to = Memory::Buffer { index: record.buffer, offset };
+        let len = Sectors(seekless_block::PAGE_SECTORS);
+        self.out.push_back(Output::Move(Move { from, to, len }));
+    }
+
+    /// When the record that is being gathered goes down though nobody waits for it; `None` where there is none.
+    pub(crate) fn gathers_until(&self) -> Option<SimTime> {
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        let until = self.log.gathered_since.0.saturating_add(self.config.gather.0);
+        (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
+    }
+
     /// Nothing more is added to the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
@@ -338,6 +426,7 @@ impl Engine {
             && !record.sealed
         {
             record.sealed = true;
+            self.log.hurry = false;
             let offset = Sectors(seekless_block::PAGE_SECTORS);
             let from = Memory::Buffer { index: record.buffer, offset };
             let pages = record.content.len() as u32;
@@ -348,7 +437,18 @@ impl Engine {
 
     /// Sends what can be sent: records without data at once, the open one when few are on their way.
     pub(crate) fn pump_log(&mut self) {
-        if self.log.in_flight < DEPTH && !self.log.records.is_empty() {
+        if self.log.failed {
+            self.fail_controls();
+        }
+        let goes = self.config.gather == Duration::ZERO
+            || self.log.hurry
+            || !self.open_record()
+            || self.mode == Mode::WriteThrough
+            || self.background.detach.is_some()
+            || self.gathers_until().is_none_or(|until| self.now >= until);
+        let open = self.log.records.back().is_some_and(|r| !r.sealed);
+        self.log.hurry &= open;
+        if goes && open && self.log.may_send() {
             self.seal();
         }
         while !self.log.controls.is_empty() {
@@ -405,7 +505,9 @@ impl Engine {
                 tail: self.geo.read_segments + record.tail,
                 content: std::mem::replace(&mut record.content, Content::Data(Vec::new())),
             };
+            log.told = log.durable;
             log.previous = header.encode(&mut self.pages[page as usize]);
+            record.checksum = log.previous;
             record.content = header.content;
             log.sequence += 1;
             log.unsent += 1;
@@ -459,6 +561,7 @@ impl Engine {
         let ok = !self.log.failed;
         if ok {
             self.log.ended = (record.sequence, record.tail);
+            self.log.ended_checksum = record.checksum;
             self.sync.log_dirty = true;
         }
         let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {
@@ -477,6 +580,7 @@ impl Engine {
         if record.waiter {
             self.control_done(ok);
         }
+        self.flush_what_ended();
         entries.clear();
         self.log.spare.push((entries, writes));
     }

@@ -5,7 +5,8 @@
 //! after its checksum was found right.
 
 use seekless_block::{
-    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, StreamId,
+    Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
+    StreamId,
 };
 
 use crate::cache::pieces;
@@ -110,6 +111,11 @@ impl Engine {
             self.serve_from_ram(id, extent, tail);
             wanted.len -= back;
         }
+        let Asked { flags, stream } = asked;
+        let request = Request { flags, stream, ..Request::new(SimTime::ZERO, Op::Read, extent) };
+        if self.waits_for_log(id, wanted, request) {
+            return;
+        }
         let found = self.locate(wanted);
         if waits > 0
             && let Some(fill) = self.on_its_way(wanted.start, found)
@@ -140,7 +146,8 @@ impl Engine {
         } else {
             self.map.run(pages.start, (pages.end - pages.start) as u32)
         };
-        if let Some(slot) = copy.filter(|_| !self.bypass) {
+        // What the log has of pages that are at home too lies in no order of reading.
+        if let Some(slot) = copy.filter(|&slot| !self.bypass && !self.is_log(slot)) {
             return Found::Copy(slot);
         }
         let dirty = self.map.count(State::Dirty) > 0
@@ -217,6 +224,7 @@ impl Engine {
                 to += 1;
             }
         }
+        self.note_read(slot, pages.clone());
         let io = self.place_of(from, u64::from(to - from));
         let skip = Sectors(u64::from(slot - from) * PAGE_SECTORS)
             + (part.wanted.start - self.home_of(pages.start, 1).start);
@@ -226,6 +234,13 @@ impl Engine {
         } else {
             self.stats.copy_reads += 1;
             self.submit_read(Self::new_read(part, Target::Area, io, skip), asked);
+        }
+    }
+
+    /// Pages are read from this slot on: the log is no place to read from.
+    fn note_read(&mut self, slot: u32, pages: std::ops::Range<u64>) {
+        if self.is_log(slot) {
+            pages.for_each(|page| self.background.was_read(page));
         }
     }
 
@@ -275,6 +290,7 @@ impl Engine {
                 Some(slot) => {
                     self.stats.copy_reads += 1;
                     let pages = self.pages_of(run);
+                    self.note_read(slot, pages.clone());
                     let io = self.place_of(slot, pages.end - pages.start);
                     let skip = run.start - self.home_of(pages.start, 1).start;
                     self.submit_read(Self::new_read(piece, Target::Area, io, skip), asked);

@@ -346,8 +346,8 @@ impl Engine {
             }
             Phase::Void => {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                    None if self.log.starved => {
-                        // Only another job can make room in the log. Nothing was overwritten: the window comes again.
+                    None if self.log.starved || self.log.failed => {
+                        // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
                         let todo = &mut self.background.todo;
                         (todo.segment, todo.next) = job.begins;
                         Step::Over

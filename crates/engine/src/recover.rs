@@ -1,7 +1,7 @@
 //! From bytes to a map: what an area holds, from its checkpoint and the log behind it. Nothing here guesses, and
 //! nothing is written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
@@ -85,7 +85,22 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             for segment in 0..r.geo.read_segments {
                 r.load_read_segment(area, segment)?;
             }
-            r.find_log(area)?
+            let (before, complete) = r.log_before(area)?;
+            let log = r.read_log(area)?;
+            let at = (r.ring.head, r.page);
+            salvage.incomplete = !complete;
+            if let Some(first) = before.first() {
+                r.ring.head = first.slot / r.geo.segment_pages - r.geo.read_segments;
+                r.apply(area, before)?;
+            }
+            (r.ring.head, r.page) = at;
+            salvage.doubtful =
+                (r.log_slot(0)..r.geo.slots()).filter_map(|slot| r.map.home(slot)).collect();
+            if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
+                salvage.lost_records = Some((sequence, later));
+                r.sequence = later + 1;
+            }
+            log
         }
     };
     r.apply(area, log.records)?;
@@ -99,6 +114,10 @@ pub(crate) struct Salvage {
     pub(crate) lost_records: Option<(u64, u64)>,
     /// Why the map was rebuilt from the segments.
     pub(crate) rebuilt: Option<String>,
+    /// Then: home pages that the log before the lost checkpoint holds; the checkpoint may have known of newer ones at home.
+    pub(crate) doubtful: Vec<u64>,
+    /// And whether the log before it breaks off.
+    pub(crate) incomplete: bool,
 }
 
 /// The log from its beginning to its end.
@@ -165,8 +184,8 @@ impl Recovered {
         }
         let what = "a page of the checkpoint";
         let slots = self.geo.slots();
-        let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
         let pages = u64::from(slots.div_ceil(ENTRIES_PER_PAGE));
+        let mut buffer = vec![0; (pages.min(256) * PAGE_BYTES) as usize];
         let mut at = 0;
         while at < pages {
             let count = (pages - at).min(256);
@@ -313,40 +332,41 @@ impl Recovered {
         Some(AttachError::BrokenLog { page, sequence: self.sequence, later })
     }
 
-    /// The same without a checkpoint: the longest row of records that ends with the last one. Every record that may
-    /// still matter stands in the log.
-    fn find_log(&mut self, area: &mut dyn Device) -> Result<LogFound, AttachError> {
+    /// The records before the checkpoint's position that may still matter, where the checkpoint itself is lost: back from
+    /// the one that the superblock names, each by the checksum that the next one has of it, to the begin of the tail.
+    /// True where it was reached.
+    fn log_before(&self, area: &mut dyn Device) -> Result<(Vec<Found>, bool), AttachError> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
-        let mut all: Vec<Found> = Vec::new();
-        for segment in 0..self.ring.segments {
+        let mut all: BTreeMap<u32, Found> = BTreeMap::new();
+        let (tail, head) = (self.ring.tail, self.ring.head);
+        for i in 0..=self.ring.distance(tail, head) {
+            let segment = (tail + i) % self.ring.segments;
             self.read_segment(area, segment, &mut buffer)?;
-            let mut page = 0;
-            while page < per {
+            for page in 0..if segment == head { self.page } else { per } {
                 let at = page as usize * PAGE_BYTES as usize;
-                let header = Header::decode(&buffer[at..at + PAGE_BYTES as usize]);
-                let found = header
-                    .ok()
-                    .and_then(|h| self.record_in(&buffer, segment, page, h.sequence, h.previous));
-                page += 1 + found.as_ref().map_or(0, |f| data_pages(&f.header));
-                all.extend(found);
+                let header = Header::decode(&buffer[at..at + PAGE_BYTES as usize]).ok();
+                // Bytes of a client may look like one, but nobody has their checksum.
+                all.extend(
+                    header
+                        .and_then(|h| {
+                            self.record_in(&buffer, segment, page, h.sequence, h.previous)
+                        })
+                        .filter(|f| f.header.sequence < self.sequence)
+                        .map(|f| (f.checksum, f)),
+                );
             }
         }
-        all.sort_unstable_by_key(|f| f.header.sequence);
-        let durable = all.iter().map(|f| f.header.durable).max().unwrap_or(0);
-        // Torn records that nobody knows of were never part of it.
-        all.retain(|f| f.whole || f.header.sequence <= durable);
-        let linked = |pair: &[Found]| {
-            pair[0].header.sequence + 1 == pair[1].header.sequence
-                && pair[0].checksum == pair[1].header.previous
-        };
-        let begins = all.windows(2).rposition(|pair| !linked(pair)).map_or(0, |at| at + 1);
-        let records = all.split_off(begins);
-        if let (Some(first), Some(last)) = (records.first(), records.last()) {
-            self.ring.head = first.slot / per - self.geo.read_segments;
-            (self.sequence, self.previous) = (last.header.sequence + 1, last.checksum);
+        let mut records = Vec::new();
+        let (mut previous, mut sequence) = (self.previous, self.sequence);
+        while let Some(found) = all.remove(&previous).filter(|f| f.header.sequence < sequence) {
+            (previous, sequence) = (found.header.previous, found.header.sequence);
+            records.push(found);
         }
-        Ok(LogFound { records, known: None })
+        records.reverse();
+        let begins = (self.log_slot(tail), self.log_slot(head) + self.page);
+        let complete = records.first().map_or(begins.1, |f| f.slot) == begins.0;
+        Ok((records, complete))
     }
 
     /// The record that belongs at a page of a segment.
@@ -440,7 +460,13 @@ impl Recovered {
                 self.ring.head = segment;
             }
             self.page = record.slot % per + 1 + data_pages(&record.header);
-            self.ring.tail = record.header.tail - self.geo.read_segments;
+            // A record that was on its way with a checkpoint may name a tail that the superblock has passed.
+            let tail = record.header.tail - self.geo.read_segments;
+            if self.ring.distance(self.ring.tail, tail)
+                <= self.ring.distance(self.ring.tail, self.ring.head)
+            {
+                self.ring.tail = tail;
+            }
             match record.header.content {
                 Content::Data(entries) => {
                     for (slot, entry) in (record.slot + 1..).zip(entries) {

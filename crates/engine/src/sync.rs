@@ -2,8 +2,10 @@
 //! flushes home, then puts down what must not come back from the log (tombstones) and how far the log's tail has
 //! come, then flushes the area.
 
+use std::collections::VecDeque;
+
 use rustc_hash::FxHashSet;
-use seekless_block::{Extent, Op};
+use seekless_block::{Duration, Extent, Op};
 
 use crate::format::{Content, Tombstone};
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
@@ -44,6 +46,10 @@ struct Round {
 #[derive(Debug, Default)]
 pub(crate) struct Sync {
     waiting: Vec<Waiter>,
+    /// Flushes that wait for what their clients were told is written: the number that no record before may be left of.
+    behind: VecDeque<(u64, RequestId)>,
+    /// What a client was told is written was lost: no flush may say that it is on stable storage.
+    pub(crate) lost: bool,
     round: Option<Round>,
     /// Home pages that the log must not bring back.
     voids: FxHashSet<u64>,
@@ -70,7 +76,7 @@ impl Sync {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.round.is_none() && self.waiting.is_empty()
+        self.round.is_none() && self.waiting.is_empty() && self.behind.is_empty()
     }
 
     /// Whether something is void that the log does not know to be.
@@ -84,8 +90,13 @@ impl Engine {
         let log = self.log_in_use()
             || self.sync.log_dirty
             || self.sync.has_voids()
-            || !self.sync.is_idle();
-        if log {
+            || !self.sync.is_idle()
+            || self.log.failed;
+        if log && self.config.gather > Duration::ZERO {
+            self.log.hurry = true;
+            self.sync.behind.push_back((self.log.next_number(), id));
+            self.flush_what_ended();
+        } else if log {
             self.sync.wait(Waiter::Flush(id));
         } else {
             // Nothing but home has anything to keep.
@@ -94,9 +105,20 @@ impl Engine {
         }
     }
 
-    /// Begins a round if someone waits.
+    /// Flushes whose records have ended wait no more for those.
+    pub(crate) fn flush_what_ended(&mut self) {
+        while let Some(&(number, id)) = self.sync.behind.front()
+            && self.log.has_ended(number)
+        {
+            self.sync.behind.pop_front();
+            self.sync.wait(Waiter::Flush(id));
+        }
+    }
+
+    /// Begins a round if someone waits. While a record that failed could still be found by recovery, nothing newer is
+    /// promised to last: all wait for the checkpoint that leaves it behind, or for that to fail.
     pub(crate) fn pump_sync(&mut self) {
-        if self.sync.round.is_some() || self.sync.waiting.is_empty() {
+        if self.sync.round.is_some() || self.sync.waiting.is_empty() || self.log.failed {
             return;
         }
         let waiters = std::mem::take(&mut self.sync.waiting);
@@ -209,15 +231,28 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
-        for waiter in round.waiters {
+        self.tell(round.waiters, round.ok);
+        self.pump_sync();
+    }
+
+    fn tell(&mut self, waiters: Vec<Waiter>, ok: bool) {
+        for waiter in waiters {
             match waiter {
-                Waiter::Flush(id) => self.complete(id, Extent::default(), round.ok),
-                Waiter::Write(id, extent) => self.complete(id, extent, round.ok),
-                Waiter::Move(number) => self.background.synced = Some((number, round.ok)),
-                Waiter::Tail => {}
+                Waiter::Flush(id) => {
+                    self.complete(id, Extent::default(), ok && !self.sync.lost);
+                }
+                Waiter::Write(id, extent) => self.complete(id, extent, ok),
+                Waiter::Move(number) => self.background.synced = Some((number, ok)),
+                Waiter::Tail if !ok => self.background.tail_failed(),
+                Waiter::Tail => self.background.tail_noted(),
             }
         }
-        self.pump_sync();
+    }
+
+    /// The log cannot go on: whoever waits is told so.
+    pub(crate) fn fail_waiters(&mut self) {
+        let waiters = std::mem::take(&mut self.sync.waiting);
+        self.tell(waiters, false);
     }
 }
 

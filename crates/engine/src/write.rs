@@ -2,10 +2,11 @@
 //! 4.5), whole pages only: what is not aligned, or too large, goes home. A write waits for another that is on its
 //! way to the same sectors, and for a page that is just being written home, and for nothing else.
 
-use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
+use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
 use crate::cache::pieces;
 use crate::pagemap::State;
+use crate::read::WAITS;
 use crate::sync::Waiter;
 use crate::writes::Mark;
 use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
@@ -32,6 +33,8 @@ pub(crate) struct Absorbed {
     mark: Mark,
     since: Mark,
     fua: bool,
+    /// Its client has been told.
+    told: bool,
     /// Records it is part of that have not ended.
     left: u32,
     failed: bool,
@@ -46,6 +49,9 @@ pub(crate) struct Blocked {
 
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
+        if self.rewrite(id, request) {
+            return;
+        }
         // Without a write buffer in use, writes to the same sectors meet at the device, as they always did.
         if self.log_in_use() && self.must_wait(request.extent) {
             self.blocked.push_back(Blocked { id, request: *request });
@@ -72,6 +78,7 @@ impl Engine {
         if self.writes.open_overlaps(extent, self.writes_open)
             || self.background.locks(self.pages_of(extent))
         {
+            self.log.hurry = true;
             return true;
         }
         if self.map.count(State::Dirty) == 0 {
@@ -95,8 +102,13 @@ impl Engine {
     pub(crate) fn retry_blocked(&mut self) {
         self.retry_blocked = false;
         for _ in 0..self.blocked.len() {
-            if let Some(Blocked { id, request }) = self.blocked.pop_front() {
-                self.write(id, &request);
+            match self.blocked.pop_front() {
+                Some(Blocked { id, request }) if request.op == Op::Read => {
+                    let asked = Asked { flags: request.flags, stream: request.stream };
+                    self.read(id, request.extent, asked, WAITS);
+                }
+                Some(Blocked { id, request }) => self.write(id, &request),
+                None => {}
             }
         }
     }
@@ -106,7 +118,8 @@ impl Engine {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
-            let in_part = self.pages_of(extent).contains(&page)
+            let in_part = waits.request.op != Op::Read
+                && self.pages_of(extent).contains(&page)
                 && !self.whole_pages_of(extent).contains(&page);
             if in_part {
                 self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
@@ -184,8 +197,9 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if ok && fua && (voids || self.sync.is_void(self.pages_of(extent))) {
-            // What it, or a write before it, made void must not come back either.
+        let void = voids || self.sync.is_void(self.pages_of(extent));
+        if ok && fua && (void || self.log.failed) {
+            // What it, or a write before it, made void must not come back either; nor what failed.
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, ok);
@@ -212,7 +226,8 @@ impl Engine {
         let mark = self.writes.begin(extent);
         self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
-        let absorbed = Absorbed { id, extent, mark, since, fua, left: 0, failed: false };
+        let told = self.config.gather > Duration::ZERO && !fua;
+        let absorbed = Absorbed { id, extent, mark, since, fua, told, left: 0, failed: false };
         let write = self.absorbs.put(absorbed);
         let pages = self.whole_pages_of(extent);
         let mut page = pages.start;
@@ -223,6 +238,53 @@ impl Engine {
             self.absorbs.get(write).left += 1;
             page += taken;
         }
+        if told {
+            // No other write to these sectors is on its way: the log's order is theirs.
+            self.keep(id, extent);
+            self.complete(id, extent, true);
+        } else {
+            self.log.hurry = true;
+        }
+    }
+
+    /// A write of pages that all stand in the record that is being gathered takes their places there.
+    fn rewrite(&mut self, id: RequestId, request: &Request) -> bool {
+        let extent = request.extent;
+        let pages = self.whole_pages_of(extent);
+        let aligned = (pages.end - pages.start) * PAGE_SECTORS == extent.len.0;
+        let held = self.config.gather > Duration::ZERO
+            && request.op == Op::Write
+            && aligned
+            && !request.flags.contains(Flags::FUA)
+            && self.log.gathers(&pages);
+        if held {
+            self.stats.absorbed += 1;
+            self.cache.invalidate(extent);
+            self.background.overtake(pages.clone());
+            for page in pages.clone() {
+                let offset = Sectors((page - pages.start) * PAGE_SECTORS);
+                self.log_replace(page, Memory::Client { id, offset });
+            }
+            self.keep(id, extent);
+            self.complete(id, extent, true);
+        }
+        held
+    }
+
+    /// A read that finds some of its sectors on their way to the log, as their client was told they were, waits.
+    pub(crate) fn waits_for_log(
+        &mut self,
+        id: RequestId,
+        wanted: Extent,
+        request: Request,
+    ) -> bool {
+        let waits = self.config.gather > Duration::ZERO
+            && self.writes.open_overlaps(wanted, self.writes_open);
+        if waits {
+            self.log.hurry = true;
+            self.blocked.push_back(Blocked { id, request });
+        }
+        waits
     }
 
     /// A record that holds a part of an absorbed write has ended.
@@ -233,11 +295,15 @@ impl Engine {
         if a.left > 0 {
             return;
         }
-        let Absorbed { id, extent, mark, since, fua, failed, .. } = *a;
+        let Absorbed { id, extent, mark, since, fua, told, failed, .. } = *a;
         self.absorbs.give(write);
         self.writes.end(mark);
         self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
+        if told {
+            self.sync.lost |= failed;
+            return;
+        }
         if !failed && !self.cache.is_off() {
             self.keep_written(id, extent, mark, since);
         }
@@ -245,6 +311,14 @@ impl Engine {
             self.sync.wait(Waiter::Write(id, extent));
         } else {
             self.complete(id, extent, !failed);
+        }
+    }
+
+    /// What a client wrote stays in RAM.
+    fn keep(&mut self, id: RequestId, extent: Extent) {
+        let mark = self.writes.mark(0);
+        if !self.cache.is_off() {
+            self.keep_written(id, extent, mark, mark);
         }
     }
 

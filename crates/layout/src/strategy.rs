@@ -1,7 +1,9 @@
 //! Where what is used together comes to stand: BORG's strategy and the alternatives it names (FAST'09, 4.3 and 7),
-//! one a file. All see the same access graph and fill the optimized area from its start.
+//! one a file; and those that go by temperature alone, all in [`heat`]. All see the same access graph and fill the
+//! optimized area from its start.
 
 mod grow;
+mod heat;
 mod heaviest_edge;
 mod links;
 mod many_starts;
@@ -10,10 +12,10 @@ mod most_connected;
 use std::fmt;
 use std::str::FromStr;
 
-use seekless_block::{Bytes, Lba, Sectors};
+use seekless_block::{Bytes, Extent, Lba, Sectors};
 
 use crate::graph::ACCESS;
-use crate::{AccessGraph, Copy, Plan, Planning, Vertex};
+use crate::{AccessGraph, Copy, Pages, Plan, Planning, Vertex};
 use grow::Board;
 pub(crate) use links::Links;
 
@@ -27,11 +29,39 @@ pub enum Strategy {
     HeaviestEdge,
     /// Every vertex is a starting point: chains are joined over the heaviest edges first (7).
     ManyStarts,
+    /// By temperature: the hottest extent in the middle, the others outwards (the clustering paper, section 4).
+    OrganPipe,
+    /// The same in buckets that double in size from the middle outwards, each in order of address (equation 8).
+    Buckets,
+    /// The same of the hottest 8% of what was ever read (equation 9).
+    Lazy,
+    /// The same of whole megabytes, as disks shuffled their cylinders.
+    CylinderShuffle,
+    /// The same of pieces of 8 KiB, each by itself.
+    BlockShuffle,
+    /// The hottest extent first, from the start of the area on: for an area whose start is its fastest place.
+    HottestFirst,
 }
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::MostConnected, Self::HeaviestEdge, Self::ManyStarts];
+    pub const ALL: [Self; 9] = [
+        Self::MostConnected,
+        Self::HeaviestEdge,
+        Self::ManyStarts,
+        Self::OrganPipe,
+        Self::Buckets,
+        Self::Lazy,
+        Self::CylinderShuffle,
+        Self::BlockShuffle,
+        Self::HottestFirst,
+    ];
+
+    /// Whether it places by temperature alone, whatever was used after what.
+    #[must_use]
+    pub const fn is_by_heat(self) -> bool {
+        !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
+    }
 
     /// As on the command line.
     #[must_use]
@@ -40,6 +70,12 @@ impl Strategy {
             Self::MostConnected => "most-connected",
             Self::HeaviestEdge => "heaviest-edge",
             Self::ManyStarts => "many-starts",
+            Self::OrganPipe => "organ-pipe",
+            Self::Buckets => "buckets",
+            Self::Lazy => "lazy",
+            Self::CylinderShuffle => "cylinder-shuffle",
+            Self::BlockShuffle => "block-shuffle",
+            Self::HottestFirst => "hottest-first",
         }
     }
 }
@@ -55,7 +91,8 @@ impl FromStr for Strategy {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|s| s.name() == text).ok_or_else(|| {
-            format!("'{text}' is not a strategy: most-connected, heaviest-edge or many-starts")
+            let names: Vec<&str> = Self::ALL.iter().map(|s| s.name()).collect();
+            format!("'{text}' is not a strategy: {}", names.join(", "))
         })
     }
 }
@@ -105,9 +142,13 @@ impl Reach {
 #[must_use]
 pub fn plan(graph: &AccessGraph, config: &PlanConfig) -> Plan {
     let (vertices, edges) = graph.snapshot();
+    if config.strategy.is_by_heat() {
+        return lay(heat::order(&vertices, graph.pages(), config).into_iter().map(|u| u.extent));
+    }
     let links = Links::new(vertices.len(), &edges);
     drop(edges); // as large as the links
-    lay(&vertices, &order(&vertices, &links, config))
+    let order = order(&vertices, &links, config);
+    lay(order.into_iter().map(|v| vertices[v as usize].extent))
 }
 
 /// The vertices that get a copy, in order of place.
@@ -118,14 +159,23 @@ pub(crate) fn order(vertices: &[Vertex], links: &Links, config: &PlanConfig) -> 
         Strategy::MostConnected => most_connected::order(board),
         Strategy::HeaviestEdge => heaviest_edge::order(board),
         Strategy::ManyStarts => many_starts::order(board),
+        // What is revised is whole vertices.
+        by_heat => {
+            let whole = match by_heat {
+                Strategy::CylinderShuffle | Strategy::BlockShuffle => Strategy::OrganPipe,
+                other => other,
+            };
+            let config = PlanConfig { strategy: whole, ..*config };
+            let all = Pages::new(Sectors(0), Sectors(u64::MAX));
+            heat::order(vertices, all, &config).into_iter().map(|u| u.vertex).collect()
+        }
     }
 }
 
 /// Copies side by side from the start of the area.
-fn lay(vertices: &[Vertex], order: &[u32]) -> Plan {
+fn lay(homes: impl Iterator<Item = Extent>) -> Plan {
     let mut place = Lba(0);
-    let copies = order.iter().map(|&v| {
-        let home = vertices[v as usize].extent;
+    let copies = homes.map(|home| {
         let copy = Copy { home, place };
         place = place + home.len;
         copy

@@ -4,7 +4,8 @@
 //! An area within its device takes a part of it, and the volume is that much smaller. At the device's start it
 //! begins with its own superblock. In the middle or at the end it leaves the first [`HEAD`] to a locator: a
 //! copy of the superblock as it was made, which says where the area begins. Either way the bare device starts
-//! with a page of ours, and nothing can take it for a file system.
+//! with a page of ours, and nothing can take it for a file system. Behind an area elsewhere stands the guard region,
+//! which has room for the two ends of a disk that must not be mounted by itself.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,16 +14,21 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use seekless_block::{Bytes, Device, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+use seekless_block::{
+    Bytes, Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
+};
 use seekless_engine::format::{
-    AreaFlags, AreaId, FormatError, Geometry, Page, SEGMENT_PAGES_DEFAULT, Superblock, page_extent,
-    read_superblock,
+    AreaFlags, AreaId, FormatError, Geometry, GuardPage, Label, Page, SEGMENT_PAGES_DEFAULT,
+    Superblock, page_extent, read_superblock,
 };
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
+    resize_area,
 };
 
 use crate::backend::files::{Disk, Opened};
+use crate::backend::guard::{self, GuardError, Standing};
+use crate::backend::region::Region;
 use crate::backend::runs::Runs;
 use crate::backend::{identity, in_use, signature};
 use crate::error::{ServeError, host};
@@ -33,6 +39,8 @@ pub const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 /// Areas begin on a MiB where they can.
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
+/// Why an area that may hold the only copy of something is not served.
+pub(crate) const NO_ROOM: &str = "was made without room for a guard, and nothing would keep the bare disk from being mounted while this holds its newest data: run `seekless drain`, then `seekless resize`, which makes room, then `seekless mode writeback`";
 
 /// Where an area goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +187,13 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let device = opened.bytes / SECTOR_BYTES;
     let mut disk = whole(&opened)?;
     let hint = "To keep it, put the area elsewhere: --at FILE-or-DEVICE. ";
+    let mut first: Page = [0; PAGE_BYTES as usize];
+    if device >= PAGE_SECTORS {
+        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
+    }
+    if let Some(page) = guard::of_page(&first).filter(|_| !options.force) {
+        return Err(guarded_by(backing, &page));
+    }
     blank(&mut disk, backing, options, hint)?;
     let len = share(options.size.unwrap_or(Share::Percent(5)), device);
     let head = if options.at == At::Start { 0 } else { HEAD.0 };
@@ -247,9 +262,15 @@ fn beside(
     if volume.0 >= PAGE_SECTORS {
         disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(backing)(e.into()))?;
     }
+    if let Some(page) = guard::of_page(&first) {
+        return Err(guarded_by(backing, &page));
+    }
     if first.starts_with(MAGIC) {
         let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
         return Err(refused(backing, why));
+    }
+    if options.mode == Mode::WriteBack && volume.0 < guard::HOME_MIN {
+        return Err(refused(backing, too_small_to_guard(volume)));
     }
     let is_same = || {
         let (a, b) = (backing.metadata().ok()?, path.metadata().ok()?);
@@ -259,7 +280,7 @@ fn beside(
         return Err(refused(path, "is the backing itself; name another file or device"));
     }
     let made = MadeFile::new(path, || {
-        share(options.size.unwrap_or(Share::Percent(5)), volume.0) * SECTOR_BYTES
+        (share(options.size.unwrap_or(Share::Percent(5)), volume.0) + guard::REGION) * SECTOR_BYTES
     })?;
     if made.is_none() {
         unused(path)?;
@@ -268,15 +289,16 @@ fn beside(
     let there = opened.bytes / SECTOR_BYTES;
     let len = match (options.size, &made) {
         (Some(size), None) => share(size, volume.0),
-        _ => there / PAGE_SECTORS * PAGE_SECTORS,
+        _ => there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS,
     };
-    if len > there {
+    if len + guard::REGION > there {
         return Err(refused(
             path,
             format!(
-                "has {}, less than {}; give a smaller --optimized",
+                "has {}, less than {} and {} for a guard; give a smaller --optimized",
                 Sectors(there).bytes(),
-                Sectors(len).bytes()
+                Sectors(len).bytes(),
+                Sectors(guard::REGION).bytes(),
             ),
         ));
     }
@@ -288,12 +310,42 @@ fn beside(
         format.grid = Sectors(signature::grid(&mut disk).map_err(|e| failed(backing)(e.into()))?);
     }
     let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
-    let geometry = format_area(&mut area, &format).map_err(failed(path))?;
+    let geometry = divided(&area, &format).map_err(failed(path))?;
+    make_region(&opened.fd, len, AreaId(uuid), volume).map_err(failed(path))?;
+    format_area(&mut area, &format).map_err(failed(path))?;
     if let Some(made) = made {
         made.keep(&opened)?;
     }
     let (grid, area) = (format.grid.0 as u8, Sectors(len));
     Ok(Made { uuid: AreaId(uuid), volume, area, at: None, geometry, grid })
+}
+
+/// Room for the guard of a home, behind an area of `len` sectors.
+fn make_region(fd: &OwnedFd, len: u64, uuid: AreaId, home: Sectors) -> Result<(), AttachError> {
+    let fd = rustix::io::fcntl_dupfd_cloexec(fd, 0).map_err(|e| DeviceError::Io {
+        op: "opening",
+        extent: page_extent(len / PAGE_SECTORS, 1),
+        source: e.into(),
+    })?;
+    let at = (len * SECTOR_BYTES, guard::REGION * SECTOR_BYTES);
+    Ok(guard::make(&mut Disk::new(fd, Runs::new(&[at])), uuid, home)?)
+}
+
+fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
+    let why = format!(
+        "its newest data stand in an area elsewhere, {}, which was {}: name it with --area; nothing was changed",
+        page.uuid,
+        page.place.as_str()
+    );
+    refused(backing, why)
+}
+
+fn too_small_to_guard(volume: Sectors) -> String {
+    format!(
+        "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back",
+        volume.bytes(),
+        Sectors(guard::HOME_MIN).bytes()
+    )
 }
 
 /// A file made for an area; removed where that comes to nothing.
@@ -379,6 +431,13 @@ pub fn resize(
         let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
         return Err(refused(&lasting.place, why));
     }
+    if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
+        let why = format!(
+            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless drain` first; nothing was changed",
+            s.home_capacity.bytes()
+        );
+        return Err(refused(backing, why));
+    }
     let mut format = FormatOptions {
         uuid: s.uuid.0,
         capacity: lasting.found,
@@ -388,7 +447,9 @@ pub fn resize(
         segment_pages: s.segment_pages,
         write_buffer_percent: lasting.percent(),
         label: identity::label(backing),
+        // No log has so many records behind its checkpoint.
     };
+    let before = s.clone();
     let (geometry, area, volume);
     if s.inside {
         if size.is_some_and(|b| b != s.area_size.bytes()) {
@@ -401,31 +462,38 @@ pub fn resize(
         format.capacity = volume;
         let mut disk = lasting.area;
         area = s.area_size;
-        geometry = format_area(&mut disk, &format).map_err(failed(backing))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(backing))?;
     } else {
-        let Lasting { place, area: disk, .. } = lasting;
-        // The lock goes with it, and comes back with the next line.
+        let Lasting { place, area: disk, mut home, .. } = lasting;
+        // The lock goes with these two, and comes back with the next line; that of home stays.
+        home.forget_guard();
         drop(disk);
         let grown = Opened::path(&place, false)?;
-        let wanted = size.map_or(grown.bytes, |b| b.0) / PAGE_BYTES * PAGE_BYTES;
+        let region = guard::REGION * SECTOR_BYTES;
+        let wanted = size.map_or(grown.bytes.saturating_sub(region), |b| b.0);
+        let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
+        let all = wanted + region;
         let is_file = grown.dir.is_some();
         let fail = |source: Errno| ServeError::Path {
             path: place.clone(),
             what: "size the area",
             source: source.into(),
         };
-        if wanted > grown.bytes {
+        let mut disk = part(&grown.fd, &[(0, wanted)])?;
+        divided(&disk, &format).map_err(failed(&place))?;
+        if all > grown.bytes {
             if !is_file {
                 let (expected, found) =
-                    (Bytes(wanted).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
+                    (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());
                 return Err(failed(&place)(AttachError::Shrunken { expected, found }));
             }
-            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
         }
-        let mut disk = part(&grown.fd, &[(0, wanted)])?;
-        geometry = format_area(&mut disk, &format).map_err(failed(&place))?;
-        if is_file && wanted < grown.bytes {
-            rustix::fs::ftruncate(&grown.fd, wanted).map_err(fail)?;
+        make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
+            .map_err(failed(&place))?;
+        geometry = resize_area(&mut disk, &format, &before).map_err(failed(&place))?;
+        if is_file && all < grown.bytes {
+            rustix::fs::ftruncate(&grown.fd, all).map_err(fail)?;
         }
         area = Bytes(wanted).sectors_ceil();
         volume = format.capacity;
@@ -453,6 +521,8 @@ pub struct Lasting {
     pub(crate) place: PathBuf,
     /// Sectors that home has now.
     found: Sectors,
+    /// How its guard stood when it was opened.
+    guard: Result<Standing, GuardError>,
 }
 
 impl Store {
@@ -493,6 +563,12 @@ impl Lasting {
                 return Err(refused(backing, why));
             }
             Ok(locator) => {
+                let (expected, found) =
+                    (locator.area_at.0.saturating_add(locator.area_size.0), all.capacity());
+                if expected > found.0 {
+                    let expected = Sectors(expected);
+                    return Err(failed(backing)(AttachError::Shrunken { expected, found }));
+                }
                 let s = read_superblock(&mut all, locator.area_at)
                     .map_err(|e| failed(backing)(e.into()))?
                     .superblock;
@@ -502,11 +578,11 @@ impl Lasting {
                 }
                 s
             }
-            Err(error @ FormatError::Kind { .. }) => {
-                let why = format!(
-                    "its newest data stand in an area elsewhere ({error}): name it with --area"
-                );
-                return Err(refused(backing, why));
+            Err(FormatError::Kind { .. }) => {
+                let why =
+                    "begins with a page of seekless that is no superblock; nothing was changed";
+                return Err(guard::of_page(first)
+                    .map_or_else(|| refused(backing, why), |page| guarded_by(backing, &page)));
             }
             // At the start of a device the locator is a superblock, and there is another copy of it.
             Err(_) => {
@@ -535,7 +611,8 @@ impl Lasting {
         let area = part(&opened.fd, &bytes([(at, len), (0, 0)]))?;
         let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found })))
+        let guard = Ok(Standing::Nowhere);
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
     }
 
     fn beside(
@@ -567,18 +644,81 @@ impl Lasting {
         }
         let area = part(&place.fd, &[(0, expected.bytes().0)])?;
         let found = Sectors(opened.bytes / SECTOR_BYTES);
-        let (backing, place) = (backing.to_owned(), path.to_owned());
-        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found })))
+        let keys = (superblock.uuid, superblock.home_capacity);
+        let (mut home, mut standing) = (home, Ok(Standing::Nowhere));
+        if keys.1.0 >= guard::HOME_MIN {
+            let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+            let region = Region::new(place.fd, expected.bytes().0, keys, name);
+            standing = region.look(&home);
+            if !matches!(standing, Ok(Standing::Nowhere)) {
+                home = home.with_guard(region);
+            }
+        }
+        let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
+        Ok(Store::Lasting(Box::new(Self { home, area, superblock, backing, place, found, guard })))
     }
 
-    /// What the area holds; nothing is written.
+    /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
         }
-        Ok(examined)
+        match &self.guard {
+            // The region has what somebody wrote over.
+            Err(GuardError::Wrong { here: true, .. }) | Ok(_) => Ok(examined),
+            Err(e) => Err(refused(&self.backing, e.to_string())),
+        }
+    }
+
+    /// Whether its guard is up, so that the bare disk cannot be mounted; or why that cannot be said.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn is_guarded(&self) -> Result<bool, String> {
+        match &self.guard {
+            Ok(standing) => Ok(standing.is_in_region()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Mends a guard that [`Self::is_guarded`] is not content with. What was wrong, and whether bytes that somebody
+    /// wrote to the disk without its area are given up for it: those only where `lose`, else nothing is written.
+    /// `None` where nothing was wrong.
+    ///
+    /// # Errors
+    /// Where it cannot be mended, where the disk is another one by its name, or a device fails.
+    pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
+        let wrong = |e: GuardError| match e {
+            GuardError::Device(e) => failed(&self.place)(e.into()),
+            GuardError::Wrong { why, .. } => refused(&self.backing, why),
+        };
+        match (self.home.guard(), &self.guard) {
+            (Some(region), Err(_)) => {
+                self.is_home(false)?;
+                region.repair(&self.home, lose).map_err(wrong)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses another disk than the area was made for.
+    fn is_home(&self, moved: bool) -> Result<(), ServeError> {
+        let s = &self.superblock;
+        let (is, was) = (identity::label(&self.backing), s.label.as_str());
+        if !s.inside && !moved && !identity::same(&is, was) {
+            let why = format!(
+                "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
+                self.place.display()
+            );
+            return Err(refused(&self.backing, why));
+        }
+        let (expected, found) = (s.home_capacity, self.found);
+        if expected != found {
+            return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
+        }
+        Ok(())
     }
 
     /// The area, as a device.
@@ -622,31 +762,52 @@ impl Lasting {
         self.superblock.inside.then_some(stamp)
     }
 
-    /// Attaches: what the area holds is recovered, and it is marked as in use. `moved`: the home may have another
-    /// name than when the area was made.
+    /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
+    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `drain`: it is
+    /// only to be brought home, which needs no room for a guard.
     pub(crate) fn attach(
         &mut self,
         mut config: Config,
         moved: bool,
+        drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
+        self.is_home(moved)?;
         let s = self.superblock.clone();
-        let (is, was) = (identity::label(&self.backing), s.label.as_str());
-        if !s.inside && !moved && !identity::same(&is, was) {
-            let why = format!(
-                "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
-                self.place.display()
-            );
-            return Err(refused(&self.backing, why));
+        if let Err(e) = &self.guard {
+            return Err(refused(&self.backing, e.to_string()));
+        }
+        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY);
+        if absorbs && !s.inside && !drain && self.home.guard().is_none() {
+            return Err(refused(&self.place, NO_ROOM));
         }
         config.capacity = self.found;
         // As it was divided, so that a plan knows its room.
-        let geometry = s.geometry().ok();
-        let percent =
-            (0..=100).find(|p| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry);
-        config.write_buffer_percent = percent.unwrap_or(0);
+        config.write_buffer_percent = self.percent();
+        if s.mode == Mode::WriteBack {
+            config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
+        }
         let stamp = self
             .own_stamp()
             .unwrap_or_else(|| identity::stamp(std::os::fd::AsFd::as_fd(&self.home)));
-        Engine::attach(&mut self.area, config, stamp).map_err(failed(&self.place))
+        let (engine, report) =
+            Engine::attach(&mut self.area, config, stamp).map_err(failed(&self.place))?;
+        if let Some(region) = self.home.guard() {
+            let moved = region.settle(&self.home).and_then(|standing| match standing {
+                Standing::Down if absorbs || report.dirty > 0 => region.put_up(&self.home),
+                _ => Ok(()),
+            });
+            moved.map_err(|e| match e {
+                GuardError::Device(e) => failed(&self.backing)(e.into()),
+                GuardError::Wrong { why, .. } => refused(&self.backing, why),
+            })?;
+        }
+        Ok((engine, report))
     }
+}
+
+/// The end of a path, which says more than its beginning.
+fn tail(path: &Path) -> Label {
+    let text = path.to_string_lossy();
+    let from = (text.len().saturating_sub(64)..=text.len()).find(|&i| text.is_char_boundary(i));
+    Label::new(text.get(from.unwrap_or(0)..).unwrap_or_default())
 }

@@ -154,6 +154,9 @@ pub enum ServeError {
         .0.display()
     )]
     ObserveBacking(PathBuf),
+    /// There is no room for a guard.
+    #[error("the area {}", crate::area::NO_ROOM)]
+    NoGuard,
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,

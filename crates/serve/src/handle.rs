@@ -87,6 +87,7 @@ pub struct Builder {
     area_dir: Option<PathBuf>,
     area_path: Option<PathBuf>,
     moved: bool,
+    drain: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     workers: usize,
     emulation: Option<Emulation>,
@@ -109,6 +110,7 @@ impl Builder {
             area_dir: None,
             area_path: None,
             moved: false,
+            drain: false,
             tune: Box::new(|_| {}),
             workers: 8,
             emulation: None,
@@ -160,6 +162,13 @@ impl Builder {
     #[must_use]
     pub const fn moved(mut self, yes: bool) -> Self {
         self.moved = yes;
+        self
+    }
+
+    /// The volume is opened to be drained: its area may lack the room for a guard.
+    #[must_use]
+    pub const fn to_drain(mut self, yes: bool) -> Self {
+        self.drain = yes;
         self
     }
 
@@ -231,6 +240,7 @@ impl Builder {
             }
             Backing::Memory(_) => Store::Plain(opened),
         };
+        let mut guardable = true;
         let (files, engine, attached, area_path) = match store {
             Store::Plain(opened) => {
                 let area = Bytes(self.area.0 / SECTOR_BYTES * SECTOR_BYTES);
@@ -255,8 +265,10 @@ impl Builder {
             Store::Lasting(mut lasting) => {
                 let mut config = Config::new(lasting.superblock.home_capacity);
                 (self.tune)(&mut config);
-                let (engine, report) = lasting.attach(config, self.moved)?;
+                let (engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 let own = lasting.own_stamp();
+                // Within its disk an area needs no guard: the disk begins with a page of ours.
+                guardable = own.is_some() || lasting.home.guard().is_some();
                 let files = Files::of(lasting.home, lasting.area, own);
                 (files, engine, Some(report), lasting.place)
             }
@@ -338,7 +350,7 @@ impl Builder {
             .spawn(move || server.run())
             .map_err(host("start the volume's thread"))?;
         let mut handle = ServerHandle {
-            link: Link { control, bell },
+            link: Link { control, bell, guardable },
             size: Bytes(bytes),
             area,
             read_only: self.read_only,
@@ -370,6 +382,8 @@ impl Builder {
 struct Link {
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
+    /// Whether home can be kept from being mounted by itself.
+    guardable: bool,
 }
 
 impl Link {
@@ -457,10 +471,10 @@ impl ServerHandle {
         self.link.send(Control::ResetDisk)
     }
 
-    /// Where writes go from now on; nothing where there is no area.
+    /// Where writes go from now on; see [`Injector::set_mode`].
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// Where the server has stopped; where there is no room for a guard.
     pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
         self.injector().set_mode(mode)
     }
@@ -583,11 +597,15 @@ impl Injector {
         self.link.ask(Control::Stats)
     }
 
-    /// Where writes go from now on; nothing where there is no area.
+    /// Where writes go from now on; nothing where there is no area. With an area elsewhere nothing is absorbed before the
+    /// guard is up; [`AreaStats::mode`](crate::AreaStats) tells when.
     ///
     /// # Errors
-    /// Where the server has stopped.
+    /// Where the server has stopped; where there is no room for a guard.
     pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
+        if mode == Mode::WriteBack && !self.link.guardable {
+            return Err(ServeError::NoGuard);
+        }
         self.link.send(Control::Mode(mode))
     }
 

@@ -14,7 +14,7 @@
 //! server.stop()?;
 //! # Ok::<(), seekless_serve::ServeError>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod area;
 mod backend;
@@ -23,7 +23,9 @@ pub mod capture;
 pub mod client;
 mod conn;
 mod error;
+pub mod extents;
 mod fuse;
+mod guarding;
 mod handle;
 pub mod http;
 mod learner;
@@ -34,6 +36,7 @@ mod observe;
 mod out;
 mod server;
 pub mod status;
+mod sys;
 mod tap;
 mod volume;
 mod watch;

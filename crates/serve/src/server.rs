@@ -72,8 +72,10 @@ pub struct AreaStats {
     pub dirty_sectors: u64,
     /// Sectors whose copies have yet to be proven equal to home.
     pub in_doubt_sectors: u64,
-    /// Everything is at home, and nothing more goes into the write buffer.
+    /// Everything is at home, nothing more goes into the write buffer, and no guard is up.
     pub drained: bool,
+    /// Home's two ends stand in the area, so that nobody mounts it by itself.
+    pub guarded: bool,
     /// The last I/O that failed.
     pub failure: Option<IoFailure>,
 }

@@ -10,7 +10,8 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Engine, Fault, Input, Io, IoFailed, Memory, Mode, Output, Progress, RequestId, Stats, Target,
+    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, Progress, RequestId, Stats,
+    Target,
 };
 use seekless_layout::Plan;
 use seekless_nbd::Errno;
@@ -19,8 +20,11 @@ use slab::Slab;
 use crate::backend::emulated::{DiskStats, Emulated, HeadSample};
 use crate::backend::errno_of;
 use crate::backend::files::Files;
+use crate::backend::guard::EDGE;
+use crate::backend::region::Region;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
+use crate::guarding::{Guarding, Step, concerns};
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 use crate::server::AreaStats;
 use crate::tap::Tap;
@@ -114,6 +118,7 @@ pub(crate) struct Volume<O> {
     sums: Vec<u32>,
     lasting: bool,
     detaching: bool,
+    guarding: Guarding,
     /// The last I/O that failed.
     failure: Option<IoFailure>,
 }
@@ -134,7 +139,8 @@ pub struct IoFailure {
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
         let Parts { engine, lasting, files, workers, bell, emulated, clock, observer, tap } = parts;
-        Ok(Self {
+        let guarding = Guarding::new(engine.mode());
+        let mut volume = Self {
             clock,
             now: clock.now(),
             memories: Memories::new(engine.config()),
@@ -152,8 +158,14 @@ impl<O> Volume<O> {
             sums: Vec::with_capacity(256),
             lasting,
             detaching: false,
+            guarding,
             failure: None,
-        })
+        };
+        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough {
+            // A drain that was cut short goes on, so that the guard can come down.
+            volume.drain_area();
+        }
+        Ok(volume)
     }
 
     /// Reads the clock; what follows happens then.
@@ -228,14 +240,65 @@ impl<O> Volume<O> {
 
     /// Where writes go from now on.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        self.engine.handle(self.now, Input::SetMode(mode));
-        self.pump_background();
+        if self.guarding.want(mode) || self.files.guard().is_none() {
+            self.engine.handle(self.now, Input::SetMode(mode));
+            self.pump_background();
+        }
+        self.guard();
     }
 
     /// Everything goes home.
     pub(crate) fn drain_area(&mut self) {
+        self.guarding.want(Mode::WriteThrough);
         self.engine.handle(self.now, Input::Drain);
         self.pump_background();
+        self.guard();
+    }
+
+    /// Whether home's ends stand elsewhere, so that nobody mounts it by itself.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.files.guard().is_some_and(Region::is_in_region)
+    }
+
+    /// Moves the guard, where that is due.
+    fn guard(&mut self) {
+        if self.files.guard().is_none() {
+            return;
+        }
+        loop {
+            let up = self.is_guarded();
+            let busy = || {
+                let mut running = self.running.iter().flatten();
+                running.any(|r| concerns(self.files.guard(), &r.io))
+            };
+            match self.guarding.step(up, self.engine.is_drained(), busy) {
+                Step::Rest => return,
+                Step::Absorb => {
+                    self.engine.handle(self.now, Input::SetMode(Mode::WriteBack));
+                    self.pump_background();
+                }
+                Step::Move(to) => {
+                    let (name, work) = (JobName::Guard, Work::Guard(to));
+                    let job = Job { name, work, at: 0, len: 0, buf: Vec::new(), from: 0 };
+                    if let Err(job) = self.workers.send(job) {
+                        self.worker_lost(job);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What waited for the guard goes on.
+    fn guard_moved(&mut self, result: Result<(), Errno>) {
+        if let Err(errno) = result {
+            let (target, op, extent) = (Target::Home, Op::Write, Extent::new(0, EDGE));
+            self.failure = Some(IoFailure { target, op, extent, errno });
+        }
+        for io in self.guarding.moved(result.is_ok()) {
+            self.submit(io, &mut Current::nobody());
+        }
+        self.pump_background();
+        self.guard();
     }
 
     /// Has the area put to rest, once nobody asks for anything any more. True where that is done.
@@ -244,6 +307,10 @@ impl<O> Volume<O> {
             return true;
         }
         if !self.detaching {
+            self.guard();
+            if self.guarding.is_moving() {
+                return false;
+            }
             self.detaching = true;
             // Should something be on its way home just now, the proof fails at the next attach, and copies
             // are compared before they are used.
@@ -261,7 +328,8 @@ impl<O> Volume<O> {
             mode: self.engine.mode(),
             dirty_sectors: self.engine.dirty().0,
             in_doubt_sectors: self.engine.in_doubt().0,
-            drained: self.engine.is_drained(),
+            drained: self.engine.is_drained() && !self.is_guarded(),
+            guarded: self.is_guarded(),
             failure: self.failure,
         }
     }
@@ -284,6 +352,7 @@ impl<O> Volume<O> {
             self.engine.handle(self.now, Input::Tick);
             self.pump_background();
         }
+        self.guard();
     }
 
     /// How long nothing will happen by itself.
@@ -375,6 +444,12 @@ impl<O> Volume<O> {
 
     /// Starts an I/O; does it at once where that cannot block.
     fn submit(&mut self, io: Io, current: &mut Current<'_>) {
+        if self.guarding.park(self.files.guard(), &io) {
+            if matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id) {
+                self.memories.detach(current);
+            }
+            return;
+        }
         if self.emulated.is_none()
             && let Some(tap) = &mut self.tap
         {
@@ -402,6 +477,7 @@ impl<O> Volume<O> {
                 if disk.submit(self.now, &io) {
                     self.fetch(&io);
                 } else {
+                    self.ran(io.id);
                     self.report(&io, Err(Errno::Io));
                 }
             }
@@ -464,6 +540,7 @@ impl<O> Volume<O> {
         if self.emulated.is_some()
             && let Some(result) = self.try_now(&io, &mut nobody)
         {
+            self.ran(io.id);
             self.report(&io, result);
             return;
         }
@@ -517,11 +594,17 @@ impl<O> Volume<O> {
         (bounce, 0, Home::Bounce)
     }
 
+    /// An I/O is in flight no more.
+    fn ran(&mut self, io: IoId) -> Option<Running> {
+        self.running.get_mut(io.0 as usize).and_then(Option::take)
+    }
+
     /// A job came back.
     fn ended(&mut self, ended: Ended) {
         let io = match ended.name {
             JobName::Io(io) => io,
             JobName::Hint => return,
+            JobName::Guard => return self.guard_moved(ended.result),
             JobName::Question(index) => {
                 if let Some(owner) = self.questions.try_remove(index) {
                     let Ended { result, runs, .. } = ended;
@@ -530,10 +613,7 @@ impl<O> Volume<O> {
                 return;
             }
         };
-        let Some(Running { io, home }) = self.running.get_mut(io.0 as usize).and_then(Option::take)
-        else {
-            return;
-        };
+        let Some(Running { io, home }) = self.ran(io) else { return };
         match home {
             Home::Client(id) => {
                 if let Some(inflight) = self.memories.requests.get_mut(id) {

@@ -11,6 +11,6 @@ mod path;
 mod simulation;
 
 pub use judged::{Act, Clock, DayCosts, Judged, JudgedConfig};
-pub use measure::{Measured, Phases, Response};
+pub use measure::{IoCost, IoCosts, Measured, Phases, Response};
 pub use path::{HeadPath, Kind, Point};
 pub use simulation::{Replay, SimConfig, SimError, Simulation};

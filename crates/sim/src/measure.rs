@@ -2,9 +2,9 @@
 //! metric (FAST'09, 6); its phases and their energy are FS2's (SOSP'05, 4.2).
 
 use hdrhistogram::Histogram;
-use seekless_block::{Duration, Energy};
+use seekless_block::{Duration, Energy, Op};
 use seekless_disk::{Access, Completion, EnergyByState, Operations, TimeByState};
-use seekless_engine::Stats;
+use seekless_engine::{Class, Stats, Target};
 
 use crate::path::HeadPath;
 
@@ -30,12 +30,53 @@ impl Phases {
         self.overhead + self.seek + self.rotation + self.transfer
     }
 
-    fn add(&mut self, access: &Access) {
+    /// Adds what one access took.
+    pub fn add(&mut self, access: &Access) {
         self.overhead += access.overhead;
         self.seek += access.seek;
         self.rotation += access.rotation;
         self.transfer += access.transfer;
         self.spin_up += access.spin_up;
+    }
+}
+
+/// What I/Os of one kind cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCost {
+    /// How many.
+    pub ios: u64,
+    /// Sectors that they moved.
+    pub sectors: u64,
+    /// Their busy time.
+    pub phases: Phases,
+    /// What the drive did for them, or before them, on its own account, after it had answered: writing what its cache held, reading
+    /// on. No part of busy time.
+    pub behind: Duration,
+}
+
+/// What each kind of I/O cost: for clients or in the background, at home or in the area, reading or writing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IoCosts([IoCost; 8]);
+
+impl IoCosts {
+    const fn index(class: Class, target: Target, writes: bool) -> usize {
+        let background = matches!(class, Class::Background) as usize;
+        let area = matches!(target, Target::Area) as usize;
+        4 * background + 2 * area + writes as usize
+    }
+
+    /// Of one kind.
+    #[must_use]
+    pub const fn of(&self, class: Class, target: Target, writes: bool) -> &IoCost {
+        &self.0[Self::index(class, target, writes)]
+    }
+
+    fn add(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
+        let cost = &mut self.0[Self::index(class, target, op != Op::Read)];
+        cost.ios += 1;
+        cost.sectors += done.extent.len.0;
+        cost.phases.add(&done.access);
+        cost.behind += done.access.behind_seek + done.access.behind_rotation_transfer;
     }
 }
 
@@ -114,6 +155,8 @@ pub struct Measured {
     pub foreground: Phases,
     /// Reconfiguration's busy time.
     pub background: Phases,
+    /// Both, by kind of I/O; flushes among the writes.
+    pub costs: IoCosts,
     /// Energy from the first request to the last completion, but for what the background caused.
     pub energy: EnergyByState,
     /// Energy that the background caused, before the first request too.
@@ -143,6 +186,7 @@ impl Measured {
             seek_distance_sectors: 0,
             foreground: Phases::default(),
             background: Phases::default(),
+            costs: IoCosts::default(),
             energy: EnergyByState::default(),
             background_energy: Energy::ZERO,
             state_time: TimeByState::default(),
@@ -155,10 +199,18 @@ impl Measured {
         }
     }
 
+    pub(crate) fn cost(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
+        self.costs.add(class, target, op, done);
+    }
+
     pub(crate) fn foreground_io(&mut self, done: &Completion) {
         self.device_ios += 1;
         self.nonsequential += u64::from(!done.sequential);
         self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
+        self.foreground.add(&done.access);
+    }
+
+    pub(crate) fn foreground_flush(&mut self, done: &Completion) {
         self.foreground.add(&done.access);
     }
 

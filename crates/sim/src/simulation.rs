@@ -7,7 +7,7 @@ use seekless_disk::{
     Command, Device, DiskError, Drive, Operations, Scheduler, SpinDown, SpinDownError, Usage,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, Input, Io, IoId, Output, RequestId, Stats, Target,
+    Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, RequestId, Stats, Target,
 };
 use seekless_layout::Plan;
 
@@ -78,6 +78,7 @@ pub enum SimError {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     class: Class,
+    target: Target,
     op: Op,
     commands: u8,
 }
@@ -152,6 +153,21 @@ impl Simulation {
         while (self.engine.progress().is_some() || self.drive.next_event().is_some())
             && self.refused.is_none()
         {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Writes home all that the write buffer holds, in the background, before anything else is asked. Then it takes in nothing more.
+    ///
+    /// # Errors
+    /// Where a request or an I/O could not be served.
+    pub fn drain(&mut self) -> Result<(), SimError> {
+        if self.engine.mode() == Mode::WriteThrough {
+            return Ok(());
+        }
+        self.feed(Input::Drain);
+        while !self.engine.is_drained() && self.refused.is_none() {
             self.step();
         }
         self.refused.map_or(Ok(()), Err)
@@ -319,13 +335,15 @@ impl Simulation {
             self.feed(Input::Tick);
             return;
         };
-        let InFlight { class, op, ref mut commands } = self.ios[done.tag as usize];
+        let InFlight { class, target, op, ref mut commands } = self.ios[done.tag as usize];
         *commands -= 1;
         let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
+        self.measured.cost(class, target, op, &done);
         match class {
             Class::Foreground if moved => self.measured.foreground_io(&done),
-            Class::Foreground => {}
+            // A flush moves nothing, and keeps a disk busy that has a cache.
+            Class::Foreground => self.measured.foreground_flush(&done),
             Class::Background => self.measured.background_io(&done),
         }
         if moved {
@@ -373,8 +391,8 @@ impl Simulation {
             }
         };
         let index = io.id.0 as usize;
-        let state =
-            InFlight { class: io.class, op: io.op, commands: 1 + u8::from(after.is_some()) };
+        let commands = 1 + u8::from(after.is_some());
+        let state = InFlight { class: io.class, target: io.target, op: io.op, commands };
         if self.ios.len() <= index {
             self.ios.resize(index + 1, state);
         }

@@ -75,6 +75,7 @@ fn setup() -> Setup {
         buffer_bytes: 1 << 16,
         stage_bytes: 1 << 16,
         background_pause: 0,
+        gather: 0,
         shared: false,
     }
 }
@@ -137,6 +138,48 @@ fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
         Step::Execute(58),
     ];
     holds(Setup { home: 263, stage_bytes: 1 << 17, ..setup() }, steps);
+}
+
+/// A write home that makes the log's copy void, and one into the log while it is on its way: what comes last is what
+/// was seen, and what a flush promised.
+#[test]
+fn writes_to_the_same_sectors_wait_for_each_other() {
+    let page = |op| ask(op, 4, 1, false);
+    let first = Step::Execute(0);
+    let steps = vec![
+        write(4, 1),
+        FLUSH,
+        SETTLE,
+        page(Op::WriteZeroes),
+        page(Op::Write),
+        first.clone(),
+        first.clone(),
+        page(Op::Read),
+        first.clone(),
+        first,
+        FLUSH,
+        SETTLE,
+    ];
+    holds(setup(), steps);
+}
+
+/// A segment of a small log is written anew only once its begin is durably known to be elsewhere: with all of it at home
+/// and that not noted down yet, it is written as fast as it takes.
+#[test]
+fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
+    let setup =
+        Setup { home: 400, area: 768, write_buffer_percent: 40, stage_bytes: 1 << 18, ..setup() };
+    let pages = |at| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
+    for executed in 10..26 {
+        let mut steps = vec![pages(0), FLUSH, SETTLE, pages(7), FLUSH, SETTLE];
+        steps.extend([pages(14), pages(21)]);
+        steps.extend((0..executed).map(|_| Step::Execute(0)));
+        steps.extend([pages(28), Step::Execute(9), pages(35), Step::Execute(9)]);
+        let history = History { seed: executed, setup: setup.clone(), steps };
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut Tally::default()) {
+            panic!("{failure}");
+        }
+    }
 }
 
 /// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
+use rand::{Rng as _, SeedableRng as _};
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
+use seekless_disk::clustering::{Access, Arm};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
 use seekless_engine::Config;
 use seekless_layout::{Copy, JudgeConfig, Ledger, Plan, PlanConfig, Planning, Reach, Training};
@@ -404,5 +406,60 @@ fn where_the_working_set_shifts_no_day_costs_one_per_cent_more() {
                 assert!(ratio <= 1.01, "seed {seed}, {replay:?}, day {}: {ratio}", d.day);
             }
         }
+    }
+}
+
+#[test]
+fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
+    // Independent accesses of one block at a time, drawn cylinder by cylinder; no RAM, no read-ahead.
+    const REQUESTS: u64 = 60_000;
+    let disk = Disk::new(&catalogue::get("rz55").unwrap()).unwrap();
+    let arm = Arm::of(&disk);
+    let n = arm.cylinders();
+    let perfect = Access::perfect(n);
+    let layouts = [
+        ("random", Access::random(n)),
+        ("perfect", perfect.clone()),
+        ("normal", Access::normal(n, 0.1)),
+        ("concentrated", Access::concentrated(n, 0.5)),
+        ("drift", perfect.drifted(0.2)),
+        ("buckets with drift", perfect.in_buckets(6).drifted(0.2)),
+        ("lazy with drift", perfect.lazily(0.08).drifted(0.2)),
+    ];
+    for (name, access) in layouts {
+        let mut dice = rand_pcg::Pcg64::seed_from_u64(1990);
+        let mut sums: Vec<f64> = Vec::new();
+        for share in access.shares() {
+            sums.push(sums.last().unwrap_or(&0.0) + share);
+        }
+        let engine = Config {
+            cache_bytes: Bytes(0),
+            read_ahead: Bytes(0),
+            cluster: Bytes(0),
+            area: Sectors(0),
+            ..Config::new(disk.capacity())
+        };
+        let at = Lba(disk.capacity().0);
+        let config = SimConfig {
+            engine,
+            area_at: at,
+            ..config(Replay::Closed { depth: 1 }, Scheduler::Fcfs)
+        };
+        let mut sim = Simulation::new(disk.clone(), config).unwrap();
+        for _ in 0..REQUESTS {
+            let at = dice.random::<f64>() * sums[sums.len() - 1];
+            let cylinder = sums.partition_point(|s| *s <= at);
+            // A block of 2 KiB anywhere on its tracks, starting at any sector.
+            let sector = dice.random_range(0..15u64) * 36 + dice.random_range(0..33u64);
+            let start = cylinder.min(sums.len() - 1) as u64 * 540 + sector;
+            sim.offer(&Request::new(SimTime(0), Op::Read, Extent::new(start, 4))).unwrap();
+        }
+        let m = sim.finish().unwrap();
+        let light = arm.light(&access, 4);
+        let seek = m.foreground.seek.as_millis_f64() / REQUESTS as f64;
+        let used = m.foreground.transfer.as_millis_f64() / m.foreground.busy().as_millis_f64();
+        assert_eq!(m.device_ios, REQUESTS);
+        assert!((seek / light.seek_ms - 1.0).abs() < 0.01, "{name}: {seek} ms, {light:?}");
+        assert!((used / light.utilization - 1.0).abs() < 0.01, "{name}: {used}, {light:?}");
     }
 }

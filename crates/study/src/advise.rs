@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, Sectors};
+use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::estimate::{Gain, saved};
 use crate::outcome::{Day, TraceFacts};
 use crate::rolling::{
-    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+    Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 use crate::simulate::{AreaAt, StudyError};
 
@@ -24,18 +24,8 @@ pub const WORTH: f64 = 0.02;
 pub struct AdviseOptions {
     /// How the trace is read and cut.
     pub rolling: RollingOptions,
-    /// The disk as it is.
-    pub disk: DeviceSpec,
-    /// Its scheduler as it is.
-    pub scheduler: Scheduler,
-    /// RAM as it is.
-    pub cache: Bytes,
-    /// Read-ahead as it is.
-    pub read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
-    pub cluster: Bytes,
-    /// When the drive stops its platters, as it is.
-    pub spin_down: SpinDown,
+    /// The system as it is.
+    pub host: Host,
     /// Other devices that could take the disk's place.
     pub others: Vec<DeviceSpec>,
 }
@@ -150,18 +140,10 @@ fn systems(
     facts: &TraceFacts,
     capacity: Sectors,
 ) -> Vec<(Change, System)> {
-    let vanilla = System {
-        name: "as it is".to_owned(),
-        disk: options.disk.clone(),
-        scheduler: options.scheduler,
-        spin_down: options.spin_down,
-        cache: options.cache,
-        read_ahead: options.read_ahead,
-        cluster: options.cluster,
-        learning: None,
-    };
+    let host = &options.host;
+    let vanilla = host.system("as it is".to_owned(), None);
     let mut all = vec![(Change::None, vanilla.clone())];
-    let room = Sectors(options.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
+    let room = Sectors(host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
     let mut sizes: Vec<u64> = [16, 4, 1]
         .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
         .into_iter()
@@ -180,7 +162,8 @@ fn systems(
             Schedule::Judged => AreaAt::End,
             Schedule::Foresight | Schedule::Every(_) => AreaAt::Median,
         };
-        let learning = Learning { optimized, write_buffer: 0, area_at, schedule };
+        let learning =
+            Learning { optimized, write_buffer: 0, gather: Duration::ZERO, area_at, schedule };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
     for &size in &sizes {
@@ -192,19 +175,19 @@ fn systems(
         all.push((Change::Layout, layout(size, Schedule::Judged)));
         all.push((Change::Foresight, layout(size, Schedule::Foresight)));
     }
-    let more = Bytes(options.cache.0.max(STEP) * 4);
+    let more = Bytes(host.cache.0.max(STEP) * 4);
     all.push((
         Change::Setting,
         System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },
     ));
-    let read_ahead = Bytes(options.read_ahead.0.max(65_536) * 4);
+    let read_ahead = Bytes(host.read_ahead.0.max(65_536) * 4);
     all.push((
         Change::Setting,
         System { name: format!("read-ahead {read_ahead}"), read_ahead, ..vanilla.clone() },
     ));
     let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
     for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
-        if queues && scheduler != options.scheduler {
+        if queues && scheduler != host.scheduler {
             all.push((
                 Change::Setting,
                 System { name: format!("scheduler {scheduler}"), scheduler, ..vanilla.clone() },
@@ -212,9 +195,9 @@ fn systems(
         }
     }
     let adaptive = SpinDown::Adaptive;
-    let stops = Device::new(&options.disk)
-        .is_ok_and(|d| Drive::new(d, options.scheduler).set_spin_down(adaptive).is_ok());
-    if options.rolling.replay == Replay::Open && stops && options.spin_down != adaptive {
+    let stops = Device::new(&host.disk)
+        .is_ok_and(|d| Drive::new(d, host.scheduler).set_spin_down(adaptive).is_ok());
+    if options.rolling.replay == Replay::Open && stops && host.spin_down != adaptive {
         all.push((
             Change::Setting,
             System {
@@ -341,7 +324,7 @@ fn judge(
         .map_or(0.0, |t| saved(now.busy_s, t.total.busy_s));
     let mut advice = Advice {
         schema: "seekless.advise/1",
-        disk: options.disk.name().to_owned(),
+        disk: options.host.disk.name().to_owned(),
         replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match rolled.replay {
             Replay::Closed { depth } => Some(depth),

@@ -8,9 +8,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::{Config, Mode};
+use seekless_engine::Config;
 use seekless_layout::{
     AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
 };
@@ -32,6 +32,8 @@ pub struct BorgSystem {
     pub area: Bytes,
     /// Share of it that is the write buffer, in percent; 0 writes through.
     pub write_buffer_percent: u8,
+    /// How long absorbed writes may stay in RAM.
+    pub gather: Duration,
     /// What it learns from; nothing ages within a replay.
     pub training: Training,
     /// When requests are asked.
@@ -267,16 +269,8 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     let config = SimConfig {
         // Behind the file system.
         area_at: Lba(capacity.0),
-        engine: Config {
-            area,
-            write_buffer_percent: system.write_buffer_percent,
-            mode: if system.write_buffer_percent > 0 {
-                Mode::WriteBack
-            } else {
-                Mode::WriteThrough
-            },
-            ..Config::new(*capacity)
-        },
+        engine: Config { area, ..Config::new(*capacity) }
+            .with_write_buffer(system.write_buffer_percent, system.gather),
         scheduler: Scheduler::Fcfs,
         spin_down: SpinDown::None,
         replay: system.replay,
@@ -299,6 +293,10 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         let ends = times.next_if(|at| due(at)).is_some();
         if ends || record.is_none() || batch.len() == BATCH {
             serve(&mut simulation, &mut learner, &mut batch)?;
+        }
+        if record.is_none() {
+            // What the write buffer still holds is to go home at the cost of who put it there.
+            simulation.drain().map_err(failed)?;
         }
         if ends || record.is_none() {
             let measured = simulation.lap().map_err(failed)?;
@@ -415,6 +413,7 @@ mod tests {
             disk: disk.clone(),
             area,
             write_buffer_percent: 0,
+            gather: Duration::ZERO,
             training,
             replay: Replay::Closed { depth: 1 },
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
@@ -475,6 +474,7 @@ mod tests {
             disk: catalogue::device("wd360gd").unwrap(),
             area,
             write_buffer_percent: 50,
+            gather: Duration::ZERO,
             training: Training::Cumulative,
             replay: Replay::Open,
             reconfigure: Vec::new(),
@@ -498,6 +498,7 @@ mod tests {
             disk: catalogue::device("wd360gd").unwrap(),
             area: Bytes(1 << 30),
             write_buffer_percent: 0,
+            gather: Duration::ZERO,
             training: Training::Partial,
             replay: Replay::Open,
             reconfigure: Vec::new(),

@@ -5,10 +5,15 @@
 mod advise;
 mod advise_words;
 mod borg;
+pub mod clustering;
 mod estimate;
+mod files;
 mod outcome;
+mod place;
 mod rolling;
 mod scan;
+pub mod servers;
+mod shuffle;
 mod simulate;
 mod start_up;
 mod tune;
@@ -16,9 +21,12 @@ mod tune;
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
+pub use files::{
+    FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of, run_files,
+};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
-    Fold, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+    Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 pub use scan::RangeSet;
 pub use simulate::{AreaAt, Learner, Options, Policy, Stage, StudyError, simulate};

@@ -10,7 +10,7 @@ use std::num::NonZero;
 
 use seekless_block::{Bytes, Duration, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
-use seekless_engine::{Config, Mode};
+use seekless_engine::Config;
 use seekless_layout::{AccessGraph, JudgeConfig, Plan, PlanConfig, Reach, Training, next_plan};
 use seekless_sim::{
     Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
@@ -38,6 +38,8 @@ pub struct Learning {
     pub optimized: Bytes,
     /// Share of it that takes in writes, in percent; 0 writes through.
     pub write_buffer: u8,
+    /// How long these may stay in RAM.
+    pub gather: Duration,
     /// Where it lies.
     pub area_at: AreaAt,
     /// When it plans.
@@ -70,8 +72,9 @@ impl Schedule {
 impl Learning {
     /// What a plan may place on a device of `capacity`.
     fn room(&self, capacity: Sectors) -> Sectors {
-        let (area, write_buffer_percent) = (self.optimized.sectors_ceil(), self.write_buffer);
-        Config { area, write_buffer_percent, ..Config::new(capacity) }.room()
+        let area = self.optimized.sectors_ceil();
+        let config = Config { area, ..Config::new(capacity) };
+        config.with_write_buffer(self.write_buffer, self.gather).room()
     }
 }
 
@@ -102,6 +105,33 @@ impl System {
         let Learner { strategy, planning, .. } = learner;
         let reach = Reach::new(self.read_ahead, self.cluster);
         PlanConfig { area, min_weight: 0, strategy, planning, reach }
+    }
+}
+
+/// What serves a trace, layouts aside.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The device.
+    pub disk: DeviceSpec,
+    /// The drive's scheduler.
+    pub scheduler: Scheduler,
+    /// When the drive stops its platters.
+    pub spin_down: SpinDown,
+    /// RAM.
+    pub cache: Bytes,
+    /// Read-ahead.
+    pub read_ahead: Bytes,
+    /// What a read of a copy fetches at least.
+    pub cluster: Bytes,
+    /// How long writes may stay in RAM, where there is a write buffer.
+    pub gather: Duration,
+}
+
+impl Host {
+    /// A system on it to be tried.
+    pub(crate) fn system(&self, name: String, learning: Option<Learning>) -> System {
+        let Self { disk, scheduler, spin_down, cache, read_ahead, cluster, .. } = self.clone();
+        System { name, disk, scheduler, spin_down, cache, read_ahead, cluster, learning }
     }
 }
 
@@ -142,7 +172,7 @@ pub struct Lap {
     pub busy_s: f64,
     /// Of it, moving the arm and waiting for the platter.
     pub positioning_s: f64,
-    /// Busy time of moving data before the fold.
+    /// Busy time of moving data before the fold, and of writing home what the write buffer held.
     pub background_busy_s: f64,
     /// Bytes moved.
     pub moved_bytes: u64,
@@ -303,6 +333,12 @@ pub fn rolling(
         Ok(())
     })?;
     step(&mut runs, &mut batch)?;
+    for (run, system) in runs.iter_mut().zip(&systems) {
+        // What a write buffer still holds is to go home at the cost of who put it there.
+        if let World::Told(simulation) = &mut run.world {
+            simulation.drain().map_err(|e| failed(&system.name, e))?;
+        }
+    }
     finish_fold(&mut runs, &systems)?;
     let days = runs.iter().map(Running::days).collect();
     let laps = runs.into_iter().map(|r| r.laps).collect();
@@ -367,7 +403,8 @@ impl Running {
     ) -> Result<Self, StudyError> {
         let disk = Device::new(&system.disk)?;
         let area = system.learning.map_or(Sectors(0), |l| l.optimized.sectors_ceil());
-        let write_buffer = system.learning.map_or(0, |l| l.write_buffer);
+        let (percent, gather) =
+            system.learning.map_or((0, Duration::ZERO), |l| (l.write_buffer, l.gather));
         let need = scan.capacity + area;
         if need > disk.capacity() {
             return Err(StudyError::DiskTooSmall {
@@ -387,14 +424,13 @@ impl Running {
             area_at,
             engine: Config {
                 area,
-                write_buffer_percent: write_buffer,
-                mode: if write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
                 cache_bytes: system.cache,
                 read_ahead: system.read_ahead,
                 cluster: system.cluster,
                 grid: scan.grid,
                 ..Config::new(scan.capacity)
-            },
+            }
+            .with_write_buffer(percent, gather),
             scheduler: system.scheduler,
             spin_down: system.spin_down,
             replay,

@@ -4,9 +4,9 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
-use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
-use seekless_engine::{Config, Mode};
+use seekless_block::{Bytes, Duration, Lba, Request, Sectors, StreamId};
+use seekless_disk::{Device, DeviceSpec, RangeError};
+use seekless_engine::Config;
 use seekless_layout::{
     AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
 };
@@ -16,8 +16,10 @@ use seekless_sim::{
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
-use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
+use crate::place;
+use crate::rolling::{AGES_MAX, DAYS_MIN, Host, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
+use crate::shuffle::{self, Shuffle};
 
 /// Edges an access graph keeps: about a gigabyte at the most.
 pub(crate) const EDGES: usize = 1 << 24;
@@ -33,11 +35,67 @@ pub enum Policy {
     Judged,
     /// The same planner, trained on what is measured: what perfect foresight would gain.
     Oracle,
+    /// By temperature alone, trained on what came before: hottest in the middle of the area.
+    OrganPipe,
+    /// The same in buckets that double in size.
+    Buckets,
+    /// The same of the hottest 8%.
+    Lazy,
+    /// The same by whole megabytes.
+    CylinderShuffle,
+    /// The same by pieces of 8 KiB.
+    BlockShuffle,
+    /// Hottest first, in an area that lies where the disk's own curve makes it cheapest.
+    OuterZone,
+    /// No copies: the disk's cylinders themselves change places, hottest in the middle of the disk, as in the literature.
+    CylindersInPlace,
+    /// The same by blocks of 8 KiB.
+    BlocksInPlace,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Vanilla, Self::Borg, Self::Judged, Self::Oracle];
+    pub const ALL: [Self; 12] = [
+        Self::Vanilla,
+        Self::Borg,
+        Self::Judged,
+        Self::Oracle,
+        Self::OrganPipe,
+        Self::Buckets,
+        Self::Lazy,
+        Self::CylinderShuffle,
+        Self::BlockShuffle,
+        Self::OuterZone,
+        Self::CylindersInPlace,
+        Self::BlocksInPlace,
+    ];
+
+    /// How it lays copies by temperature, where it does.
+    const fn by_heat(self) -> Option<Strategy> {
+        match self {
+            Self::OrganPipe => Some(Strategy::OrganPipe),
+            Self::Buckets => Some(Strategy::Buckets),
+            Self::Lazy => Some(Strategy::Lazy),
+            Self::CylinderShuffle => Some(Strategy::CylinderShuffle),
+            Self::BlockShuffle => Some(Strategy::BlockShuffle),
+            Self::OuterZone => Some(Strategy::HottestFirst),
+            _ => None,
+        }
+    }
+
+    /// Of how many sectors the units are that change places, where it moves data itself.
+    fn in_place(self, options: &Options) -> Option<u64> {
+        match self {
+            Self::CylindersInPlace => Some(shuffle::cylinder(&options.host.disk)),
+            Self::BlocksInPlace => Some(shuffle::BLOCK),
+            _ => None,
+        }
+    }
+
+    /// Whether copies are laid from what came before.
+    const fn learns_before(self) -> bool {
+        !matches!(self, Self::Vanilla | Self::Judged | Self::Oracle)
+    }
 
     /// As on the command line.
     #[must_use]
@@ -47,6 +105,14 @@ impl Policy {
             Self::Borg => "borg",
             Self::Judged => "judged",
             Self::Oracle => "oracle",
+            Self::OrganPipe => "organ-pipe",
+            Self::Buckets => "buckets",
+            Self::Lazy => "lazy",
+            Self::CylinderShuffle => "cylinder-shuffle",
+            Self::BlockShuffle => "block-shuffle",
+            Self::OuterZone => "outer-zone",
+            Self::CylindersInPlace => "cylinders-in-place",
+            Self::BlocksInPlace => "blocks-in-place",
         }
     }
 }
@@ -54,10 +120,10 @@ impl Policy {
 impl FromStr for Policy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg, judged or oracle"))
+        Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|p| p.name()).collect();
+            format!("'{text}' is not a policy: {}", names.join(", "))
+        })
     }
 }
 
@@ -77,20 +143,10 @@ pub struct Options {
     pub open: OpenOptions,
     /// Only this device of the trace.
     pub device: Option<String>,
-    /// The disk.
-    pub disk: DeviceSpec,
+    /// The disk and its surroundings.
+    pub host: Host,
     /// Which policies, in which order.
     pub policies: Vec<Policy>,
-    /// RAM.
-    pub cache: Bytes,
-    /// Read-ahead.
-    pub read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
-    pub cluster: Bytes,
-    /// Scheduler of the drive.
-    pub scheduler: Scheduler,
-    /// When the drive stops its platters.
-    pub spin_down: SpinDown,
     /// Closed or open loop.
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
@@ -113,7 +169,7 @@ impl Options {
     /// What a planner may use that fills `area`.
     fn plan_config(&self, area: Sectors) -> PlanConfig {
         let Learner { strategy, planning, .. } = self.learner;
-        let reach = Reach::new(self.read_ahead, self.cluster);
+        let reach = Reach::new(self.host.read_ahead, self.host.cluster);
         PlanConfig { area, min_weight: self.min_weight, strategy, planning, reach }
     }
 }
@@ -241,8 +297,9 @@ pub fn simulate(
     .map_err(|e| explain(e, &path))?;
     scan.facts.path.clone_from(&path);
 
-    let disk = Device::new(&options.disk)?;
-    let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
+    let disk = Device::new(&options.host.disk)?;
+    let learns =
+        options.policies.iter().any(|&p| p != Policy::Vanilla && p.in_place(options).is_none());
     let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
     let need = scan.capacity + area;
     if need > disk.capacity() {
@@ -252,7 +309,7 @@ pub fn simulate(
             devices: scan.facts.devices,
             area: area.bytes(),
             need: need.bytes(),
-            disk: options.disk.name().to_owned(),
+            disk: options.host.disk.name().to_owned(),
             has: disk.capacity().bytes(),
         });
     }
@@ -262,31 +319,63 @@ pub fn simulate(
     }
     let engine = Config {
         area,
-        write_buffer_percent: options.write_buffer,
-        mode: if options.write_buffer > 0 { Mode::WriteBack } else { Mode::WriteThrough },
-        cache_bytes: options.cache,
-        read_ahead: options.read_ahead,
-        cluster: options.cluster,
+        cache_bytes: options.host.cache,
+        read_ahead: options.host.read_ahead,
+        cluster: options.host.cluster,
         grid: scan.grid,
         ..Config::new(scan.capacity)
     };
+    let engine = engine.with_write_buffer(options.write_buffer, options.host.gather);
     let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
     let replay = possible(options.replay, &scan, &mut notes);
-    if matches!(&options.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
+    if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
     }
     let mut runs = Vec::new();
     let mut measured = Vec::new();
     for &policy in &options.policies {
-        let learned = match policy {
-            Policy::Vanilla | Policy::Judged => Learned::default(),
-            Policy::Borg => plans.0.clone(),
-            Policy::Oracle => plans.1.clone(),
-        };
+        let learned = plans.iter().find(|p| p.0 == policy).map(|p| p.1.clone()).unwrap_or_default();
+        if let Some(shuffle) = &learned.shuffle {
+            let started = Instant::now();
+            let engine = Config {
+                area: Sectors(0),
+                cache_bytes: options.host.cache,
+                read_ahead: options.host.read_ahead,
+                cluster: options.host.cluster,
+                // Units change places over the whole disk.
+                ..Config::new(disk.capacity())
+            };
+            let config = SimConfig {
+                area_at: Lba(0),
+                engine,
+                scheduler: options.host.scheduler,
+                spin_down: options.host.spin_down,
+                replay,
+            };
+            let m = run_shuffled(
+                source,
+                options,
+                &scan,
+                boundary,
+                (policy, shuffle, config, &disk),
+                progress,
+            )?;
+            let wall_s = started.elapsed().as_secs_f64();
+            runs.push(Run::new(policy.name(), None, &m, wall_s, options.host.disk.priced()));
+            measured.push(m);
+            notes.push(format!(
+                "{}: {} units of {} sectors changed places; a request that reaches over several that do not lie together counts once for each",
+                policy.name(),
+                shuffle.moved(),
+                shuffle.unit()
+            ));
+            continue;
+        }
         let vanilla = policy == Policy::Vanilla;
         let area_at = match options.area_at {
+            _ if learned.area_at.is_some() => learned.area_at.unwrap_or_default(),
             AreaAt::End => Lba(scan.capacity.0),
             _ if policy == Policy::Judged => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
@@ -294,16 +383,14 @@ pub fn simulate(
         let engine = match policy {
             Policy::Vanilla => Config { area: Sectors(0), ..engine },
             // What is written is not the judge's.
-            Policy::Judged => {
-                Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
-            }
-            Policy::Borg | Policy::Oracle => engine,
+            Policy::Judged => engine.with_write_buffer(0, Duration::ZERO),
+            _ => engine,
         };
         let config = SimConfig {
             area_at,
             engine,
-            scheduler: options.scheduler,
-            spin_down: options.spin_down,
+            scheduler: options.host.scheduler,
+            spin_down: options.host.spin_down,
             replay,
         };
         let started = Instant::now();
@@ -315,23 +402,23 @@ pub fn simulate(
         };
         let start = (!vanilla).then_some(area_at.0);
         let wall_s = started.elapsed().as_secs_f64();
-        let run = Run::new(policy.name(), start, &m, wall_s, options.disk.priced());
+        let run = Run::new(policy.name(), start, &m, wall_s, options.host.disk.priced());
         runs.push(Run { days: days.iter().map(Day::of).collect(), ..run });
         measured.push(m);
     }
     Ok(Outcome {
         schema: "seekless.simulate/1",
-        disk: options.disk.name().to_owned(),
-        scheduler: options.scheduler.to_string(),
-        spin_down: options.spin_down.to_string(),
+        disk: options.host.disk.name().to_owned(),
+        scheduler: options.host.scheduler.to_string(),
+        spin_down: options.host.spin_down.to_string(),
         replay: if replay == Replay::Open { "open" } else { "closed" },
         queue_depth: match replay {
             Replay::Closed { depth } => Some(depth),
             Replay::Open => None,
         },
-        cache_bytes: options.cache.0,
-        read_ahead_bytes: options.read_ahead.0,
-        cluster_bytes: options.cluster.0,
+        cache_bytes: options.host.cache.0,
+        read_ahead_bytes: options.host.read_ahead.0,
+        cluster_bytes: options.host.cluster.0,
         optimized_bytes: area.bytes().0,
         train: options.train,
         trace: scan.facts,
@@ -368,6 +455,10 @@ pub(crate) fn explain(error: ScanError, path: &str) -> StudyError {
 struct Learned {
     plan: Plan,
     median: Option<Lba>,
+    /// Where the area lies, where the policy decides it.
+    area_at: Option<Lba>,
+    /// What changes places, where the policy moves data itself.
+    shuffle: Option<Shuffle>,
 }
 
 /// Nanoseconds of a day.
@@ -397,7 +488,7 @@ fn for_each(
     Ok(())
 }
 
-/// The plans of `borg` and `oracle`, empty where not asked for.
+/// What each policy that learns has learned.
 fn learn(
     source: &Source,
     options: &Options,
@@ -405,13 +496,13 @@ fn learn(
     boundary: Boundary,
     area: Sectors,
     progress: &mut dyn FnMut(Stage, Progress),
-) -> Result<(Learned, Learned), StudyError> {
-    let borg = options.policies.contains(&Policy::Borg);
+) -> Result<Vec<(Policy, Learned)>, StudyError> {
+    let before_asked = options.policies.iter().any(|p| p.learns_before());
     let oracle = options.policies.contains(&Policy::Oracle);
-    if !borg && !oracle {
-        return Ok(Default::default());
+    if !before_asked && !oracle {
+        return Ok(Vec::new());
     }
-    let mut before = AccessGraph::new(scan.pages, options.cache, EDGES);
+    let mut before = AccessGraph::new(scan.pages, options.host.cache, EDGES);
     let mut measured = before.clone();
     let mut today = 0;
     let one = options.one_stream;
@@ -423,7 +514,7 @@ fn learn(
         boundary,
         |r| progress(Stage::Learn, r.progress()),
         |trains, day, request| {
-            if trains && borg {
+            if trains && before_asked {
                 // Days without requests age too, but nothing is left after a few.
                 for _ in today..day.min(today + AGES_MAX) {
                     options.learner.training.day_ended(&mut before);
@@ -436,12 +527,61 @@ fn learn(
             Ok(())
         },
     )?;
-    let config = options.plan_config(area);
-    let learned = |graph: &AccessGraph| Learned {
-        plan: next_plan(&Plan::default(), graph, &config),
-        median: graph.median_read(),
+    let learned = |policy: Policy| {
+        let graph = if policy == Policy::Oracle { &measured } else { &before };
+        let config = options.plan_config(area);
+        let config = match policy.by_heat() {
+            // One plan a run: there is none to revise.
+            Some(strategy) => PlanConfig { strategy, planning: Planning::Anew, ..config },
+            None => config,
+        };
+        if let Some(unit) = policy.in_place(options) {
+            let shuffle = Shuffle::new(graph, unit, options.host.disk.capacity());
+            return Learned { shuffle: Some(shuffle), ..Learned::default() };
+        }
+        let by_curve = policy == Policy::OuterZone;
+        Learned {
+            plan: next_plan(&Plan::default(), graph, &config),
+            median: graph.median_read(),
+            area_at: by_curve
+                .then(|| place::cheapest(&options.host.disk, graph, area, scan.capacity))
+                .flatten(),
+            shuffle: None,
+        }
     };
-    Ok((learned(&before), learned(&measured)))
+    let planned = options.policies.iter().filter(|p| p.learns_before() || **p == Policy::Oracle);
+    Ok(planned.map(|&p| (p, learned(p))).collect())
+}
+
+/// Requests at the places their units have moved to, the moves counted as background work before.
+fn run_shuffled(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    (policy, shuffle, config, disk): (Policy, &Shuffle, SimConfig, &Device),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Measured, StudyError> {
+    let failed = |source| StudyError::Run { policy: policy.name().to_owned(), source };
+    let mut simulation = Simulation::new(disk.clone(), config).map_err(failed)?;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(policy), r.progress()),
+        |trains, _, request| {
+            if trains {
+                return Ok(());
+            }
+            shuffle.parts(request.extent).try_for_each(|extent| {
+                simulation.offer(&Request { extent, ..*request }).map_err(failed)
+            })
+        },
+    )?;
+    let mut m = simulation.finish().map_err(failed)?;
+    shuffle.price(disk, &mut m).map_err(|e| failed(e.into()))?;
+    Ok(m)
 }
 
 fn run(
@@ -465,6 +605,7 @@ fn run(
             if trains { Ok(()) } else { simulation.offer(request).map_err(failed) }
         },
     )?;
+    simulation.drain().map_err(failed)?;
     simulation.finish().map_err(failed)
 }
 

@@ -1,10 +1,9 @@
-//! Which interval of reconfiguration and which size of the optimized area fit a trace: BORG's sensitivity analysis
+//! Which interval of reconfiguration, which size of the optimized area and which share of it for writes fit a trace: BORG's sensitivity analysis
 //! (FAST'09, 6.5, Figure 12), and the iterative search that the paper leaves open. Coordinate descent on geometric
 //! grids: one parameter after the other, in the paper's order, until none moves. Chosen by the earlier folds alone;
 //! the last ones say what the choice is worth.
 
 use seekless_block::{Bytes, Sectors};
-use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
@@ -13,32 +12,25 @@ use crate::advise::{STEP, chooses};
 use crate::estimate::{Gain, saved};
 use crate::outcome::TraceFacts;
 use crate::rolling::{
-    Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
+    Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };
 use crate::simulate::{AreaAt, StudyError};
 
-/// Times that both parameters are gone through, at most.
+/// Times that all parameters are gone through, at most.
 const ROUNDS: u32 = 3;
 /// Sizes tried: all that is touched, and halves of it, so often.
 const SIZES: u32 = 6;
+
+/// Shares of the area that are a write buffer, in per cent: those of the paper.
+const WRITE_BUFFERS: [u8; 5] = [0, 25, 50, 75, 100];
 
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct TuneOptions {
     /// How the trace is read and cut.
     pub rolling: RollingOptions,
-    /// The disk.
-    pub disk: DeviceSpec,
-    /// Its scheduler.
-    pub scheduler: Scheduler,
-    /// RAM.
-    pub cache: Bytes,
-    /// Read-ahead.
-    pub read_ahead: Bytes,
-    /// What a read of a copy fetches at least.
-    pub cluster: Bytes,
-    /// When the drive stops its platters.
-    pub spin_down: SpinDown,
+    /// The disk and its surroundings.
+    pub host: Host,
 }
 
 /// What is varied.
@@ -49,6 +41,13 @@ pub enum Parameter {
     Interval,
     /// Size of the optimized area.
     Size,
+    /// Share of it that takes in writes.
+    WriteBuffer,
+}
+
+impl Parameter {
+    /// All of them, in the order of the search.
+    pub const ALL: [Self; 3] = [Self::Interval, Self::Size, Self::WriteBuffer];
 }
 
 /// A setting of all that is varied.
@@ -58,6 +57,8 @@ pub struct Setting {
     pub interval_folds: u32,
     /// Size of the optimized area.
     pub optimized_bytes: u64,
+    /// Share of it that takes in writes; 0 writes through.
+    pub write_buffer_percent: u8,
 }
 
 /// A setting, and what it saves against no layout.
@@ -132,7 +133,7 @@ struct Search<'a> {
     last: Option<Rolling>,
 }
 
-/// Finds interval and size by simulation. `progress` is called now and then.
+/// Finds interval, size and share by simulation. `progress` is called now and then.
 ///
 /// # Errors
 /// Where the trace cannot be read, is empty or too short to be cut, or leaves no room for an optimized area.
@@ -144,11 +145,16 @@ pub fn tune(
     let mut search = Search { source, options, known: Vec::new(), last: None };
     // The grids follow from the trace; the first panel's pass finds them.
     let (mut sizes, mut intervals) = (Vec::new(), Vec::new());
-    let mut at = Setting { interval_folds: 1, optimized_bytes: 0 };
+    let mut at = Setting { interval_folds: 1, optimized_bytes: 0, write_buffer_percent: 0 };
     let mut panels: Vec<Panel> = Vec::new();
     for round in 1..=ROUNDS {
         let before = at;
-        for parameter in [Parameter::Interval, Parameter::Size] {
+        for parameter in Parameter::ALL {
+            if parameter == Parameter::WriteBuffer
+                && search.last.as_ref().is_some_and(|rolled| rolled.trace.writes == 0)
+            {
+                continue; // what nobody writes is not buffered
+            }
             let tunings =
                 search.panel(parameter, &mut at, (&mut intervals, &mut sizes), progress)?;
             let best = best_of(&tunings);
@@ -166,7 +172,7 @@ pub fn tune(
     let (_, held_out) = chooses(rolled.folds.len());
     Ok(Tuned {
         schema: "seekless.tune/1",
-        disk: options.disk.name().to_owned(),
+        disk: options.host.disk.name().to_owned(),
         replay: if rolled.replay == Replay::Open { "open" } else { "closed" },
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
@@ -224,7 +230,7 @@ impl Search<'_> {
             if sizes.is_empty() {
                 return Err(StudyError::NoRoom {
                     path: self.source.path().display().to_string(),
-                    disk: options.disk.name().to_owned(),
+                    disk: options.host.disk.name().to_owned(),
                 });
             }
             let base = &rolled.laps[0];
@@ -245,6 +251,9 @@ fn settings(parameter: Parameter, at: Setting, intervals: &[u32], sizes: &[u64])
         Parameter::Size => {
             sizes.iter().map(|&optimized_bytes| Setting { optimized_bytes, ..at }).collect()
         }
+        Parameter::WriteBuffer => WRITE_BUFFERS
+            .map(|write_buffer_percent| Setting { write_buffer_percent, ..at })
+            .to_vec(),
     }
 }
 
@@ -256,7 +265,7 @@ fn interval_grid(folds: u32) -> Vec<u32> {
 
 /// All that is touched, and halves of it, as far as there is room; in whole steps, ascending.
 fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Vec<u64> {
-    let room = Sectors(options.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
+    let room = Sectors(options.host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
     let mut sizes: Vec<u64> = (0..SIZES)
         .rev()
         .map(|halves| (facts.footprint_bytes >> halves).next_multiple_of(STEP).max(STEP))
@@ -269,22 +278,16 @@ fn size_grid(options: &TuneOptions, facts: &TraceFacts, capacity: Sectors) -> Ve
 fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
     let learning = setting.map(|s| Learning {
         optimized: Bytes(s.optimized_bytes),
-        write_buffer: 0,
+        write_buffer: s.write_buffer_percent,
+        gather: options.host.gather,
         area_at: AreaAt::Median,
         schedule: Schedule::Every(s.interval_folds),
     });
-    System {
-        name: setting.map_or("vanilla".to_owned(), |s| {
-            format!("{} every {}", Bytes(s.optimized_bytes), s.interval_folds)
-        }),
-        disk: options.disk.clone(),
-        scheduler: options.scheduler,
-        spin_down: options.spin_down,
-        cache: options.cache,
-        read_ahead: options.read_ahead,
-        cluster: options.cluster,
-        learning,
-    }
+    let name = setting.map_or("vanilla".to_owned(), |s| {
+        let Setting { interval_folds, optimized_bytes, write_buffer_percent } = s;
+        format!("{} every {interval_folds}, {write_buffer_percent} %", Bytes(optimized_bytes))
+    });
+    options.host.system(name, learning)
 }
 
 fn tuning(setting: Setting, base: &[Lap], laps: &[Lap]) -> Tuning {
@@ -314,7 +317,7 @@ mod tests {
     fn grids_are_geometric() {
         assert_eq!(interval_grid(12), [1, 2, 4, 8]);
         assert_eq!(interval_grid(2), [1]);
-        let at = Setting { interval_folds: 4, optimized_bytes: 7 };
+        let at = Setting { interval_folds: 4, optimized_bytes: 7, write_buffer_percent: 0 };
         let varied = settings(Parameter::Interval, at, &[1, 2], &[]);
         assert_eq!(
             varied.iter().map(|s| (s.interval_folds, s.optimized_bytes)).collect::<Vec<_>>(),
@@ -327,7 +330,9 @@ mod tests {
         let lap = |busy_s| Lap { busy_s, ..Lap::default() };
         let base = vec![lap(10.0); 5];
         let point = |busy: f64| {
-            tuning(Setting { interval_folds: 1, optimized_bytes: 0 }, &base, &vec![lap(busy); 5])
+            let setting =
+                Setting { interval_folds: 1, optimized_bytes: 0, write_buffer_percent: 0 };
+            tuning(setting, &base, &vec![lap(busy); 5])
         };
         assert_eq!(best_of(&[point(9.0), point(8.0), point(8.0), point(9.5)]), 1);
         let t = point(8.0);

@@ -72,10 +72,6 @@ pub(crate) struct ModeArgs {
     /// writethrough or writeback
     #[arg(value_parser = mode_of)]
     mode: Mode,
-    /// With writeback and an area elsewhere: nothing marks the bare backing while its newest data stand in the area,
-    /// and whoever mounts it by itself then destroys them
-    #[arg(long)]
-    unguarded: bool,
     #[command(flatten)]
     volume: VolumeArgs,
     /// The backing may have another name than when its area was made
@@ -113,6 +109,9 @@ fn look(volume: &VolumeArgs) -> anyhow::Result<VolumeState> {
     let found = examine(lasting.area())
         .with_context(|| format!("{}: cannot be attached as it is", lasting.place().display()))?;
     let s = found.superblock();
+    let guard = lasting.is_guarded();
+    // What is wrong with it keeps the volume from being served.
+    let guarded = *guard.as_ref().unwrap_or(&true);
     let mut pages = [0u64; 2];
     let mut usable = 0;
     for (.., state, _) in found.copies() {
@@ -135,12 +134,14 @@ fn look(volume: &VolumeArgs) -> anyhow::Result<VolumeState> {
         dirty_bytes: bytes(pages[0]),
         in_doubt_bytes: bytes(pages[1]),
         copied_bytes: bytes(usable + pages[0]),
-        drained: pages[0] == 0 && s.mode == Mode::WriteThrough && found.is_clean(),
+        drained: pages[0] == 0 && s.mode == Mode::WriteThrough && found.is_clean() && !guarded,
+        guarded,
         moving_bytes: None,
+        moved_bytes: 0,
         requests: 0,
         nbd_clients: 0,
         damaged_pages: 0,
-        last_failure: None,
+        last_failure: guard.err(),
     })
 }
 
@@ -162,6 +163,9 @@ fn words(s: &VolumeState) -> String {
         },
         Bytes(s.copied_bytes),
     );
+    if s.guarded {
+        text += "\nguard    up: the bare disk cannot be mounted; `seekless drain` takes it down";
+    }
     if s.in_doubt_bytes > 0 {
         text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
     }
@@ -196,7 +200,8 @@ pub(crate) fn replan(args: &ReplanArgs) -> anyhow::Result<()> {
 
 /// A volume that nobody serves, opened to be changed.
 fn opened(volume: &VolumeArgs, moved: bool) -> anyhow::Result<ServerHandle> {
-    let mut builder = Builder::new(Backing::Path(volume.backing.clone())).moved(moved);
+    let backing = Backing::Path(volume.backing.clone());
+    let mut builder = Builder::new(backing).moved(moved).to_drain(true);
     if let Some(area) = &volume.area {
         builder = builder.area_path(area.clone());
     }
@@ -284,9 +289,6 @@ pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
 
 pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
-    if args.mode == Mode::WriteBack && !super::is_marked(backing)? {
-        super::consent(backing, args.unguarded)?;
-    }
     let reached = Reached::new(&args.volume, args.moved)?;
     let name = mode_name(args.mode);
     match &reached {
@@ -297,10 +299,15 @@ pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
         reached.drained(backing)?;
     }
     let start = Instant::now();
-    while reached.state(backing)?.mode != name {
+    loop {
+        let state = reached.state(backing)?;
+        if state.mode == name {
+            break;
+        }
         ensure!(
             start.elapsed() < STUCK,
-            "the area's superblock could not be written for {STUCK:?}"
+            "the guard of the disk and the area's superblock could not be written for {STUCK:?}; the last failure was {}",
+            state.last_failure.as_deref().unwrap_or("none")
         );
         std::thread::sleep(LOOK_EVERY);
     }

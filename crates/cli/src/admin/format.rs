@@ -16,7 +16,8 @@ use crate::trace_args::size;
 /// On a blank disk the area takes a part of it, and the volume is that much smaller; the bare disk then begins
 /// with a page of seekless, so that nothing mounts it by accident, and `seekless serve BACKING` finds the area
 /// by itself. Beside a disk in use the area goes to another file or device (--at FILE-or-DEVICE): not one byte of
-/// the disk changes, and it can be used without seekless whenever nothing is dirty.
+/// the disk changes, and in write-through it can be used without seekless at any time. In write-back its first and last
+/// 128 KiB stand in the area while it is served or dirty, so that nothing mounts the bare disk meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,16 +53,9 @@ pub(crate) struct FormatArgs {
     /// Overwrite what looks in use
     #[arg(long)]
     force: bool,
-    /// With --mode writeback and an area elsewhere: nothing marks the bare backing while its newest data stand in the
-    /// area, and whoever mounts it by itself then destroys them
-    #[arg(long)]
-    unguarded: bool,
 }
 
 pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
-    if args.mode == Mode::WriteBack && matches!(args.at, At::Beside(_)) {
-        super::consent(&args.backing, args.unguarded)?;
-    }
     let options = MakeOptions {
         at: args.at.clone(),
         size: args.optimized,

@@ -109,6 +109,10 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
             "harmless: made for a device of {found}, and this one has {home}; run `seekless resize`"
         );
     }
+    if let Err(why) = lasting.is_guarded() {
+        output::print(text.trim_end())?;
+        bail!("{}: {why}", args.volume.backing.display());
+    }
     let lost = findings.iter().filter(|f| f.loss).count();
     if lost > 0 {
         output::print(text.trim_end())?;
@@ -126,9 +130,18 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
 
 pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, true)?;
+    let guard = lasting.repair_guard(args.lose_data)?;
+    if let Some((why, true)) = &guard
+        && !args.lose_data
+    {
+        bail!("{}: {why}", args.volume.backing.display());
+    }
     match mend(lasting.area(), args.lose_data)? {
         Repair::Done(report) => {
             let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
+            if let Some((why, loses)) = guard {
+                let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
+            }
             let _ = match report.lost.len() {
                 0 => write!(text, "mended: the area can be attached; nothing was lost"),
                 n => write!(
@@ -153,6 +166,8 @@ struct Dump {
     superblock: SuperblockDump,
     log_records_behind_checkpoint: u64,
     clean: bool,
+    /// Home's two ends stand in the area; `null` where that cannot be said.
+    guarded: Option<bool>,
     map: Vec<CopyDump>,
 }
 
@@ -200,8 +215,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
     let found = examined(&mut lasting)?;
     let s = found.superblock();
-    let flags =
-        [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean"), (AreaFlags::GUARDED, "guarded")];
+    let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
     let superblock = SuperblockDump {
         uuid: s.uuid.to_string(),
         generation: s.generation,
@@ -235,6 +249,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
             superblock,
             log_records_behind_checkpoint: records,
             clean,
+            guarded: lasting.is_guarded().ok(),
             map: map.collect(),
         };
         return output::print(&serde_json::to_string_pretty(&dump)?);
@@ -247,6 +262,11 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
         }
     }
     let _ = writeln!(text, "{:<22} {}", "detached in order", clean);
+    let guard = match lasting.is_guarded() {
+        Ok(up) => up.to_string(),
+        Err(why) => why,
+    };
+    let _ = writeln!(text, "{:<22} {guard}", "guarded");
     let _ = writeln!(text, "{:<22} {records} records behind the checkpoint", "log");
     let mut counts = [(State::Dirty, 0u64), (State::Clean, 0), (State::Suspect, 0)];
     for (.., state, _) in found.copies() {

@@ -9,8 +9,7 @@ mod started;
 
 use std::path::PathBuf;
 
-use super::Out;
-use crate::output;
+use crate::trace_args::Out;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.05;
@@ -47,14 +46,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let archived = args.started.iter().map(|p| started::read(p)).collect::<Result<Vec<_>, _>>()?;
     let results = run::run(scale, args.seed)?;
     let shown = show::Shown::new(&results, &archived)?;
-    if args.out.report.is_some() || args.out.figures.is_some() {
-        let report = shown.report();
-        output::report(&report, args.out.report.as_deref(), args.out.figures.as_deref())?;
-    }
-    if let Some(path) = &args.out.json {
-        output::json(path, &shown.document())?;
-    }
-    if !output::is_stdout(args.out.json.as_deref()) {
+    let more = args.out.write(&shown.document(), |_| shown.report())?;
+    if more {
         shown.print()?;
     }
     Ok(())

@@ -11,7 +11,7 @@ use seekless_report::{
 };
 use serde_json::json;
 
-use super::Out;
+use crate::trace_args::Out;
 use crate::{disks, output};
 
 /// From a 15,000 rpm SCSI drive to a 5,400 rpm drive of a laptop, as the figure; then the paper's own disk.
@@ -201,9 +201,9 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
         "Reads at all distances on the modelled disk of FS2's testbed",
     );
     let (parts, beside) = (breakdown(&all), beside_table(&rows));
-    if out.report.is_some() || out.figures.is_some() {
+    let report = |command: &str| {
         let share = testbed.transfer / testbed.access() * 100.0;
-        let report = Report::new(
+        Report::new(
             "FS2's disk, taken apart",
             format!("On the disk of FS2's testbed a random read spends {share:.1} % of its time transferring; the rest is seek and rotation. All numbers are modelled."),
         )
@@ -213,7 +213,7 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
         .section(Section::new("Figure 2").figure(figure2).table(parts.clone()))
         .section(Section::new("Figure 8").figure(figure8).table(beside.clone()))
         .provenance(Provenance {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+            command: command.to_owned(),
             facts: vec![
                 ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
                 ("disks".into(), DRIVES.join(", ")),
@@ -221,11 +221,9 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
             ],
             measured: vec!["The paper's numbers, on its authors' machine.".into()],
             modelled: vec!["Everything of ours.".into()],
-        });
-        output::report(&report, out.report.as_deref(), out.figures.as_deref())?;
-    }
-    if let Some(path) = &out.json {
-        let value = json!({
+        })
+    };
+    let document = json!({
             "schema": "seekless.reproduce/1",
             "what": "fs2-disk",
             "figure2": all.iter().map(|p| json!({
@@ -238,10 +236,8 @@ pub(super) fn run(out: &Out) -> anyhow::Result<()> {
             "beside": rows.iter().map(|(what, paper, ours, unit)| json!({
                 "what": what, "paper": paper, "ours": ours, "unit": unit,
             })).collect::<Vec<_>>(),
-        });
-        output::write(path, &serde_json::to_string_pretty(&value)?)?;
-    }
-    if out.json.as_deref().is_none_or(|p| p.as_os_str() != "-") {
+    });
+    if out.write(&document, report)? {
         for table in [parts, beside] {
             output::print(&table.terminal(output::width(), output::colour()))?;
         }

@@ -4,6 +4,7 @@
 
 mod advise;
 mod bad;
+mod clustering;
 mod contract;
 mod convert;
 mod devices;

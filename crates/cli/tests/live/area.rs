@@ -79,6 +79,165 @@ impl Place {
 
 const BESIDE: [&str; 2] = ["--area", "disk.area"];
 
+/// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it looked like
+/// before, and the bytes that a client wrote over its first and last MiB.
+fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
+    let disk = place.disk(64, true);
+    let before = fs::read(&disk).unwrap();
+    let mode = ["--optimized", "16MiB", "--mode", "writeback"];
+    place.run(&[&["format", "disk.img", "--at", "disk.area"][..], &mode].concat());
+    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let new = Numbers::new(9).bytes(2 << 20);
+    // What is no whole page goes past the write buffer, to home's ends.
+    client.write(512, &new[512..1 << 20]).unwrap();
+    client.write(63 << 20, &new[1 << 20..][..(1 << 20) - 512]).unwrap();
+    client.write(100 << 10, &new[100 << 10..][..64 << 10]).unwrap();
+    client.flush().unwrap();
+    server.signal(Signal::KILL);
+    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    (before, new)
+}
+
+#[test]
+fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
+    let place = Place::new();
+    let (before, new) = killed(&place);
+    let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
+    let serve = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"];
+    // As a repair of the file system would.
+    disk.write_all_at(&before[1024..2048], 1024).unwrap();
+    let held =
+        || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")).unwrap());
+    let was = held();
+    for verb in [
+        &serve[..],
+        &["drain", "disk.img", "--area", "disk.area"],
+        &["check", "disk.img", "--area", "disk.area"],
+        &["repair", "disk.img", "--area", "disk.area"],
+        &["resize", "disk.img", "--area", "disk.area"],
+    ] {
+        let words = if verb[0] == "resize" { "not drained" } else { "over the guard" };
+        place.refused(verb, &[words]);
+        assert!(held() == was, "{verb:?} wrote something");
+    }
+    let socket = place.path("rescue.sock");
+    let mut command = seekless();
+    command.args(["rescue", "disk.img", "--area", "disk.area", "--nbd"]);
+    command.arg(format!("unix:{}", socket.display()));
+    let rescue = Server::of_rescue(command, place.dir.path());
+    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    assert!(client.read(0, 512).unwrap() == before[..512]);
+    assert!(client.read(512, (1 << 20) - 512).unwrap() == new[512..1 << 20]);
+    assert!(client.read(63 << 20, (1 << 20) - 512).unwrap() == new[1 << 20..][..(1 << 20) - 512]);
+    drop((client, rescue));
+    assert!(held() == was, "rescuing wrote something");
+    place.run(&["repair", "disk.img", "--area", "disk.area", "--lose-data"]);
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    let home = fs::read(place.path("disk.img")).unwrap();
+    assert!(home[..512] == before[..512] && home[512..1 << 20] == new[512..1 << 20]);
+    assert!(home[63 << 20..(64 << 20) - 512] == new[1 << 20..][..(1 << 20) - 512]);
+    assert!(home[1 << 20..63 << 20] == before[1 << 20..63 << 20]);
+    assert!(home[(64 << 20) - 512..] == before[(64 << 20) - 512..]);
+}
+
+#[test]
+fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
+    let place = Place::new();
+    let (before, _) = killed(&place);
+    let serve = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"];
+    let drain = ["drain", "disk.img", "--area", "disk.area"];
+    let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
+    for mib in [63, 65] {
+        let end = fs::read(place.path("disk.img")).unwrap()[63 << 20..].to_vec();
+        disk.set_len(mib << 20).unwrap();
+        place.refused(&serve, &["made for a device of"]);
+        place.refused(&drain, &["made for a device of"]);
+        place.refused(&["resize", "disk.img", "--area", "disk.area"], &["nothing was changed"]);
+        disk.set_len(64 << 20).unwrap();
+        disk.write_all_at(&end, 63 << 20).unwrap();
+    }
+    // Another disk under its name.
+    fs::rename(place.path("disk.img"), place.path("right.img")).unwrap();
+    fs::write(place.path("disk.img"), &before).unwrap();
+    place.refused(&serve, &["does not carry the guard", "another one"]);
+    fs::rename(place.path("right.img"), place.path("disk.img")).unwrap();
+    // An older copy of the area, which has an older end of the log.
+    let area = fs::read(place.path("disk.area")).unwrap();
+    fs::write(place.path("other.img"), &before).unwrap();
+    place.run(&["format", "other.img", "--at", "other.area", "--optimized", "16MiB"]);
+    place.refused(
+        &["serve", "disk.img", "--area", "other.area", "--moved", "--nbd", "unix:x.sock"],
+        &["the guard of another area", "disk.area"],
+    );
+    // An area cut short, and one without room, as older ones are.
+    let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
+    file.set_len((16 << 20) + 8192).unwrap();
+    place.refused(&serve, &["grow it back"]);
+    file.set_len(area.len() as u64).unwrap();
+    file.write_all_at(&area[16 << 20..], 16 << 20).unwrap();
+    place.run(&drain);
+    file.set_len(16 << 20).unwrap();
+    place.refused(
+        &["mode", "writeback", "disk.img", "--area", "disk.area"],
+        &["without room for a guard"],
+    );
+    place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "16MiB"]);
+    place.run(&["mode", "writeback", "disk.img", "--area", "disk.area"]);
+    assert_eq!(place.status(&BESIDE)["guarded"], true);
+    file.set_len(16 << 20).unwrap();
+    place.refused(&serve, &["grow it back"]);
+    place.refused(&["format", "small.img", "--at", "small.area"], &["small.img"]);
+    File::create(place.path("small.img")).unwrap().set_len(255 << 10).unwrap();
+    let small = ["format", "small.img", "--at", "small.area", "--optimized", "8MiB"];
+    place.refused(&[&small[..], &["--mode", "writeback"]].concat(), &["255 KiB", "256 KiB"]);
+    place.run(&small);
+}
+
+/// Over a server that runs, under a client that writes to the disk's ends without end.
+#[test]
+fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
+    let place = Place::new();
+    let disk = place.disk(32, true);
+    let mut model = fs::read(&disk).unwrap();
+    place.run(&["format", "disk.img", "--at", "disk.area", "--optimized", "8MiB"]);
+    let (server, client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let writer = {
+        let (stop, mut client) = (std::sync::Arc::clone(&stop), client);
+        std::thread::spawn(move || {
+            let mut numbers = Numbers::new(17);
+            let mut count = 0u64;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let len = 512 * (1 + numbers.below(80)) as usize;
+                let room = (320 << 10) - len as u64;
+                let at = numbers.below(room / 512 + 1) * 512;
+                let at = if numbers.below(2) == 0 { at } else { (32 << 20) - (320 << 10) + at };
+                let range = at as usize..at as usize + len;
+                assert!(client.read(at, len as u32).unwrap() == model[range.clone()], "at {at}");
+                let bytes = numbers.bytes(len);
+                client.write(at, &bytes).unwrap();
+                model[range].copy_from_slice(&bytes);
+                if numbers.below(20) == 0 {
+                    client.flush().unwrap();
+                }
+                count += 1;
+            }
+            (model, count)
+        })
+    };
+    for _ in 0..6 {
+        place.run(&["mode", "writeback", "disk.img"]);
+        assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"));
+        place.run(&["drain", "disk.img"]);
+        assert!(!fs::read(&disk).unwrap().starts_with(b"SEEKLESS"));
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (model, count) = writer.join().unwrap();
+    assert!(count > 100, "{count}");
+    server.stop();
+    assert!(fs::read(&disk).unwrap() == model, "home differs");
+}
+
 #[test]
 fn a_disk_in_use_is_adopted_and_not_a_byte_of_it_changes() {
     let place = Place::new();
@@ -131,11 +290,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
     let format = ["format", "disk.img", "--at", "disk.area", "--optimized", "32MiB"];
-    let writeback = [&format[..], &["--mode", "writeback"]].concat();
-    // Anyone could mount such a disk without its area.
-    place.refused(&writeback, &["--unguarded", "mounting the bare disk"]);
-    assert!(!place.path("disk.area").exists());
-    place.run(&[&writeback[..], &["--unguarded"]].concat());
+    place.run(&[&format[..], &["--mode", "writeback"]].concat());
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
     let new = Numbers::new(9).bytes(2 << 20);
     client.write(8 << 20, &new).unwrap();
@@ -151,6 +306,16 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
 
     let whole =
         |bytes: &[u8]| bytes[..8 << 20] == before[..8 << 20] && bytes[8 << 20..10 << 20] == new[..];
+    let bare = fs::read(&disk).unwrap();
+    assert!(bare.starts_with(b"SEEKLESS") && bare[1080..1082] != [0x53, 0xef], "it is not guarded");
+    assert!(bare[128 << 10..8 << 20] == before[128 << 10..8 << 20]);
+    place.refused(
+        &["serve", "disk.img", "--nbd", "unix:x.sock"],
+        &["an area elsewhere", "disk.area"],
+    );
+    place.refused(&["format", "disk.img", "--at", "new.area"], &["an area elsewhere", "disk.area"]);
+    place.refused(&["format", "disk.img"], &["seekless", "nothing was changed"]);
+    assert_eq!(place.status(&BESIDE)["guarded"], true);
     assert!(!whole(&fs::read(&disk).unwrap()), "the write was not absorbed: this tests nothing");
     assert_eq!(place.status(&BESIDE)["dirty_bytes"], 2 << 20);
     // Rescued, with not a byte written.
@@ -177,7 +342,8 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     assert_eq!(dump["map"].as_array().unwrap().len(), 512);
     place.run(&["drain", "disk.img", "--area", "disk.area"]);
     assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
-    assert_eq!(place.status(&BESIDE)["drained"], true);
+    let status = place.status(&BESIDE);
+    assert_eq!((&status["drained"], &status["guarded"]), (&true.into(), &false.into()));
 }
 
 #[test]
@@ -238,7 +404,7 @@ fn what_does_not_belong_together_is_not_attached() {
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     area.set_len(7 << 20).unwrap();
     place.refused(&with("disk.img", "disk.area"), &["cut short"]);
-    area.set_len(8 << 20).unwrap();
+    area.set_len((8 << 20) + (260 << 10)).unwrap();
     place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
     place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
     place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
@@ -271,7 +437,6 @@ fn an_area_follows_its_home_to_another_size() {
         "8MiB",
         "--mode",
         "writeback",
-        "--unguarded",
     ]);
     place.refused(
         &["resize", "disk.img", "--area", "disk.area", "--optimized", "1MiB"],
@@ -315,7 +480,6 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
         "16MiB",
         "--mode",
         "writeback",
-        "--unguarded",
     ]);
     let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--no-learn"]].concat());
     let new = Numbers::new(4).bytes(64 << 10);

@@ -257,6 +257,8 @@ impl Loop {
         args.push(file.as_ref());
         let device = Self(run(args).trim().to_owned());
         assert!(device.0.starts_with("/dev/loop"), "{}", device.0);
+        // What the kernel cached of another disk under this name, which somebody looked at while it went.
+        run(["blockdev", "--flushbufs", &device.0]);
         device
     }
 

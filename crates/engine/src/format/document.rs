@@ -7,18 +7,21 @@ use seekless_block::{PAGE_BYTES, Sectors, format_size};
 
 use super::field::{Layout, Part};
 use super::{
-    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, FIELDS_AT, Geometry,
-    Header, KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, SEGMENT_PAGES_DEFAULT,
-    State, Superblock, VERSION, VERSION_AT, value::AreaFlags,
+    CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, FIELDS_AT,
+    GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage, Header, KIND_AT,
+    LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, SEGMENT_PAGES_DEFAULT, State,
+    Superblock, VERSION, VERSION_AT, value::AreaFlags,
 };
 
-const PAGES: [Layout; 6] = [
+const PAGES: [Layout; 8] = [
     Superblock::LAYOUT,
     CheckpointHeader::LAYOUT,
     CheckpointPage::LAYOUT,
     PlanHeader::LAYOUT,
     PlanPage::LAYOUT,
     Header::LAYOUT,
+    GuardHeader::LAYOUT,
+    GuardPage::LAYOUT,
 ];
 
 const INTRODUCTION: &str = "\
@@ -47,7 +50,8 @@ somebody needs is not attached: the error says what and where, and nothing is ch
 | one superblock rots | nothing: the other one is used, and the first written anew |
 | both superblocks rot, or a page of the checkpoint in use | nothing where nothing was dirty: a new area learns anew; else the area is not attached, and what is dirty stands in the log, found by its headers |
 | the plan rots | the plan |
-| the area is lost | in write-through nothing; in write-back what was not written home yet |
+| the header of the guard region rots | nothing: what stands on home's ends tells the rest, and `repair` writes it anew |
+| the area is lost | in write-through nothing; in write-back what was not written home yet, and the two ends of home that the guard replaced |
 
 ## The order of writes
 
@@ -68,6 +72,12 @@ A bar is a flush: what comes before it is on stable storage before anything behi
 - **A read segment written anew**: a record of kind `Invalid` | map and data, then a record of kind `Committed`.
   Copies are not used after an unclean stop before they are proven, so no flush stands between those.
 - **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names it.
+- **The guard put up**, before anything is absorbed: what was written home | home's ends into the guard region, and
+  its header, `between` | guard pages over home's ends | its header, `up` | only then the superblock that says write-back.
+- **The guard taken down**, when everything is home and the superblock says so: the guard region | its header,
+  `between` | home's ends as the region has them | its header, `down` |. After a crash a guard that was `between` is
+  taken down: where no sector of home's ends is the guard's, home counts; where each is the guard's or the region's,
+  they are written anew; anything else is somebody's who wrote past us, and is refused.
 
 ## Finding the end of the log
 
@@ -179,6 +189,11 @@ fn regions(out: &mut String) -> std::fmt::Result {
             ("read segments".to_owned(), "`R` segments".to_owned(), g.data_at()),
             ("log".to_owned(), "`L` segments".to_owned(), g.data_at() + u64::from(g.read_slots())),
             ("not used".to_owned(), "what one segment more would not fit in".to_owned(), g.pages()),
+            (
+                "guard region, behind an area that is not inside".to_owned(),
+                format!("{GUARD_REGION_PAGES} = 1 + 2 * {GUARD_PAGES}"),
+                (1 << 30) / PAGE_BYTES,
+            ),
         ];
         for (name, pages, at) in rows {
             writeln!(out, "| {name} | {pages} | {at} |")?;

@@ -3,8 +3,8 @@
 use seekless_block::PAGE_BYTES;
 
 use super::{
-    CheckpointHeader, CheckpointPage, FormatError, Header, Page, PlanHeader, PlanPage, Superblock,
-    seal,
+    CheckpointHeader, CheckpointPage, FormatError, GuardHeader, GuardPage, Header, Page,
+    PlanHeader, PlanPage, Superblock, seal,
 };
 
 /// Reads bytes as a superblock: as they are, and with what every page begins with set right.
@@ -39,6 +39,15 @@ pub fn checkpoint(data: &[u8]) {
 pub fn plan(data: &[u8]) {
     page(data, PlanHeader::LAYOUT.kind, PlanHeader::decode, PlanHeader::encode);
     page(data, PlanPage::LAYOUT.kind, PlanPage::decode, PlanPage::encode);
+}
+
+/// Reads bytes as the header of a guard region and as a guard page.
+///
+/// # Panics
+/// As [`superblock`].
+pub fn guard(data: &[u8]) {
+    page(data, GuardHeader::LAYOUT.kind, GuardHeader::decode, GuardHeader::encode);
+    page(data, GuardPage::LAYOUT.kind, GuardPage::decode, GuardPage::encode);
 }
 
 fn page<T>(

@@ -8,6 +8,7 @@ mod document;
 mod field;
 pub mod fuzzing;
 mod geometry;
+mod guard;
 mod header;
 mod pages;
 mod read;
@@ -20,6 +21,7 @@ use seekless_block::PAGE_BYTES;
 pub use crate::pagemap::{HOME_PAGES_MAX, State};
 pub use document::document;
 pub use geometry::{Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent};
+pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
 pub use header::{Content, Header, Tombstone};
 pub use pages::{
     CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, PLAN_PER_PAGE, PlanHeader, PlanPage,

@@ -29,7 +29,7 @@ pub(super) fn superblock() -> Superblock {
         tail: 4,
         grid: 7,
         mode: Mode::WriteBack,
-        flags: AreaFlags::DIRTY.union(AreaFlags::GUARDED),
+        flags: AreaFlags::DIRTY,
         inside: true,
         checkpoint_slot: 1,
         stamp: [0xA5; 32],
@@ -56,10 +56,10 @@ prop_compose! {
         (read in Just(read), log in Just(log), pages in Just(1u32 << power),
          uuid in any::<[u8; 16]>(), stamp in any::<[u8; 32]>(), label in ".{0,80}",
          numbers in any::<[u64; 4]>(), has in any::<[bool; 4]>(), previous in any::<u32>(),
-         home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..8,
+         home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..4,
          segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power) -> Superblock {
         let geometry = Geometry::new(pages, read, log).unwrap();
-        let all = [AreaFlags::DIRTY, AreaFlags::CLEAN, AreaFlags::GUARDED];
+        let all = [AreaFlags::DIRTY, AreaFlags::CLEAN];
         Superblock {
             uuid: AreaId(uuid),
             generation: numbers[0] & COUNT_MAX,
@@ -150,7 +150,26 @@ macro_rules! any_page {
     };
 }
 
-any_page!(Superblock, CheckpointHeader, CheckpointPage, PlanHeader, PlanPage, Header);
+prop_compose! {
+    fn guards()(uuid in any::<[u8; 16]>(), generation in 0..=COUNT_MAX, number in 0u32..64, place in ".{0,80}",
+                home in 1..=HOME_PAGES_MAX * 8, sum in any::<u32>(), state in 0usize..3) -> (GuardHeader, GuardPage) {
+        let (uuid, place) = (AreaId(uuid), Label::new(&place));
+        let state = [GuardState::Down, GuardState::Between, GuardState::Up][state];
+        (GuardHeader { uuid, generation, home_capacity: Sectors(home), sum, state, place },
+         GuardPage::new(uuid, generation, number, place))
+    }
+}
+
+any_page!(
+    Superblock,
+    CheckpointHeader,
+    CheckpointPage,
+    PlanHeader,
+    PlanPage,
+    Header,
+    GuardHeader,
+    GuardPage
+);
 
 fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
     // What was in the buffer before must not show.
@@ -167,6 +186,7 @@ fn fuzz_all(bytes: &[u8]) {
     fuzzing::header(bytes);
     fuzzing::checkpoint(bytes);
     fuzzing::plan(bytes);
+    fuzzing::guard(bytes);
 }
 
 proptest! {
@@ -176,15 +196,17 @@ proptest! {
     fn pages_come_back_as_they_were_written(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(),
         head in checkpoint_headers(), plan in plan_pages(), slots in any::<u64>(),
-        bit in 0usize..32_768,
+        (guard, guarded) in guards(), bit in 0usize..32_768,
     ) {
         let plan_head = PlanHeader { uuid: plan.uuid, generation: plan.generation, slots };
         for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
-                         comes_back(&head)?, comes_back(&plan)?, comes_back(&plan_head)?] {
+                         comes_back(&head)?, comes_back(&plan)?, comes_back(&plan_head)?,
+                         comes_back(&guard)?, comes_back(&guarded)?] {
             page[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Superblock::decode(&page).is_err() && Header::decode(&page).is_err());
             prop_assert!(CheckpointPage::decode(&page).is_err() && PlanPage::decode(&page).is_err());
             prop_assert!(CheckpointHeader::decode(&page).is_err() && PlanHeader::decode(&page).is_err());
+            prop_assert!(GuardHeader::decode(&page).is_err() && GuardPage::decode(&page).is_err());
         }
     }
 
@@ -197,10 +219,11 @@ proptest! {
     #[test]
     fn no_fields_make_a_page_panic(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(), plan in plan_pages(),
+        (guard, guarded) in guards(),
         wrong in prop::collection::vec((16usize..240, any::<u8>()), 1..6), far in 16usize..4096, byte in any::<u8>(),
     ) {
         for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
-                         comes_back(&plan)?] {
+                         comes_back(&plan)?, comes_back(&guard)?, comes_back(&guarded)?] {
             page[far] = byte;
             for &(at, byte) in &wrong {
                 page[at] = byte;
@@ -286,7 +309,7 @@ fn what_is_wrong_is_said() {
         (128, &[7], "tail = 7; expected one of 4..7"),
         (132, &[8], "grid = 8; expected 0 to 7"),
         (133, &[2], "mode = [02]; expected 0 (write-through) or 1 (write-back)"),
-        (134, &[8], "flags = [08]; expected known flags alone"),
+        (134, &[4], "flags = [04]; expected known flags alone"),
         (135, &[0], "area_at = sector 123456; expected sector 0 where the area is not inside"),
         (136, &[2], "checkpoint_slot = 2; expected 0 to 1"),
         (
@@ -377,6 +400,26 @@ fn a_page_holds_as_many_entries_as_it_can() {
     assert!(Content::Data(vec![]).items_max() >= 256);
 }
 
+/// Nobody takes a guarded disk for anything but one of ours, nor one of its sectors for nothing.
+#[test]
+fn a_guard_page_tells_people_what_to_do_and_programs_nothing() {
+    let place = Label::new("/var/lib/seekless/sda.area");
+    let pages = GuardPage::all(superblock().uuid, 7, place);
+    assert_eq!(pages.len() as u64, 2 * GUARD_PAGES * 4096);
+    for (page, number) in pages.chunks(4096).zip(0..) {
+        let expected = GuardPage::new(superblock().uuid, 7, number, place);
+        assert_eq!(GuardPage::decode(page), Ok(expected));
+    }
+    assert!(pages.chunks(512).all(|s| s.iter().filter(|b| b.is_ascii_graphic()).count() > 300));
+    let text = String::from_utf8_lossy(&pages);
+    assert!(text.contains("THIS DISK BELONGS TO A SEEKLESS AREA, 00112233-4455"), "{text}");
+    assert!(text.contains("/var/lib/seekless/sda.area"));
+    let words = pages.windows(GUARD_WORDS.len()).filter(|w| *w == GUARD_WORDS).count();
+    assert!(words > 2 * GUARD_PAGES as usize * 8, "{words}");
+    // The header fits in one sector, so that a crash leaves it old or new.
+    assert!(GuardHeader::LAYOUT.parts.last().unwrap().range().end <= 512);
+}
+
 #[test]
 fn a_label_is_cut_between_characters() {
     let long = "ä".repeat(40);
@@ -442,6 +485,21 @@ fn samples() -> Vec<(&'static str, Page)> {
         ("checkpoint/page", page(&CheckpointPage { uuid, generation: 9, first: 337, entries })),
         ("plan/header", page(&PlanHeader { uuid, generation: 4, slots: 32 })),
         ("plan/page", page(&PlanPage { uuid, generation: 4, first: 675, wanted })),
+        (
+            "guard/header",
+            page(&GuardHeader {
+                uuid,
+                generation: 3,
+                home_capacity: Sectors(1_000_003),
+                sum: 0xC0FF_EE11,
+                state: GuardState::Between,
+                place: Label::new("/var/lib/seekless/sda.area"),
+            }),
+        ),
+        (
+            "guard/page",
+            page(&GuardPage::new(uuid, 3, 63, Label::new("/var/lib/seekless/sda.area"))),
+        ),
     ]
 }
 
@@ -466,6 +524,7 @@ fn the_corpus_breaks_nothing() {
         ("header", fuzzing::header),
         ("checkpoint", fuzzing::checkpoint),
         ("plan", fuzzing::plan),
+        ("guard", fuzzing::guard),
     ] {
         let mut replayed = 0;
         for file in std::fs::read_dir(format!("{CORPUS}/{folder}")).unwrap() {

@@ -218,14 +218,11 @@ impl AreaFlags {
     pub const DIRTY: Self = Self(1);
     /// Detached in order: what the checkpoint says of copies holds.
     pub const CLEAN: Self = Self(2);
-    /// The first and the last guard pages of home are replaced, so that nobody mounts home by itself.
-    pub const GUARDED: Self = Self(4);
 
     /// Every flag, with its name and meaning for the document.
-    pub(super) const ALL: [(Self, &'static str, &'static str); 3] = [
+    pub(super) const ALL: [(Self, &'static str, &'static str); 2] = [
         (Self::DIRTY, "DIRTY", "the log may hold the only copy of something (BORG_REQUIRE)"),
         (Self::CLEAN, "CLEAN", "detached in order: what the checkpoint says of copies holds"),
-        (Self::GUARDED, "GUARDED", "home's first and last guard pages are replaced"),
     ];
 
     /// As a number.

@@ -304,3 +304,71 @@ fn a_log_that_cannot_be_written_fails_its_writers_and_loses_nothing_it_promised(
     }
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
+
+/// Clients are told at once; what they wrote goes down together, when somebody needs it or the time has come.
+#[test]
+fn writes_gather_in_ram_until_somebody_needs_them() {
+    let gather = Duration::from_millis(1_000);
+    let mut world = World::new(Config { gather, ..writeback() });
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    let pages =
+        |world: &World| world.waiting.iter().map(|io| io.extent.len.0 / 8).collect::<Vec<_>>();
+    for page in [3, 40, 3, 20, 3] {
+        world.issue(Op::Write, home(page, 1));
+    }
+    assert!(world.clients.is_empty() && world.waiting.is_empty(), "told, and nothing sent");
+    world.issue(Op::Read, home(3, 1));
+    assert_eq!(pages(&world), [4], "a header and three pages: the read waits for them");
+    world.settle();
+    assert_eq!((world.engine.dirty(), world.engine.stats().absorbed), (Sectors(24), 5));
+    // A flush sends what is gathered, and ends behind it.
+    world.issue(Op::Write, home(7, 2));
+    let flush = world.issue(Op::Flush, Extent::default());
+    assert_eq!(pages(&world), [3]);
+    world.execute(0);
+    assert!(world.clients.contains_key(&flush), "the record has yet to be flushed");
+    world.settle();
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(40), "what a flush covered is there");
+    world.read_all();
+    // And so does time.
+    world.issue(Op::Write, home(9, 1));
+    assert_eq!(world.engine.wakeup().map(|at| at.0 - world.now), Some(gather.0));
+    world.now += gather.0;
+    world.handle(Input::Tick);
+    assert_eq!(pages(&world), [2]);
+    world.settle();
+    // FUA is told when it is down and flushed, with what came before it.
+    world.issue(Op::Write, home(11, 1));
+    let fua = world.issue_with(Op::Write, home(12, 1), Flags::FUA);
+    assert_eq!(pages(&world), [3]);
+    assert!(world.clients.contains_key(&fua));
+    world.settle();
+    world.read_all();
+}
+
+#[test]
+fn what_is_lost_after_its_client_was_told_is_told_at_every_flush() {
+    let gather = Duration::from_millis(1_000);
+    let mut world = World::new(Config { gather, ..writeback() });
+    world.issue(Op::Write, home(4, 1));
+    assert!(world.clients.is_empty());
+    for failed in 1..3 {
+        let flush = world.issue(Op::Flush, Extent::default());
+        world.failed_at = NEVER / 2;
+        // It is tried again with a checkpoint, now and then.
+        for _ in 0..100 {
+            if let Some(io) = world.waiting.pop() {
+                let fails = io.target == Target::Area && io.op == Op::Write;
+                let result = if fails { Err(IoFailed) } else { Ok(()) };
+                world.handle(Input::Done { io: io.id, result });
+            } else if let Some(at) = world.engine.wakeup().filter(|_| !world.clients.is_empty()) {
+                world.now = world.now.max(at.0);
+                world.handle(Input::Tick);
+            }
+        }
+        assert!(!world.clients.contains_key(&flush));
+        assert_eq!(world.failed, failed, "no flush says that all is well");
+    }
+}

@@ -40,6 +40,8 @@ struct World {
     now: u64,
     next: u64,
     completed: u64,
+    /// Requests that ended with a fault of a device.
+    failed: u64,
     fail_area_reads: bool,
     fail_background: bool,
     /// When an I/O failed last.
@@ -117,6 +119,7 @@ impl World {
             now: 0,
             next: 0,
             completed: 0,
+            failed: 0,
             fail_area_reads: false,
             fail_background: false,
             failed_at: 0,
@@ -257,6 +260,7 @@ impl World {
         // A write may come to wait for a page that is being brought home in vain already.
         let lately = self.failed_at > 0 && self.failed_at + 100 >= client.issued;
         if lately && matches!(result, Err(Fault::Device(_))) {
+            self.failed += 1;
             return; // what stands in the write buffer alone cannot be read
         }
         assert_eq!(result, Ok(()));
@@ -444,9 +448,10 @@ proptest! {
     fn reads_are_linearizable_whatever_happens(
         cache in prop_oneof![Just(0u64), Just(3), Just(64)],
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
+        gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let mut world = World::new(Config { mode, ..config(cache) });
+        let mut world = World::new(Config { mode, gather, ..config(cache) });
         for step in steps {
             match step {
                 Step::Issue(op, at, len, fua) => {

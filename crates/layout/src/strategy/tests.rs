@@ -17,7 +17,7 @@ fn edge(from: u32, to: u32, accesses: u32) -> Edge {
 /// Plans, and gives the vertices in order of place.
 fn planned(vertices: &[Vertex], edges: &[Edge], config: &PlanConfig) -> Vec<u32> {
     let order = order(vertices, &Links::new(vertices.len(), edges), config);
-    let plan = lay(vertices, &order);
+    let plan = lay(order.iter().map(|&v| vertices[v as usize].extent));
     assert_eq!(plan.fits(Sectors(10_000), config.area), Ok(()));
     order
 }
@@ -60,7 +60,7 @@ fn a_chain_worked_by_hand() {
 #[test]
 fn copies_stand_side_by_side() {
     let vertices = [vertex(0, 8), vertex(1, 24), vertex(2, 8)];
-    let plan = lay(&vertices, &[2, 1, 0]);
+    let plan = lay([2, 1, 0].into_iter().map(|v: usize| vertices[v].extent));
     let places: Vec<(u64, u64)> = plan.copies.iter().map(|c| (c.home.start.0, c.place.0)).collect();
     assert_eq!(places, [(200, 0), (100, 8), (0, 32)]);
 }
@@ -210,7 +210,7 @@ proptest! {
             }
         }
         let edges: Vec<Edge> = weights.into_iter().map(|((f, t), w)| edge(f, t, w)).collect();
-        for strategy in Strategy::ALL {
+        for strategy in Strategy::ALL.into_iter().filter(|s| !s.is_by_heat()) {
             let config = config(strategy, area, min_weight);
             let twin = if strategy == Strategy::ManyStarts { naive_chains } else { naive };
             prop_assert_eq!(planned(&vertices, &edges, &config), twin(&vertices, &edges, &config), "{}", strategy);

@@ -13,7 +13,9 @@ use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Secto
 use seekless_engine::{Examined, Target};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
-use super::runs::Runs;
+use super::guard::GuardError;
+use super::region::Region;
+use super::runs::{Piece, Runs, Side};
 use super::{FAST_ZERO, NO_HOLE};
 use super::{identity, in_use};
 use crate::error::ServeError;
@@ -40,11 +42,18 @@ pub(crate) struct Files {
     newest: Option<Box<Examined>>,
 }
 
-/// One file or block device, or runs of one.
+/// One file or block device, or runs of one; its two ends elsewhere while it is guarded.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    fd: OwnedFd,
+    own: Handle,
     runs: Runs,
+    guard: Option<Box<Region>>,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    fd: OwnedFd,
     /// How to read without waiting; `None` where the host knows no way.
     at_once: Option<ReadWriteFlags>,
 }
@@ -156,6 +165,23 @@ impl Files {
         self.home.sync().map_or([0; 32], |()| identity::stamp(self.home.as_fd()))
     }
 
+    /// The guard of home, if there is room for one.
+    pub(crate) fn guard(&self) -> Option<&Region> {
+        self.home.guard()
+    }
+
+    /// Puts the guard up or takes it down; see [`Region`].
+    pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
+        let region = self.home.guard().ok_or(Errno::NXIO)?;
+        let moved = if up { region.put_up(&self.home) } else { region.take_down(&self.home) };
+        moved.map_err(|e| match e {
+            GuardError::Device(DeviceError::Io { source, .. }) => {
+                Errno::from_io_error(&source).unwrap_or(Errno::IO)
+            }
+            _ => Errno::IO,
+        })
+    }
+
     fn disk(&self, target: Target) -> Result<&Disk, Errno> {
         match target {
             Target::Home => Ok(&self.home),
@@ -189,7 +215,7 @@ impl Files {
                 disk.read_now(edge / 512 * 512 - if edge == end { 512 } else { 0 }, &mut [0; 512])?;
             }
         }
-        disk.runs.one(at, buf.len() as u64)?;
+        disk.runs().one(at, buf.len() as u64)?;
         Some(disk.write(at, buf, ReadWriteFlags::empty()))
     }
 
@@ -257,10 +283,11 @@ impl Files {
     /// Asks the host to read ahead.
     pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
         let Ok(disk) = self.disk(target) else { return };
-        for (at, _, len) in disk.runs.pieces(at, len) {
+        for p in disk.runs().pieces(at, len) {
             let advice = rustix::fs::Advice::WillNeed;
+            let Ok(Handle { fd, .. }) = disk.handle(p.side) else { continue };
             // Nothing depends on whether it is taken.
-            let _ = rustix::fs::fadvise(&disk.fd, at, std::num::NonZeroU64::new(len), advice);
+            let _ = rustix::fs::fadvise(fd, p.at, std::num::NonZeroU64::new(p.len), advice);
         }
     }
 
@@ -278,8 +305,9 @@ impl Files {
             return vec![(len, 0)];
         }
         let mut runs = Vec::new();
-        for (at, _, len) in self.home.runs.pieces(at, len.into()) {
-            self.status_of_piece(at, len, &mut runs);
+        // What has a guard has an area that lasts.
+        for p in self.home.runs.pieces(at, len.into()) {
+            self.status_of_piece(p.at, p.len, &mut runs);
         }
         runs
     }
@@ -289,7 +317,7 @@ impl Files {
         let end = at + len;
         let mut from = at;
         while from < end && runs.len() < RUNS_MAX {
-            let data = match rustix::fs::seek(&self.home.fd, SeekFrom::Data(from)) {
+            let data = match rustix::fs::seek(&self.home.own.fd, SeekFrom::Data(from)) {
                 Ok(data) => data.min(end),
                 // No data up to the end of the file.
                 Err(Errno::NXIO) => end,
@@ -299,7 +327,7 @@ impl Files {
             let hole = if data > from {
                 data
             } else {
-                match rustix::fs::seek(&self.home.fd, SeekFrom::Hole(from)) {
+                match rustix::fs::seek(&self.home.own.fd, SeekFrom::Hole(from)) {
                     Ok(hole) if hole > from => hole.min(end),
                     _ => end,
                 }
@@ -311,9 +339,8 @@ impl Files {
     }
 }
 
-impl Disk {
-    /// These runs of a file.
-    pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
+impl Handle {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
         let mut probe = [0; 1];
         let nowait = ReadWriteFlags::NOWAIT;
         let known = !matches!(
@@ -323,11 +350,98 @@ impl Disk {
         // A file in memory has nothing to wait for.
         let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
         let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
-        Self { fd, runs, at_once }
+        Self { fd, at_once }
+    }
+
+    fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
+        while !rest.is_empty() {
+            match rustix::io::pread(&self.fd, &mut *rest, at) {
+                // The file was cut under us.
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get_mut(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write(
+        &self,
+        mut at: u64,
+        mut rest: &[u8],
+        how: ReadWriteFlags,
+    ) -> Result<(), Errno> {
+        while !rest.is_empty() {
+            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        retry(|| rustix::fs::fdatasync(&self.fd))
+    }
+}
+
+impl Disk {
+    /// These runs of a file.
+    pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
+        Self { own: Handle::new(fd), runs, guard: None }
+    }
+
+    /// With room for a guard, which stands as the region says.
+    pub(crate) fn with_guard(mut self, region: Region) -> Self {
+        self.guard = Some(Box::new(region));
+        self
+    }
+
+    /// Lets the file go that its guard has its region in; the guard must be down.
+    pub(crate) fn forget_guard(&mut self) {
+        self.guard = None;
+    }
+
+    /// The same disk as it stands, without its guard.
+    pub(crate) fn bare(&self) -> Result<Self, Errno> {
+        let fd = rustix::io::fcntl_dupfd_cloexec(&self.own.fd, 0)?;
+        Ok(Self::new(fd, self.runs.clone()))
+    }
+
+    /// Its guard, if there is room for one.
+    pub(crate) fn guard(&self) -> Option<&Region> {
+        self.guard.as_deref()
+    }
+
+    /// Where its bytes stand now.
+    #[inline]
+    fn runs(&self) -> &Runs {
+        match &self.guard {
+            Some(guard) if guard.is_in_region() => guard.runs(),
+            _ => &self.runs,
+        }
+    }
+
+    #[inline]
+    fn handle(&self, side: Side) -> Result<&Handle, Errno> {
+        match side {
+            Side::Own => Ok(&self.own),
+            Side::Region => self.guard().map(Region::handle).ok_or(Errno::NXIO),
+        }
     }
 
     fn sync(&self) -> Result<(), Errno> {
-        retry(|| rustix::fs::fdatasync(&self.fd))
+        self.own.sync()?;
+        self.guard().map_or(Ok(()), Region::sync)
     }
 
     /// Past the end there is nothing to read or write.
@@ -337,29 +451,18 @@ impl Disk {
 
     fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
         self.check_end(at, buf.len() as u64)?;
-        for (mut at, from, len) in self.runs.pieces(at, buf.len() as u64) {
-            let mut rest = buf.get_mut(from as usize..(from + len) as usize).unwrap_or_default();
-            while !rest.is_empty() {
-                match rustix::io::pread(&self.fd, &mut *rest, at) {
-                    // The file was cut under us.
-                    Ok(0) => return Err(Errno::IO),
-                    Ok(n) => {
-                        at += n as u64;
-                        rest = rest.get_mut(n..).unwrap_or_default();
-                    }
-                    Err(Errno::INTR) => {}
-                    Err(e) => return Err(e),
-                }
-            }
+        for p in self.runs().pieces(at, buf.len() as u64) {
+            let part = buf.get_mut(p.from as usize..(p.from + p.len) as usize).unwrap_or_default();
+            self.handle(p.side)?.read(p.at, part)?;
         }
         Ok(())
     }
 
     fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
-        let how = self.at_once?;
         let len = buf.len();
-        let at = self.runs.one(at, len as u64)?;
-        match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, how) {
+        let (side, at) = self.runs().one(at, len as u64)?;
+        let handle = self.handle(side).ok()?;
+        match rustix::io::preadv2(&handle.fd, &mut [IoSliceMut::new(buf)], at, handle.at_once?) {
             Ok(n) if n == len => Some(()),
             _ => None,
         }
@@ -367,56 +470,52 @@ impl Disk {
 
     fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
         self.check_end(at, buf.len() as u64)?;
-        for (mut at, from, len) in self.runs.pieces(at, buf.len() as u64) {
-            let mut rest = buf.get(from as usize..(from + len) as usize).unwrap_or_default();
-            while !rest.is_empty() {
-                match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
-                    Ok(0) => return Err(Errno::IO),
-                    Ok(n) => {
-                        at += n as u64;
-                        rest = rest.get(n..).unwrap_or_default();
-                    }
-                    Err(Errno::INTR) => {}
-                    Err(e) => return Err(e),
-                }
+        for p in self.runs().pieces(at, buf.len() as u64) {
+            let part = buf.get(p.from as usize..(p.from + p.len) as usize).unwrap_or_default();
+            match (p.side, self.guard()) {
+                (Side::Region, Some(region)) => region.write(p.at, part, how)?,
+                _ => self.own.write(p.at, part, how)?,
             }
         }
         Ok(())
     }
 
+    /// Takes space back. What is guarded keeps its own.
     fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
-        self.allocate(FallocateFlags::PUNCH_HOLE, at, len)
+        let mut pieces = self.runs().pieces(at, len).filter(|p| p.side == Side::Own);
+        pieces.try_for_each(|p| self.allocate(FallocateFlags::PUNCH_HOLE, p))
     }
 
-    fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
+    fn allocate(&self, how: FallocateFlags, p: Piece) -> Result<(), Errno> {
         let how = how | FallocateFlags::KEEP_SIZE;
-        let mut pieces = self.runs.pieces(at, len);
-        pieces.try_for_each(|(at, _, len)| retry(|| rustix::fs::fallocate(&self.fd, how, at, len)))
+        retry(|| rustix::fs::fallocate(&self.own.fd, how, p.at, p.len))
     }
 
-    /// Zeroes by the cheapest way that the file system knows.
+    /// Zeroes by the cheapest way that the file system knows; what is guarded by writing.
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
-        let hole = !flags.contains(NO_HOLE);
-        if hole && self.punch(at, len).is_ok() {
-            return Ok(());
-        }
-        match self.allocate(FallocateFlags::ZERO_RANGE, at, len) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-            other => return other,
-        }
-        if flags.contains(FAST_ZERO) {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let zeroes = [0; 64 << 10];
-        let mut done = 0;
-        while done < len {
-            let n = (len - done).min(zeroes.len() as u64);
-            self.write(
-                at + done,
-                zeroes.get(..n as usize).unwrap_or_default(),
-                ReadWriteFlags::empty(),
-            )?;
-            done += n;
+        for p in self.runs().pieces(at, len) {
+            let hole = p.side == Side::Own && !flags.contains(NO_HOLE);
+            if hole && self.allocate(FallocateFlags::PUNCH_HOLE, p).is_ok() {
+                continue;
+            }
+            if p.side == Side::Own {
+                match self.allocate(FallocateFlags::ZERO_RANGE, p) {
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
+                    Ok(()) => continue,
+                    Err(e) => return Err(e),
+                }
+                if flags.contains(FAST_ZERO) {
+                    return Err(Errno::OPNOTSUPP);
+                }
+            }
+            let zeroes = [0; 64 << 10];
+            let mut done = 0;
+            while done < p.len {
+                let n = (p.len - done).min(zeroes.len() as u64);
+                let part = zeroes.get(..n as usize).unwrap_or_default();
+                self.write(at + p.from + done, part, ReadWriteFlags::empty())?;
+                done += n;
+            }
         }
         Ok(())
     }
@@ -428,9 +527,15 @@ impl AsFd for Opened {
     }
 }
 
-impl AsFd for Disk {
+impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl AsFd for Disk {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.own.fd.as_fd()
     }
 }
 

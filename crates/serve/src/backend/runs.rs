@@ -1,9 +1,29 @@
 //! Where the bytes of a volume, or of an area, stand within a file or device: in one run, or in a few, one behind
-//! the other. Plain arithmetic: it refuses to know what the bytes are.
+//! the other; and, while a guard is up, which of them stand in its region instead. Plain arithmetic: it refuses to
+//! know what the bytes are.
+
+/// Which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// The disk's own.
+    Own,
+    /// The one that the guard region stands in.
+    Region,
+}
+
+/// A piece of what was asked for: bytes `from .. from + len` of it stand at `at ..` of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) side: Side,
+    pub(crate) at: u64,
+    pub(crate) from: u64,
+    pub(crate) len: u64,
+}
 
 /// Bytes `from ..` of the volume stand at `at ..` of the file, `len` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
+    side: Side,
     from: u64,
     at: u64,
     len: u64,
@@ -21,9 +41,22 @@ impl Runs {
 
     /// Runs of a file, each by where it begins and its length in bytes, in the order of the volume.
     pub(crate) fn new(parts: &[(u64, u64)]) -> Self {
+        Self::of(parts.iter().map(|&(at, len)| (Side::Own, at, len)))
+    }
+
+    /// A file of `len` bytes whose first and last `edge` bytes stand at `region ..` of another.
+    pub(crate) fn guarded(len: u64, edge: u64, region: u64) -> Self {
+        Self::of([
+            (Side::Region, region, edge),
+            (Side::Own, edge, len - 2 * edge),
+            (Side::Region, region + edge, edge),
+        ])
+    }
+
+    fn of(parts: impl IntoIterator<Item = (Side, u64, u64)>) -> Self {
         let mut from = 0;
-        let runs = parts.iter().filter(|(_, len)| *len > 0).map(|&(at, len)| {
-            let run = Run { from, at, len };
+        let runs = parts.into_iter().filter(|(.., len)| *len > 0).map(|(side, at, len)| {
+            let run = Run { side, from, at, len };
             from += len;
             run
         });
@@ -37,18 +70,22 @@ impl Runs {
 
     /// Where bytes stand, if they stand in one piece.
     #[inline]
-    pub(crate) fn one(&self, at: u64, len: u64) -> Option<u64> {
+    pub(crate) fn one(&self, at: u64, len: u64) -> Option<(Side, u64)> {
         let run = self.0.iter().find(|r| at >= r.from && at - r.from < r.len)?;
-        (at - run.from + len <= run.len).then(|| run.at + (at - run.from))
+        (at - run.from + len <= run.len).then(|| (run.side, run.at + (at - run.from)))
     }
 
-    /// The pieces that bytes stand in: where in the file, how far into the bytes asked for, how long. Bytes past
-    /// the end stand nowhere.
-    pub(crate) fn pieces(&self, at: u64, len: u64) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+    /// The pieces that bytes stand in. Bytes past the end stand nowhere.
+    pub(crate) fn pieces(&self, at: u64, len: u64) -> impl Iterator<Item = Piece> + '_ {
         let end = at.saturating_add(len);
         self.0.iter().filter_map(move |run| {
             let (first, past) = (at.max(run.from), end.min(run.from.saturating_add(run.len)));
-            (first < past).then(|| (run.at + (first - run.from), first - at, past - first))
+            (first < past).then(|| Piece {
+                side: run.side,
+                at: run.at + (first - run.from),
+                from: first - at,
+                len: past - first,
+            })
         })
     }
 
@@ -62,23 +99,44 @@ impl Runs {
 mod tests {
     use super::*;
 
+    fn pieces(runs: &Runs, at: u64, len: u64) -> Vec<(Side, u64, u64, u64)> {
+        runs.pieces(at, len).map(|p| (p.side, p.at, p.from, p.len)).collect()
+    }
+
     #[test]
     fn bytes_are_found_where_they_stand() {
         // 100 bytes at 10, then 50 at 200.
         let runs = Runs::new(&[(10, 100), (7, 0), (200, 50)]);
         assert_eq!(runs.bytes(), 150);
-        assert_eq!(runs.one(0, 100), Some(10));
-        assert_eq!(runs.one(99, 1), Some(109));
+        assert_eq!(runs.one(0, 100), Some((Side::Own, 10)));
+        assert_eq!(runs.one(99, 1), Some((Side::Own, 109)));
         assert_eq!(runs.one(99, 2), None);
-        assert_eq!(runs.one(100, 50), Some(200));
+        assert_eq!(runs.one(100, 50), Some((Side::Own, 200)));
         assert_eq!(runs.one(150, 1), None);
-        let pieces = |at, len| runs.pieces(at, len).collect::<Vec<_>>();
-        assert_eq!(pieces(90, 20), [(100, 0, 10), (200, 10, 10)]);
-        assert_eq!(pieces(120, 20), [(220, 0, 20)]);
-        assert_eq!(pieces(0, 5), [(10, 0, 5)]);
-        assert_eq!(pieces(140, 20), [(240, 0, 10)]);
+        assert_eq!(pieces(&runs, 90, 20), [(Side::Own, 100, 0, 10), (Side::Own, 200, 10, 10)]);
+        assert_eq!(pieces(&runs, 120, 20), [(Side::Own, 220, 0, 20)]);
+        assert_eq!(pieces(&runs, 0, 5), [(Side::Own, 10, 0, 5)]);
+        assert_eq!(pieces(&runs, 140, 20), [(Side::Own, 240, 0, 10)]);
         assert!(runs.hold(0, 150) && !runs.hold(140, 20));
-        assert_eq!(pieces(5, 0), []);
-        assert_eq!(Runs::all().one(7, 1 << 40), Some(7));
+        assert_eq!(pieces(&runs, 5, 0), []);
+        assert_eq!(Runs::all().one(7, 1 << 40), Some((Side::Own, 7)));
+    }
+
+    #[test]
+    fn a_guarded_disk_has_its_ends_elsewhere() {
+        let (own, region) = (Side::Own, Side::Region);
+        let runs = Runs::guarded(1000, 100, 5000);
+        assert_eq!(runs.bytes(), 1000);
+        assert_eq!(runs.one(0, 100), Some((region, 5000)));
+        assert_eq!(runs.one(100, 800), Some((own, 100)));
+        assert_eq!(runs.one(999, 1), Some((region, 5199)));
+        assert_eq!(runs.one(99, 2), None);
+        assert_eq!(pieces(&runs, 90, 20), [(region, 5090, 0, 10), (own, 100, 10, 10)]);
+        let all = [(region, 5000, 0, 100), (own, 100, 100, 800), (region, 5100, 900, 100)];
+        assert_eq!(pieces(&runs, 0, 1000), all);
+        assert!(!runs.hold(990, 11));
+        // Nothing between its ends.
+        let runs = Runs::guarded(200, 100, 0);
+        assert_eq!(pieces(&runs, 99, 2), [(region, 99, 0, 1), (region, 100, 1, 1)]);
     }
 }

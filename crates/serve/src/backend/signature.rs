@@ -37,11 +37,8 @@ pub(crate) fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError
     let look = sectors.min(LOOK_BYTES / SECTOR_BYTES);
     let mut bytes = vec![0; (look * SECTOR_BYTES) as usize];
     disk.read(Extent::new(0, look), &mut bytes)?;
-    let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
-        bytes.get(at..at + mark.len()).is_some_and(|b| b == mark)
-    };
-    if let Some((.., name)) = MARKS.iter().find(is) {
-        return Ok(Some((*name).to_owned()));
+    if let Some(name) = marks(&bytes) {
+        return Ok(Some(name.to_owned()));
     }
     if let Some(at) = bytes.iter().position(|b| *b != 0) {
         return Ok(Some(format!("something unknown (byte {at} is not zero)")));
@@ -55,6 +52,14 @@ pub(crate) fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError
         return Ok(Some("a GPT partition table's spare copy at its end".to_owned()));
     }
     Ok(Some("something in its last MiB, such as a RAID member's mark".to_owned()))
+}
+
+/// Whose mark a disk carries that begins with these bytes.
+pub(crate) fn marks(bytes: &[u8]) -> Option<&'static str> {
+    let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
+        bytes.get(at..at + mark.len()).is_some_and(|b| b == mark)
+    };
+    MARKS.iter().find(is).map(|(.., name)| *name)
 }
 
 /// The grid that suits what stands on a disk: where the first partition begins, within a page of 8 sectors; 0

@@ -36,6 +36,8 @@ pub(crate) enum JobName {
     Io(IoId),
     /// A client's question that passes the engine by.
     Question(usize),
+    /// A move of the guard.
+    Guard,
     /// Nobody waits for its end.
     Hint,
 }
@@ -49,6 +51,8 @@ pub(crate) enum Work {
     Status,
     /// Read-ahead.
     WillNeed(Target),
+    /// The guard goes up, or comes down.
+    Guard(bool),
 }
 
 /// A job that ended.
@@ -156,6 +160,7 @@ fn carry_out(files: &Files, mut job: Job) -> Ended {
             files.will_need(target, job.at, job.len);
             Ok(())
         }
+        Work::Guard(up) => files.move_guard(up),
     };
     Ended { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
 }

@@ -15,11 +15,15 @@ use seekless_engine::{Input, Mode, Target};
 use super::history::{History, Step, plan_of};
 use super::machine::{Machine, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
+use super::mend::{Resize, mend};
 use super::model::{INITIAL, Model, decode, encode};
 use super::world::{Past, World};
 
 /// How a failure says that there was damage.
 const DAMAGED: &str = "of the area was damaged";
+
+/// With a device that fails for good, so many I/Os are waited for.
+const TRIES: usize = 60;
 
 /// What was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,12 @@ pub struct Tally {
     pub damaged: u64,
     /// Of these, those that the engine refused, or in which a request failed.
     pub told: u64,
+    /// Of these, those that were repaired.
+    pub mended: u64,
+    /// Of these, those in the midst of a resize.
+    pub resized: u64,
+    /// Device I/Os that failed, in histories.
+    pub failed: u64,
     /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
     pub done: [u64; 5],
 }
@@ -54,6 +64,9 @@ impl Tally {
         self.cut += other.cut;
         self.damaged += other.damaged;
         self.told += other.told;
+        self.mended += other.mended;
+        self.resized += other.resized;
+        self.failed += other.failed;
         self.count(other.done);
     }
 }
@@ -126,16 +139,29 @@ pub fn explore<M: Machine>(
     for (i, step) in history.steps.iter().enumerate() {
         let mut choice = None;
         caught(|| {
-            live.step(step, |world, stamp| {
-                let medium = world.medium().borrow();
-                if seen == medium.clock() {
+            live.step(step, |moment, stamp| {
+                let clock = match &moment {
+                    Moment::Live(world) => world.medium().borrow().clock(),
+                    Moment::Resize(resize) => resize.medium.borrow().clock() + RESIZING,
+                };
+                if seen == clock {
                     return Ok(());
                 }
-                seen = medium.clock();
+                seen = clock;
                 for look in looks.at(history, seen) {
                     choice = Some(look);
                     tally.states += 1;
-                    inspect::<M>(history, world, stamp, look, tally)?;
+                    match &moment {
+                        Moment::Live(world) => inspect(history, world, stamp, look, tally)?,
+                        Moment::Resize(resize) => {
+                            tally.resized += 1;
+                            let mut rng = Pcg64Mcg::seed_from_u64(look);
+                            let (image, past) = resize.cut::<M>(stamp, &mut rng)?;
+                            let all = (resize.setup, image, past, stamp);
+                            go_on::<M>(all, false, &[], &mut rng, tally)
+                                .map_err(|e| format!("a resize was cut short: {e}"))?;
+                        }
+                    }
                 }
                 choice = None;
                 Ok(())
@@ -145,6 +171,7 @@ pub fn explore<M: Machine>(
     }
     live.end_life();
     tally.count(live.done);
+    tally.failed += live.failed;
     Ok(())
 }
 
@@ -188,19 +215,30 @@ fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-type Shared = Rc<RefCell<Medium>>;
+pub(crate) type Shared = Rc<RefCell<Medium>>;
 
-struct Live<'a, M> {
-    world: World<'a, M>,
-    setup: &'a Setup,
+struct Live<M> {
+    world: World<M>,
+    setup: Setup,
     stamp: Stamp,
     /// As [`Tally::done`], of the lives before this one.
     done: [u64; 5],
+    /// I/Os that failed, in the lives before this one.
+    failed: u64,
 }
 
-impl<'a, M: Machine> Live<'a, M> {
+/// When the power may fail.
+enum Moment<'a, M> {
+    Live(&'a World<M>),
+    Resize(Resize<'a>),
+}
+
+/// Tells clocks of resizes from those of lives.
+const RESIZING: u64 = 1 << 32;
+
+impl<M: Machine> Live<M> {
     /// A home with its first content, an area with anything, formatted.
-    fn begin(setup: &'a Setup) -> Result<Self, String> {
+    fn begin(setup: &Setup) -> Result<Self, String> {
         let mut image = Image::zeroed(Sectors(setup.home), Sectors(setup.area));
         for (lba, sector) in (0..).zip(image.sectors_mut(Target::Home)) {
             *sector = Rc::new(encode(INITIAL, lba));
@@ -209,15 +247,16 @@ impl<'a, M: Machine> Live<'a, M> {
             *sector = Rc::new([0xA5; SECTOR_BYTES as usize]);
         }
         let medium = Rc::new(RefCell::new(Medium::new(image, setup.shared)));
-        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area))?;
+        M::format(setup, &mut Disk::new(Rc::clone(&medium), Target::Area), 1)?;
         let stamp = [1; 32];
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup);
-        Ok(Self { world, setup, stamp, done: [0; 5] })
+        let world = World::new(machine, medium, Past::new(setup.home), setup.clone());
+        Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
     }
 
     fn end_life(&mut self) {
+        self.failed += self.world.faults();
         let s = self.world.machine().stats();
         let pages = [
             s.moved_bytes / PAGE_BYTES,
@@ -232,26 +271,31 @@ impl<'a, M: Machine> Live<'a, M> {
     fn step(
         &mut self,
         step: &Step,
-        mut look: impl FnMut(&World<'a, M>, Stamp) -> Result<(), String>,
+        mut look: impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
         let world = &mut self.world;
         match step {
             &Step::Ask { op, start, len, fua } => {
                 let flags = if fua { Flags::FUA } else { Flags::NONE };
+                // Home may have shrunk.
+                let start = start.min(self.setup.home - 1);
+                let len = len.min(self.setup.home - start);
                 world.issue(op, Extent::new(start, len), flags)?;
             }
             &Step::Repeat(back) => world.repeat(back)?,
             &Step::Execute(which) => drop(world.execute(which)?),
-            &Step::Settle(order) => loop {
-                // Every moment of it is a moment.
-                let before = world.medium().borrow().clock();
-                if !world.advance(order)? {
-                    break;
+            &Step::Settle(order) => {
+                for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+                    // Every moment of it is a moment.
+                    let before = world.medium().borrow().clock();
+                    if !world.advance(order)? {
+                        break;
+                    }
+                    if world.medium().borrow().clock() != before {
+                        look(Moment::Live(world), self.stamp)?;
+                    }
                 }
-                if world.medium().borrow().clock() != before {
-                    look(world, self.stamp)?;
-                }
-            },
+            }
             Step::Install(pieces) => {
                 let plan = plan_of(pieces, self.setup.home, world.machine().room());
                 world.handle(Input::Install(plan))?;
@@ -259,41 +303,127 @@ impl<'a, M: Machine> Live<'a, M> {
             &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
             Step::Drain => world.handle(Input::Drain)?,
             Step::Pass => drop(world.pass()?),
+            &Step::Slow(slow) => world.set_slow(slow),
+            &Step::Break(fault) => world.break_down(fault),
+            Step::Heal => {
+                if world.is_broken() {
+                    self.ends_or_says_why(Input::Drain, M::is_drained)?;
+                }
+                self.world.heal(1)?;
+            }
+            Step::Restart(_) if world.is_broken() => {
+                self.ends_or_says_why(Input::Detach { stamp: self.stamp }, M::is_detached)?;
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
             &Step::Restart(by_another) => {
                 world.rest(by_another.map_or(0, |b| b.0))?;
-                world.handle(Input::Detach { stamp: self.stamp })?;
-                world.rest(1)?;
-                if !world.machine().is_detached() {
-                    return Err("a stop in order does not end".to_owned());
-                }
-                world.stopped();
-                look(world, self.stamp)?;
+                self.stop(&mut look)?;
+                let world = &mut self.world;
                 if !world.machine().is_dirty() {
                     world.bare_home()?;
                     if let Some((start, len)) = by_another {
+                        let start = start.min(self.setup.home - 1);
+                        let len = len.min(self.setup.home - start);
                         world.by_another(Extent::new(start, len))?;
                         self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
                     }
                 }
                 // What an orderly stop leaves is on the medium: none of it is lost with the caches.
-                let mut rng = Pcg64Mcg::seed_from_u64(0);
-                let (image, past) = world.cut(&mut rng);
-                let (machine, medium) = recover::<M>(self.setup, image, &[], self.stamp, &mut rng)
-                    .map_err(|r| format!("after a clean stop: {r:?}"))?;
-                self.end_life();
-                self.world = World::new(machine, medium, past, self.setup);
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
+            Step::Resize { .. } if world.is_broken() => {}
+            &Step::Resize { home, area } => {
+                world.rest(1)?;
+                world.handle(Input::Drain)?;
+                world.rest(1)?;
+                self.stop(&mut look)?;
+                if self.world.machine().is_dirty() {
+                    return Err("drained and detached, and home is not all there is".to_owned());
+                }
+                self.world.bare_home()?;
+                self.resize(home, area, &mut look)?;
             }
             Step::Crash { choice, again } => {
-                let mut rng = Pcg64Mcg::seed_from_u64(*choice);
-                let (image, past) = world.cut(&mut rng);
-                let (machine, medium) =
-                    recover::<M>(self.setup, image, again, self.stamp, &mut rng)
-                        .map_err(|r| format!("after a crash: {r:?}"))?;
-                self.end_life();
-                self.world = World::new(machine, medium, past, self.setup);
+                self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
             }
         }
-        look(&self.world, self.stamp)
+        look(Moment::Live(&self.world), self.stamp)
+    }
+
+    fn stop(
+        &mut self,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.world.handle(Input::Detach { stamp: self.stamp })?;
+        self.world.rest(1)?;
+        if !self.world.machine().is_detached() {
+            return Err("a stop in order does not end".to_owned());
+        }
+        self.world.stopped();
+        look(Moment::Live(&self.world), self.stamp)
+    }
+
+    /// Stopped and drained: home and area get other sizes.
+    fn resize(
+        &mut self,
+        home: u64,
+        area: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (image, mut past) = self.world.cut(&mut Pcg64Mcg::seed_from_u64(0));
+        past.resize(home);
+        let new = |lba| Rc::new(encode(INITIAL, lba));
+        let image = image.resized((home, area), new, &Rc::new([0xA5; SECTOR_BYTES as usize]));
+        self.setup = Setup { home, area, ..self.setup.clone() };
+        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+        self.end_life();
+        for operations in 1.. {
+            let medium = Medium::new(image.clone(), self.setup.shared);
+            let medium = Rc::new(RefCell::new(medium));
+            medium.borrow_mut().set_power(Some(operations));
+            let done = M::resize(&self.setup, &mut Disk::new(Rc::clone(&medium), Target::Area));
+            if medium.borrow().is_off() {
+                let resize = Resize { setup: &self.setup, medium: &medium, past: &past };
+                look(Moment::Resize(resize), self.stamp)?;
+                continue;
+            }
+            medium.borrow_mut().set_power(None);
+            if !done? {
+                return Err("a resize finds no area".to_owned());
+            }
+            let machine = attach::<M>(&self.setup, &medium, self.stamp)
+                .map_err(|r| format!("after a resize: {r:?}"))?;
+            self.world = World::new(machine, medium, past, self.setup.clone());
+            break;
+        }
+        if self.setup.write_back {
+            self.world.handle(Input::SetMode(Mode::WriteBack))?;
+        }
+        Ok(())
+    }
+
+    /// The next life, from what this one left.
+    fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
+        let (image, past) = self.world.cut(rng);
+        let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
+            .map_err(|r| format!("the next life: {r:?}"))?;
+        self.end_life();
+        self.world = World::new(machine, medium, past, self.setup.clone());
+        Ok(())
+    }
+
+    /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
+    fn ends_or_says_why(&mut self, input: Input, ended: fn(&M) -> bool) -> Result<(), String> {
+        let asked = format!("{input:?}");
+        self.world.rest(1)?;
+        self.world.handle(input)?;
+        self.world.rest(1)?;
+        let machine = self.world.machine();
+        if ended(machine) || machine.says_why() {
+            Ok(())
+        } else {
+            Err(format!("with a broken device {asked} neither ends nor is it said why"))
+        }
     }
 }
 
@@ -327,15 +457,15 @@ fn recover<M: Machine>(
 /// Looks at one state that a loss of power may leave.
 fn inspect<M: Machine>(
     history: &History,
-    world: &World<'_, M>,
+    world: &World<M>,
     stamp: Stamp,
     choice: u64,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let setup = &history.setup;
+    let setup = world.setup();
     let mut rng = Pcg64Mcg::seed_from_u64(choice);
     let (mut image, past) = world.cut(&mut rng);
-    bare_home_is_safe::<M>(history, &image, &past.model)?;
+    bare_home_is_safe::<M>(history, setup, &image, &past.model)?;
     let damage = if rng.random_ratio(1, 4) {
         rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
     } else {
@@ -345,8 +475,8 @@ fn inspect<M: Machine>(
     let again: Vec<u64> = (0..cuts).map(|_| rng.random_range(1..16)).collect();
     tally.damaged += u64::from(damage.is_some());
     tally.cut += u64::from(cuts > 0);
-    let told =
-        go_on::<M>(setup, image, past, stamp, damage.is_some(), &again, &mut rng).map_err(|e| {
+    go_on::<M>((setup, image, past, stamp), damage.is_some(), &again, &mut rng, tally).map_err(
+        |e| {
             let damage = damage.map_or(String::new(), |s| format!("; sector {s} {DAMAGED}"));
             let again = if cuts > 0 {
                 format!("; the power failed again at {again:?}")
@@ -354,32 +484,47 @@ fn inspect<M: Machine>(
                 String::new()
             };
             format!("{e}{damage}{again}")
-        })?;
-    tally.told += u64::from(told);
-    Ok(())
+        },
+    )
 }
 
-/// Recovers from a state, reads all, goes on for a while and brings all home. True where the engine refused it, or a
-/// request failed.
+/// Recovers from a state, mends it where the engine refuses it or by way of trial, reads all, goes on for a while and
+/// brings all home.
 fn go_on<M: Machine>(
-    setup: &Setup,
-    image: Image,
-    past: Past,
-    stamp: Stamp,
-    damage: bool,
+    (setup, mut image, mut past, stamp): (&Setup, Image, Past, Stamp),
+    mut damage: bool,
     again: &[u64],
     rng: &mut Pcg64Mcg,
-) -> Result<bool, String> {
+    tally: &mut Tally,
+) -> Result<(), String> {
     let found = check::<M>(setup, &image)?;
     if !damage && !found.is_empty() {
         return Err(format!("check finds: {}", found.join("; ")));
     }
+    let mut repaired = false;
+    if rng.random_ratio(1, if damage { 3 } else { 16 }) {
+        tally.mended += 1;
+        repaired = true;
+        match mend::<M>(setup, image, &mut past, damage, rng)? {
+            Some(mended) => (image, damage) = (mended, false),
+            None => {
+                tally.told += 1;
+                return Ok(());
+            }
+        }
+    }
     let (machine, medium) = match recover::<M>(setup, image, again, stamp, rng) {
-        Err(Refused::Damaged(_)) if damage => return Ok(true),
-        Err(refused) => return Err(format!("after a crash: {refused:?}")),
+        Err(Refused::Damaged(_)) if damage => {
+            tally.told += 1;
+            return Ok(());
+        }
+        Err(refused) => {
+            let when = if repaired { "a crash and a repair" } else { "a crash" };
+            return Err(format!("after {when}: {refused:?}"));
+        }
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, past, setup);
+    let mut world = World::new(machine, medium, past, setup.clone());
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
@@ -400,27 +545,33 @@ fn go_on<M: Machine>(
         return if found.is_empty() {
             Err("a request failed, and check found nothing".to_owned())
         } else {
-            Ok(true)
+            tally.told += 1;
+            Ok(())
         };
     }
     world.handle(Input::Drain)?;
     world.rest(order)?;
     if world.has_failed() || damage && world.machine().is_dirty() {
-        return Ok(true);
+        tally.told += 1;
+        return if world.machine().is_dirty() && !world.machine().says_why() {
+            Err("a drain that does not end does not say why".to_owned())
+        } else {
+            Ok(())
+        };
     }
     if world.machine().is_dirty() {
         return Err("all at rest after a drain, and home is not all there is".to_owned());
     }
-    world.bare_home().map(|()| false)
+    world.bare_home()
 }
 
 /// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
 fn bare_home_is_safe<M: Machine>(
     history: &History,
+    setup: &Setup,
     image: &Image,
     model: &Model,
 ) -> Result<(), String> {
-    let setup = &history.setup;
     let home = image.sectors(Target::Home);
     let pages = (setup.home - setup.grid) / PAGE_SECTORS;
     let first = setup.grid..setup.grid + PAGE_SECTORS;

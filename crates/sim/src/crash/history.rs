@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
-use seekless_engine::Mode;
+use seekless_engine::{Class, Io, Mode, Target};
 use seekless_layout::{Copy, Plan};
 
 use super::machine::Setup;
@@ -40,9 +40,23 @@ pub enum Step {
     Drain,
     /// The time passes that the engine waits for.
     Pass,
+    /// Some I/Os take effect only where no others are in flight, from now on.
+    Slow(Option<Slow>),
+    /// A device begins to fail.
+    Break(Fault),
+    /// It works again; all comes to rest.
+    Heal,
     /// All comes to rest and the engine is stopped in order; then, where there are sectors `(start, len)`, somebody else
     /// writes them at home; then the engine is started.
     Restart(Option<(u64, u64)>),
+    /// All is brought home and the engine stopped in order; home and area have other sizes, in sectors, and the area is
+    /// divided anew.
+    Resize {
+        /// Home's.
+        home: u64,
+        /// The area's.
+        area: u64,
+    },
     /// The power fails, and the engine is started.
     Crash {
         /// Chooses what the caches lose.
@@ -50,6 +64,48 @@ pub enum Step {
         /// The writes and flushes of the recovery at which it fails again, attempt by attempt.
         again: Vec<u64>,
     },
+}
+
+/// I/Os that are slower than all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    /// Flushes of either device.
+    Flushes,
+    /// What the engine does by itself.
+    Background,
+    /// All of a device.
+    Device(Target),
+    /// Writes to a device.
+    Writes(Target),
+}
+
+impl Slow {
+    pub(crate) fn is(self, io: &Io) -> bool {
+        match self {
+            Self::Flushes => io.op == Op::Flush,
+            Self::Background => io.class == Class::Background,
+            Self::Device(target) => io.target == target,
+            Self::Writes(target) => io.target == target && io.op.is_write_like(),
+        }
+    }
+}
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Of which device.
+    pub target: Target,
+    /// Reads, flushes, or writes of any kind.
+    pub op: Op,
+    /// So often; `None`: until it is healed.
+    pub left: Option<u32>,
+}
+
+impl Fault {
+    pub(crate) fn hits(&self, io: &Io) -> bool {
+        let op = if io.op.is_write_like() { Op::Write } else { io.op };
+        (self.target, self.op) == (io.target, op)
+    }
 }
 
 /// A whole history.
@@ -68,20 +124,67 @@ impl History {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let setup = setup(&mut rng);
+        let bent = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
+            [rng.random_range(0..5)];
+        let mut setup = setup(&mut rng);
+        // What a client was told and the area then fails to take is lost, and every flush says so: no history for devices
+        // that heal.
+        if bent != Bent::Break {
+            setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
+        }
         // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
-        let weights = std::array::from_fn(|kind| match kind {
+        let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
             // A plan, and time for it to be carried out.
             12 | 16 => rng.random_range(0..6u32),
             _ if kind < COMMON => rng.random_range(0..12u32).saturating_sub(3),
+            // Something is slow.
+            19 => rng.random_range(0..4u32),
+            20 | 21 => 0,
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });
+        let mut count = 20..200;
+        match bent {
+            Bent::Fair => {}
+            Bent::Wrap => {
+                // The log is small, and goes round and round.
+                (setup.area, setup.write_back) = (96 * PAGE_SECTORS, true);
+                setup.write_buffer_percent = rng.random_range(25..70);
+                let (settles, slow) = (rng.random_range(0..3), rng.random_range(2..8));
+                for (kind, weight) in
+                    [(0, 45), (1, 12), (2, 12), (4, 12), (6, 6), (11, settles), (19, slow)]
+                {
+                    weights[kind] = weight;
+                }
+                for kind in [7, 8, 12, 14, 15, 17, 18, 22] {
+                    weights[kind] = rng.random_range(0..2);
+                }
+                count = 80..250;
+            }
+            Bent::Contend => {
+                // Many writes to few pages are on their way at a time.
+                setup.write_back = true;
+                setup.write_buffer_percent = rng.random_range(20..70);
+                for (kind, weight) in
+                    [(0, 24), (1, 8), (2, 8), (3, 3), (5, 6), (6, 6), (7, 4), (8, 8), (19, 3)]
+                {
+                    weights[kind] = weight;
+                }
+                for kind in [12, 14, 15, 17, 18, 22] {
+                    weights[kind] = rng.random_range(0..2);
+                }
+            }
+            Bent::Break => {
+                weights[20] = rng.random_range(1..6);
+                weights[21] = rng.random_range(1..6);
+            }
+        }
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
+        let plan = Vec::new();
         let mut mix =
-            Mix { rng, pages, grid: setup.grid, home: setup.home, weights, hot, plan: Vec::new() };
-        let count = mix.rng.random_range(20..200);
+            Mix { rng, bent, pages, grid: setup.grid, home: setup.home, weights, hot, plan };
+        let count = mix.rng.random_range(count);
         let steps = (0..count).map(|_| mix.step()).collect();
         Self { seed, setup, steps }
     }
@@ -104,16 +207,31 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         buffer_bytes: 16 * PAGE_BYTES,
         stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
         background_pause: pick(&[0, 0, 1_000]),
+        gather: 0,
         shared: pick(&[0, 1]) == 1,
     }
 }
 
 /// Kinds of steps: those of every day, then the rarer ones.
 const COMMON: usize = 11;
-const KINDS: usize = 19;
+const KINDS: usize = 23;
+
+/// What a history is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bent {
+    /// A bit of everything.
+    Fair,
+    /// The log goes round.
+    Wrap,
+    /// Requests overlap.
+    Contend,
+    /// Devices fail.
+    Break,
+}
 
 struct Mix {
     rng: Pcg64Mcg,
+    bent: Bent,
     weights: [u32; KINDS],
     /// Home pages.
     pages: u64,
@@ -161,8 +279,26 @@ impl Mix {
                 let by_another = self.rng.random_ratio(1, 4).then(|| self.any(20));
                 return Step::Restart(by_another);
             }
+            19 => return Step::Slow(self.slow()),
+            20 => {
+                let target = [Target::Home, Target::Area][self.rng.random_range(0..2)];
+                let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
+                let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
+                return Step::Break(Fault { target, op, left });
+            }
+            21 => return Step::Heal,
+            22 => {
+                let pages = self.rng.random_range(24..56);
+                let home = if self.rng.random() {
+                    self.home
+                } else {
+                    self.grid + pages * PAGE_SECTORS + self.rng.random_range(0..PAGE_SECTORS)
+                };
+                let area = [96, 128, 160][self.rng.random_range(0..3)] * PAGE_SECTORS;
+                return Step::Resize { home, area };
+            }
             _ => {
-                let again = (0..self.rng.random_range(0..3))
+                let again = (0..self.rng.random_range(0..4))
                     .map(|_| self.rng.random_range(1..12))
                     .collect();
                 return Step::Crash { choice: self.rng.random(), again };
@@ -176,9 +312,22 @@ impl Mix {
         }
     }
 
+    fn slow(&mut self) -> Option<Slow> {
+        Some(match self.rng.random_range(0..8) {
+            0 | 1 => Slow::Flushes,
+            2 | 3 => Slow::Background,
+            4 => Slow::Writes(Target::Area),
+            5 => Slow::Writes(Target::Home),
+            6 => Slow::Device(Target::Home),
+            _ => return None,
+        })
+    }
+
     /// A page near the hot one, or anywhere.
     fn page(&mut self) -> u64 {
-        if self.rng.random_ratio(3, 4) {
+        if self.bent == Bent::Contend && self.rng.random_ratio(7, 8) {
+            (self.hot + self.rng.random_range(0..2)) % self.pages
+        } else if self.rng.random_ratio(3, 4) {
             (self.hot + self.rng.random_range(0..6)) % self.pages
         } else {
             self.rng.random_range(0..self.pages)

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, PAGE_SECTORS, Sectors, SimTime};
-use seekless_engine::format::Geometry;
+use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
+use seekless_engine::format::{Geometry, read_superblock};
 use seekless_engine::{
-    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, Stats, examine, format_area,
+    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, Repair, Stats, examine,
+    format_area, repair, resize_area,
 };
 
 use super::medium::Disk;
@@ -35,10 +36,21 @@ pub struct Setup {
     pub buffer_bytes: u64,
     /// Length of the staging memory in bytes.
     pub stage_bytes: u64,
+    /// How long an absorbed write may stay in RAM, in nanoseconds.
+    pub gather: u64,
     /// How long the background waits after a request, in nanoseconds.
     pub background_pause: u64,
     /// One cache serves home and area.
     pub shared: bool,
+}
+
+/// How a repair ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// Nothing was lost but, of home's newest bytes, those of these sectors; `None`: any of them.
+    But(Option<Vec<Extent>>),
+    /// Something would be lost: nothing was written.
+    WouldLose,
 }
 
 /// Why an engine does not take a device.
@@ -54,11 +66,21 @@ pub enum Refused {
 pub trait Machine: Sized {
     /// Whether home's first and last page are replaced while home is not all there is.
     const GUARDS: bool;
-    /// Makes a new area.
+    /// Makes a new area, by a name that tells it from others that stood there.
     ///
     /// # Errors
     /// Why it cannot.
-    fn format(setup: &Setup, area: &mut Disk) -> Result<(), String>;
+    fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String>;
+    /// Divides the area anew, for the sizes that it and home have now. False where there is none.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn resize(setup: &Setup, area: &mut Disk) -> Result<bool, String>;
+    /// Mends an area; `lose` allows that something is lost by it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String>;
     /// Takes the devices as they are. `stamp` is another whenever somebody else wrote home.
     ///
     /// # Errors
@@ -79,6 +101,10 @@ pub trait Machine: Sized {
     fn room(&self) -> u64;
     /// Whether home alone is not all there is.
     fn is_dirty(&self) -> bool;
+    /// Whether all is at home, and nothing is absorbed any more.
+    fn is_drained(&self) -> bool;
+    /// Whether it says why it does not go on.
+    fn says_why(&self) -> bool;
     /// Whether the engine has come to rest for good.
     fn is_detached(&self) -> bool;
     /// See [`seekless_engine::Engine::handle`].
@@ -99,9 +125,9 @@ pub type Stamp = [u8; 32];
 impl Machine for Engine {
     const GUARDS: bool = false;
 
-    fn format(setup: &Setup, area: &mut Disk) -> Result<(), String> {
+    fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String> {
         let options = FormatOptions {
-            uuid: [7; 16],
+            uuid: [name; 16],
             capacity: Sectors(setup.home),
             inside: None,
             grid: Sectors(setup.grid),
@@ -111,6 +137,33 @@ impl Machine for Engine {
             label: "home".to_owned(),
         };
         format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
+    }
+
+    fn resize(setup: &Setup, area: &mut Disk) -> Result<bool, String> {
+        let Ok(found) = read_superblock(area, Lba(0)) else { return Ok(false) };
+        let before = found.superblock;
+        let options = FormatOptions {
+            uuid: before.uuid.0,
+            capacity: Sectors(setup.home),
+            inside: None,
+            grid: Sectors(before.grid.into()),
+            mode: before.mode,
+            segment_pages: before.segment_pages,
+            write_buffer_percent: setup.write_buffer_percent,
+            label: "home".to_owned(),
+        };
+        resize_area(area, &options, &before).map(|_| true).map_err(|e| format!("{e:?}"))
+    }
+
+    fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String> {
+        match repair(area, lose).map_err(|e| format!("{e:?}"))? {
+            Repair::WouldLose(_) => Ok(Mended::WouldLose),
+            Repair::Done(report) => {
+                let cut = report.mended.iter().filter(|f| f.loss).count() > report.lost.len();
+                let lost = report.lost.into_iter().chain(report.doubtful).collect();
+                Ok(Mended::But((!cut).then_some(lost)))
+            }
+        }
     }
 
     fn attach(
@@ -126,6 +179,7 @@ impl Machine for Engine {
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
             background_pause: seekless_block::Duration(setup.background_pause),
+            gather: seekless_block::Duration(setup.gather),
             ..Config::new(Sectors(setup.home))
         };
         Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {
@@ -162,6 +216,14 @@ impl Machine for Engine {
 
     fn is_dirty(&self) -> bool {
         self.dirty().0 > 0
+    }
+
+    fn is_drained(&self) -> bool {
+        self.is_drained()
+    }
+
+    fn says_why(&self) -> bool {
+        self.trouble().is_some()
     }
 
     fn is_detached(&self) -> bool {

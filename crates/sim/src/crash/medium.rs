@@ -33,6 +33,21 @@ impl Image {
         Self { sectors: vec![zero; (home.0 + area.0) as usize], home: home.0 as usize }
     }
 
+    /// The same on devices of other sizes; `home` and `area` make the sectors that come to be.
+    pub(crate) fn resized(
+        &self,
+        sizes: (u64, u64),
+        home: impl Fn(u64) -> Sector,
+        area: &Sector,
+    ) -> Self {
+        let mut sectors = self.sectors(Target::Home).to_vec();
+        sectors.truncate(sizes.0 as usize);
+        sectors.extend((sectors.len() as u64..sizes.0).map(home));
+        let old = self.sectors(Target::Area).iter().chain(std::iter::repeat(area));
+        sectors.extend(old.take(sizes.1 as usize).cloned());
+        Self { sectors, home: sizes.0 as usize }
+    }
+
     /// The sectors of one device.
     #[must_use]
     pub(crate) fn sectors(&self, target: Target) -> &[Sector] {
@@ -200,6 +215,32 @@ impl Medium {
             write.done = Some(self.clock);
             self.unflushed.insert(first_open, write);
         }
+    }
+
+    /// The write failed: of its sectors some reached the device, as any other write does, or none, or all.
+    pub(crate) fn fail_write(&mut self, ticket: u64, rng: &mut Pcg64Mcg) {
+        let found = self.unflushed.iter_mut().find(|w| w.ticket == ticket && w.done.is_none());
+        let Some(write) = found else { panic!("write {ticket} is not in flight") };
+        let cut = rng.random_range(0..=write.sectors.len());
+        let kind = rng.random_range(0..4u8);
+        for (i, sector) in write.sectors.iter_mut().enumerate() {
+            let keep = match kind {
+                0 => false,
+                1 => true,
+                2 => i < cut,
+                _ => rng.random(),
+            };
+            if !keep {
+                *sector = None;
+            }
+        }
+        self.finish_write(ticket, Flags::NONE);
+    }
+
+    /// The flush failed: nothing is known by it.
+    pub(crate) fn fail_flush(&mut self, ticket: u64) {
+        self.clock += 1;
+        self.flushes.retain(|&(flush, _)| flush != ticket);
     }
 
     /// Returns the ticket of a flush.

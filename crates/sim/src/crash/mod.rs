@@ -8,10 +8,11 @@ mod explore;
 mod history;
 mod machine;
 mod medium;
+mod mend;
 mod model;
 mod world;
 
 pub use explore::{Failure, Looks, Tally, explore, shrink};
-pub use history::{History, Piece, Step};
-pub use machine::{Machine, Refused, Setup, Stamp};
+pub use history::{Fault, History, Piece, Slow, Step};
+pub use machine::{Machine, Mended, Refused, Setup, Stamp};
 pub use medium::Disk;

@@ -17,17 +17,19 @@ type Step = u64;
 /// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else.
 pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
     let mut bytes = [0; SECTOR_BYTES as usize];
-    if token != ZEROES {
-        for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
-            let value = match i {
-                0 => token,
-                1 => lba,
-                _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
-            };
-            word.copy_from_slice(&value.to_le_bytes());
-        }
+    for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&word_of(token, lba, i).to_le_bytes());
     }
     bytes
+}
+
+const fn word_of(token: u64, lba: u64, i: usize) -> u64 {
+    match i {
+        _ if token == ZEROES => 0,
+        0 => token,
+        1 => lba,
+        _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
+    }
 }
 
 /// The token of a sector's content.
@@ -36,7 +38,8 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
         bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
     };
     let token = word(0);
-    if bytes == encode(token, lba) {
+    let is_right = |(i, bytes): (usize, &[u8])| bytes == word_of(token, lba, i).to_le_bytes();
+    if bytes.len() as u64 == SECTOR_BYTES && bytes.chunks_exact(8).enumerate().all(is_right) {
         Ok(token)
     } else {
         let (first, second) = (word(0), word(1));
@@ -56,7 +59,7 @@ struct Version {
     done: Option<Step>,
     /// When a read that returned it had ended first.
     seen: Option<Step>,
-    /// A discard: it may be taken for a hint.
+    /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
     weak: bool,
     /// Promised to be on stable storage, or followed there.
     durable: bool,
@@ -69,6 +72,8 @@ struct Version {
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
+    /// Sectors of which anything that was ever written there may be found.
+    lax: Vec<bool>,
     /// Reads that have not ended: they may return what is lost since.
     reads: u32,
     step: Step,
@@ -87,9 +92,25 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let mut model = Self { sectors: Vec::new(), reads: 0, step: 0, names: 0 };
-        model.sectors = (0..sectors).map(|_| vec![model.first(INITIAL)]).collect();
+        let (lax, reads, step, names) = (Vec::new(), 0, 0, 0);
+        let mut model = Self { sectors: Vec::new(), lax, reads, step, names };
+        model.resize(sectors);
         model
+    }
+
+    /// The device has another size; what is new is [`INITIAL`].
+    pub(crate) fn resize(&mut self, sectors: u64) {
+        self.sectors.truncate(sectors as usize);
+        while self.len() < sectors {
+            let first = self.first(INITIAL);
+            self.sectors.push(vec![first]);
+        }
+        self.lax.resize(sectors as usize, false);
+    }
+
+    /// The newest bytes of these sectors are gone, and that was said: any older ones may stand there.
+    pub(crate) fn relax(&mut self, extent: Extent) {
+        self.lax[Self::range(extent)].fill(true);
     }
 
     /// Content that is on stable storage when a life begins.
@@ -156,10 +177,21 @@ impl Model {
         }
     }
 
-    /// The request failed: nobody knows what became of it.
-    pub(crate) const fn fail(&mut self, issued: Issued) {
-        if matches!(issued.op, Op::Read) {
-            self.reads -= 1;
+    /// The request failed: a write took effect or did not, and nothing more will come of it.
+    pub(crate) fn fail(&mut self, issued: Issued) {
+        self.step += 1;
+        let now = self.step;
+        match issued.op {
+            Op::Read => self.reads -= 1,
+            Op::Flush => {}
+            _ => {
+                for versions in &mut self.sectors[Self::range(issued.extent)] {
+                    let this = |v: &&mut Version| v.issued == issued.step && v.done.is_none();
+                    if let Some(v) = versions.iter_mut().find(this) {
+                        (v.done, v.weak) = (Some(now), true);
+                    }
+                }
+            }
         }
     }
 
@@ -167,6 +199,9 @@ impl Model {
         for (i, bytes) in data.chunks(SECTOR_BYTES as usize).enumerate() {
             let lba = issued.extent.start.0 + i as u64;
             let token = decode(bytes, lba)?;
+            if self.lax[lba as usize] {
+                continue;
+            }
             let now = self.step;
             let versions = &mut self.sectors[lba as usize];
             let may =
@@ -253,7 +288,8 @@ impl Model {
     pub(crate) fn current(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
-        if versions.iter().any(|v| v.token == token && v.dead.is_none()) {
+        let lax = self.lax[lba as usize];
+        if lax || versions.iter().any(|v| v.token == token && v.dead.is_none()) {
             Ok(())
         } else {
             Err(format!("sector {lba} holds {token:#x}; {}", tell(versions)))
@@ -264,7 +300,7 @@ impl Model {
     pub(crate) fn survives(&self, lba: u64, bytes: &[u8]) -> Result<(), String> {
         let token = decode(bytes, lba)?;
         let versions = &self.sectors[lba as usize];
-        if versions.iter().any(|v| v.token == token) {
+        if self.lax[lba as usize] || versions.iter().any(|v| v.token == token) {
             Ok(())
         } else {
             Err(format!("after a crash sector {lba} holds {token:#x}; {}", tell(versions)))

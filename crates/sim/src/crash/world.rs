@@ -7,12 +7,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
-use seekless_engine::{Class, Fault, Input, Io, Memory, Output, RequestId, Target};
+use seekless_engine::{
+    Class, Fault as Told, Input, Io, IoFailed, Memory, Output, RequestId, Target,
+};
 
+use super::history::{Fault, Slow};
 use super::machine::{Machine, Setup};
 use super::medium::{Image, Medium};
 use super::model::{Issued, Model, encode};
@@ -47,6 +51,18 @@ pub(crate) struct Past {
 }
 
 impl Past {
+    /// The newest bytes of these extents are gone, and clients were told; `None`: of all `home` sectors.
+    pub(crate) fn expect_less(&mut self, home: u64, lost: Option<Vec<Extent>>) {
+        let all = || vec![Extent::new(0, home)];
+        lost.unwrap_or_else(all).into_iter().for_each(|extent| self.model.relax(extent));
+    }
+
+    /// The device has another size.
+    pub(crate) fn resize(&mut self, sectors: u64) {
+        self.model.resize(sectors);
+        self.writes.retain(|(extent, _)| extent.end().0 <= sectors);
+    }
+
     /// Clients of a new device of so many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
         Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
@@ -54,11 +70,11 @@ impl Past {
 }
 
 /// An engine at work. Errors are findings, in words.
-pub(crate) struct World<'a, M> {
+pub(crate) struct World<M> {
     machine: M,
     medium: Rc<RefCell<Medium>>,
     past: Past,
-    setup: &'a Setup,
+    setup: Setup,
     clients: BTreeMap<u64, Client>,
     buffers: Vec<Vec<u8>>,
     slots: Vec<u8>,
@@ -67,16 +83,18 @@ pub(crate) struct World<'a, M> {
     now: u64,
     damaged: bool,
     failed: bool,
+    /// What is executed only where nothing else is left.
+    slow: Option<Slow>,
+    faults: Vec<Fault>,
+    /// Something failed since all was well: a request may fail.
+    faulty: bool,
+    /// I/Os that failed.
+    faults_met: u64,
 }
 
-impl<'a, M: Machine> World<'a, M> {
+impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
-    pub(crate) fn new(
-        machine: M,
-        medium: Rc<RefCell<Medium>>,
-        past: Past,
-        setup: &'a Setup,
-    ) -> Self {
+    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: Setup) -> Self {
         Self {
             machine,
             medium,
@@ -84,12 +102,16 @@ impl<'a, M: Machine> World<'a, M> {
             setup,
             clients: BTreeMap::new(),
             buffers: Vec::new(),
-            slots: vec![0; (setup.cache_pages * PAGE_SECTORS * SECTOR_BYTES) as usize],
-            stage: vec![0; setup.stage_bytes as usize],
+            slots: Vec::new(),
+            stage: Vec::new(),
             sent: Vec::new(),
             now: 0,
             damaged: false,
             failed: false,
+            slow: None,
+            faults: Vec::new(),
+            faulty: false,
+            faults_met: 0,
         }
     }
 
@@ -200,23 +222,31 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     fn memory(&mut self, at: Memory, len: Sectors) -> Result<&mut [u8], String> {
-        let (bytes, offset) = match at {
+        let slots = self.setup.cache_pages * PAGE_BYTES;
+        let (bytes, offset, most) = match at {
             Memory::Client { id, offset } => match self.clients.get_mut(&id.0) {
-                Some(client) => (&mut client.buffer, offset),
+                Some(client) => {
+                    let most = client.buffer.len() as u64;
+                    (&mut client.buffer, offset, most)
+                }
                 None => return Err(format!("memory of a request that is over: {at:?}")),
             },
             Memory::Buffer { index, offset } => {
                 while self.buffers.len() <= index as usize {
-                    self.buffers.push(vec![0; self.setup.buffer_bytes as usize]);
+                    self.buffers.push(Vec::new());
                 }
-                (&mut self.buffers[index as usize], offset)
+                (&mut self.buffers[index as usize], offset, self.setup.buffer_bytes)
             }
             Memory::Slot { index, offset } => {
-                (&mut self.slots, Sectors(u64::from(index) * PAGE_SECTORS + offset.0))
+                (&mut self.slots, Sectors(u64::from(index) * PAGE_SECTORS + offset.0), slots)
             }
-            Memory::Stage { offset } => (&mut self.stage, offset),
+            Memory::Stage { offset } => (&mut self.stage, offset, self.setup.stage_bytes),
         };
         let range = (offset.0 * SECTOR_BYTES) as usize..((offset + len).0 * SECTOR_BYTES) as usize;
+        // Allocated where it is touched.
+        if bytes.len() < range.end && range.end as u64 <= most {
+            bytes.resize(range.end, 0);
+        }
         bytes.get_mut(range).ok_or_else(|| format!("{len} past the end of memory: {at:?}"))
     }
 
@@ -225,7 +255,11 @@ impl<'a, M: Machine> World<'a, M> {
         if self.sent.is_empty() {
             return Ok(false);
         }
-        let Sent { io, ticket, bytes } = self.sent.swap_remove(which % self.sent.len());
+        let sent = self.choose(which);
+        if let Some(fault) = self.faults.iter().position(|f| f.hits(&sent.io)) {
+            return self.fail(sent, fault, which).map(|()| true);
+        }
+        let Sent { io, ticket, bytes } = sent;
         let result = Ok(());
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => {
@@ -252,13 +286,84 @@ impl<'a, M: Machine> World<'a, M> {
         Ok(true)
     }
 
-    fn complete(&mut self, id: u64, result: Result<(), Fault>) -> Result<(), String> {
+    /// One of those in flight, of the slow ones only where there are no others.
+    fn choose(&mut self, which: usize) -> Sent {
+        let quick = |s: &Sent| self.slow.is_none_or(|slow| !slow.is(&s.io));
+        let many = self.sent.iter().filter(|s| quick(s)).count();
+        let at = match which.checked_rem(many) {
+            Some(nth) => self.sent.iter().enumerate().filter(|(_, s)| quick(s)).nth(nth),
+            None => None,
+        };
+        let at = at.map_or(which % self.sent.len(), |(at, _)| at);
+        self.sent.swap_remove(at)
+    }
+
+    /// The device fails it.
+    fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<(), String> {
+        let Sent { io, ticket, .. } = sent;
+        self.faulty = true;
+        self.faults_met += 1;
+        if let Some(left) = &mut self.faults[fault].left {
+            *left -= 1;
+            if *left == 0 {
+                self.faults.swap_remove(fault);
+            }
+        }
+        let mut rng = Pcg64Mcg::seed_from_u64(seed as u64 ^ self.now);
+        match (io.op, io.memory) {
+            (Op::Read, Some(to)) => self.memory(to, io.extent.len)?.fill(0xEE),
+            (Op::Flush, _) => self.medium.borrow_mut().fail_flush(ticket),
+            _ => self.medium.borrow_mut().fail_write(ticket, &mut rng),
+        }
+        self.handle(Input::Done { io: io.id, result: Err(IoFailed) })
+    }
+
+    /// What takes its time from now on.
+    pub(crate) const fn set_slow(&mut self, slow: Option<Slow>) {
+        self.slow = slow;
+    }
+
+    /// The devices begin to fail.
+    pub(crate) fn break_down(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    /// I/Os that failed so far.
+    pub(crate) const fn faults(&self) -> u64 {
+        self.faults_met
+    }
+
+    /// How it is set up.
+    pub(crate) const fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Whether a device fails for good.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.faults.iter().any(|f| f.left.is_none())
+    }
+
+    /// The devices work again; what was asked has ended. From here on nothing may fail.
+    pub(crate) fn heal(&mut self, order: u64) -> Result<(), String> {
+        self.faults.clear();
+        self.rest(order)?;
+        self.faulty = false;
+        // It works again, and can promise something.
+        self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
+        self.rest(order)
+    }
+
+    fn complete(&mut self, id: u64, result: Result<(), Told>) -> Result<(), String> {
         let Some(client) = self.clients.remove(&id) else {
             return Err(format!("request {id} ended, and was not asked or had ended before"));
         };
         let Client { issued, op, extent, buffer } = client;
         match result {
             Ok(()) => self.past.model.end(issued, if op == Op::Read { &buffer } else { &[] }),
+            Err(_) if self.faulty => {
+                self.past.model.fail(issued);
+                Ok(())
+            }
             Err(_) if self.damaged => {
                 self.failed = true;
                 self.past.model.fail(issued);
@@ -287,7 +392,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Lets all that is in flight take effect, and what comes of it, until nothing is left. An engine whose area is
     /// damaged may go on trying for ever, but must leave no request waiting for that.
     pub(crate) fn rest(&mut self, order: u64) -> Result<(), String> {
-        let most = if self.damaged { RESTS_WITHIN / 20 } else { RESTS_WITHIN };
+        let tries_for_ever = self.damaged || self.is_broken();
+        let most = if tries_for_ever { RESTS_WITHIN / 20 } else { RESTS_WITHIN };
         for _ in 0..most {
             if !self.advance(order)? {
                 break;
@@ -296,7 +402,7 @@ impl<'a, M: Machine> World<'a, M> {
         if let Some((id, c)) = self.clients.iter().next() {
             return Err(format!("request {id} never ends: {:?} of {}", c.op, c.extent));
         }
-        if self.damaged || self.sent.is_empty() && self.machine.wakeup().is_none() {
+        if tries_for_ever || self.sent.is_empty() && self.machine.wakeup().is_none() {
             Ok(())
         } else {
             Err("it does not come to rest".to_owned())

@@ -8,7 +8,7 @@ use std::ops::Range;
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
 use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
-use seekless_sim::crash::{Disk, Machine, Refused, Setup, Stamp};
+use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup, Stamp};
 
 /// What it does wrong.
 #[repr(u8)]
@@ -67,8 +67,16 @@ fn sum(page: &[u8]) -> [u8; 8] {
 impl<const WRONG: u8> Machine for Toy<WRONG> {
     const GUARDS: bool = false;
 
-    fn format(_: &Setup, area: &mut Disk) -> Result<(), String> {
+    fn format(_: &Setup, area: &mut Disk, _: u8) -> Result<(), String> {
         area.write_zeroes(Extent::new(0, 32)).and_then(|()| area.flush()).map_err(|e| e.to_string())
+    }
+
+    fn resize(setup: &Setup, area: &mut Disk) -> Result<bool, String> {
+        Self::format(setup, area, 1).map(|()| true)
+    }
+
+    fn repair(_: &mut Disk, _: bool) -> Result<Mended, String> {
+        Ok(Mended::But(Some(Vec::new())))
     }
 
     /// The copy is made anew, whatever stood there.
@@ -114,6 +122,14 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
     }
 
     fn is_dirty(&self) -> bool {
+        false
+    }
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    fn says_why(&self) -> bool {
         false
     }
 

@@ -10,12 +10,14 @@ mod borg_vmm;
 mod borg_web;
 mod clock;
 mod dice;
+mod eefs;
 mod play;
 mod population;
 mod start_up;
 
 use seekless_block::Bytes;
 
+pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile, strace_line};
 pub(crate) use play::Play;
 pub use start_up::{StartUp, start_up};
 

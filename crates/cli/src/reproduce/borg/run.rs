@@ -1,8 +1,8 @@
 //! The experiments, as section 6 sets them up. Which requests, which disk, which area: numbers of the paper where it has
 //! them, and where not, the comment says so.
 
-use seekless_block::{Bytes, Sectors, SimTime};
-use seekless_disk::{DeviceSpec, catalogue};
+use seekless_block::{Bytes, Duration, Sectors, SimTime};
+use seekless_disk::catalogue;
 use seekless_layout::Training;
 use seekless_sim::Replay;
 use seekless_study::{BorgJob, BorgPhase, BorgRun, BorgSystem, Program, Started, borg, start_ups};
@@ -18,6 +18,9 @@ const WEEK: u64 = 7 * 24 * HOUR;
 /// At the trace's own times: a week has idle time, in which a write buffer can be emptied. The paper went 168 times as fast
 /// (6.1) and emptied it in reconfigurations.
 const REPLAY: Replay = Replay::Open;
+/// The paper's disks had write caches, and its file systems of 2007 sent no flushes: a write had ended when it stood in the
+/// drive's RAM. Here the models of its WD drives have none, and writes are gathered in ours for a second.
+const GATHER: Duration = Duration::from_millis(1_000);
 /// Reconfigurations of a replay, equally spaced (6).
 const RECONFIGURATIONS: u64 = 4;
 /// Of a start of oaimpress, the share of reads that are oowriter's, "large shared libraries" (6.4). Not printed: ours.
@@ -105,9 +108,15 @@ impl<'a> Plan<'a> {
     ) -> anyhow::Result<usize> {
         let (area, write_buffer_percent) =
             area.map_or((Bytes(0), 0), |(gb, percent)| (self.bytes(gb), percent));
-        let disk: DeviceSpec = catalogue::device(disk)?;
-        let system =
-            BorgSystem { disk, area, write_buffer_percent, training, replay: REPLAY, reconfigure };
+        let system = BorgSystem {
+            disk: catalogue::device(disk)?,
+            area,
+            write_buffer_percent,
+            gather: GATHER,
+            training,
+            replay: REPLAY,
+            reconfigure,
+        };
         let capacity = synthetic.size().sectors_ceil();
         self.jobs.push(BorgJob { source, capacity, system });
         Ok(self.jobs.len() - 1)

@@ -1,0 +1,476 @@
+//! EEFS's evaluation: Tables 1 to 3 and what Figures 5 and 6 show, the paper's numbers beside ours; or the same comparison over a
+//! real trace of files. The paper's traces are not to be had: ours are made up to match Table 1. Everything is modelled.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use seekless_block::{Bytes, parse_size};
+use seekless_disk::{DiskSpec, SpinDown, catalogue};
+use seekless_layout::GroupConfig;
+use seekless_report::{
+    Axis, Basis, Column, Figure, Provenance, Report, Section, StackedBars, Table, Unit, Values,
+};
+use seekless_study::{FileFacts, FileOutcome, FileSystem, FilesOptions, facts_of, run_files};
+use seekless_trace::synth::{FILE_DAYS, FileDay, FilePlay, Synthetic};
+use seekless_trace::{OpenOptions, Source};
+use serde_json::{Value, json};
+
+use super::Out;
+use crate::output;
+
+/// Scale of `--quick`.
+const QUICK: f64 = 0.05;
+/// EEFS's disk.
+const DISK: &str = "toshiba-pccard";
+const SYSTEMS: [(FileSystem, &str); 3] = [
+    (FileSystem::Ffs, "FFS"),
+    (FileSystem::FfsReadAhead, "FFS, read-ahead"),
+    (FileSystem::Eefs, "EEFS"),
+];
+
+/// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a modelled disk
+///
+/// Three systems with the same memory: a fast file system, the same with plain read-ahead of one cluster, and EEFS. With
+/// --trace, the same over your own trace of files. docs/groups.md says what is modelled and what was invented.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless reproduce eefs --quick
+  seekless reproduce eefs --report eefs.html --json eefs.json
+  seekless reproduce eefs --spin-down adaptive --quick
+  seekless reproduce eefs --trace build.strace --shuffle 1000 --cache 16MiB")]
+pub(crate) struct Args {
+    /// A twentieth of the requests, files, memory and of the interval between shuffles
+    #[arg(long, conflicts_with = "scale")]
+    quick: bool,
+    /// Requests, files, memory and the interval between shuffles as a multiple of the paper's: 0.001 to 1
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    scale: f64,
+    /// Seed of all that is made up
+    #[arg(long, value_name = "N", default_value_t = Synthetic::SEED)]
+    seed: u64,
+    /// A trace of files (strace, Process Monitor) instead of the made-up days
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// Memory of each system; default: the paper's 128 MiB times the scale
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    cache: Option<u64>,
+    /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale
+    #[arg(long, value_name = "N")]
+    shuffle: Option<u64>,
+    /// When the platters stop: none, adaptive, or seconds without work
+    #[arg(long, value_name = "POLICY", default_value = "none")]
+    spin_down: SpinDown,
+    /// Which disk, by its name in the catalogue
+    #[arg(long, value_name = "NAME", default_value = DISK)]
+    disk: String,
+    #[command(flatten)]
+    out: Out,
+}
+
+/// What the paper prints of a day: Table 3, and Table 2 at 100,000 requests.
+struct Paper {
+    requests: [u64; 2],
+    /// Percent: read, write, rotation, seek, idle, total.
+    energy: [f64; 6],
+    /// Groups before, after, stable; mean size; percent that left, and joined.
+    groups: Option<[f64; 6]>,
+    /// Percent: used after the first, of them within five minutes.
+    figure5: Option<[f64; 2]>,
+    /// Percent of hits: FFS, EEFS.
+    hits: Option<[f64; 2]>,
+}
+
+const PAPER: [Paper; 4] = [
+    Paper {
+        requests: [482_947, 151_901],
+        energy: [12.6, 11.8, -78.5, -78.1, 25.5, -50.2],
+        groups: Some([28.0, 26.0, 17.0, 7.0, 14.6, 16.7]),
+        figure5: Some([49.3, 85.9]),
+        hits: Some([69.76, 77.43]),
+    },
+    Paper {
+        requests: [252_325, 79_107],
+        energy: [14.4, 17.4, -75.7, -75.6, 21.9, -46.5],
+        groups: Some([28.0, 27.0, 15.0, 5.0, 11.2, 9.5]),
+        figure5: Some([72.3, 75.8]),
+        hits: Some([80.20, 84.30]),
+    },
+    Paper {
+        requests: [7_072, 2_217],
+        energy: [11.6, 12.0, -56.5, -42.2, 15.5, -33.4],
+        groups: None,
+        figure5: None,
+        hits: None,
+    },
+    Paper {
+        requests: [630_057, 415_026],
+        energy: [18.6, 12.0, -39.7, -40.6, 7.7, -12.3],
+        groups: None,
+        figure5: None,
+        hits: None,
+    },
+];
+
+/// One trace under the three systems.
+struct Compared {
+    name: String,
+    paper: Option<&'static Paper>,
+    outcomes: Vec<FileOutcome>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let scale = if args.quick { QUICK } else { args.scale };
+    anyhow::ensure!((0.001..=1.0).contains(&scale), "a scale of {scale}: give one from 0.001 to 1");
+    let spec: DiskSpec = catalogue::get(&args.disk)?;
+    let options = FilesOptions {
+        disk: spec,
+        cache: Bytes(args.cache.unwrap_or((128.0 * scale * f64::from(1 << 20)) as u64)),
+        store: Bytes(256 << 20),
+        cluster: Bytes(65_536),
+        shuffle_every: args.shuffle.unwrap_or((100_000.0 * scale) as u64).max(1),
+        groups: GroupConfig::default(),
+        spin_down: args.spin_down,
+    };
+    let compared = match &args.trace {
+        Some(path) => vec![real(path, &options)?],
+        None => FILE_DAYS
+            .iter()
+            .zip(&PAPER)
+            .map(|(day, paper)| made_up(day, paper, scale, args.seed, &options))
+            .collect::<anyhow::Result<_>>()?,
+    };
+    let mut tables =
+        vec![requests(&compared), energy(&compared), times(&compared), groups(&compared)];
+    if args.trace.is_none() {
+        tables.insert(0, table1(scale, args.seed));
+    }
+    if args.out.report.is_some() || args.out.figures.is_some() {
+        let mut report = Report::new(
+            "Files in groups",
+            "EEFS against a fast file system, with and without read-ahead, with the same memory. Everything of ours is modelled.",
+        );
+        for c in &compared {
+            report = report.section(Section::new(c.name.clone()).figure(figure(c)));
+        }
+        for table in &tables {
+            report = report.section(Section::new("Beside the paper").table(table.clone()));
+        }
+        let report = report.provenance(Provenance {
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+            facts: vec![
+                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
+                ("disk".into(), args.disk.clone()),
+                ("memory".into(), options.cache.to_string()),
+            ],
+            measured: vec!["The paper's numbers, simulated by its authors.".into()],
+            modelled: vec!["Everything of ours; the days are made up.".into()],
+        });
+        output::report(&report, args.out.report.as_deref(), args.out.figures.as_deref())?;
+    }
+    if let Some(path) = &args.out.json {
+        output::json(path, &document(&compared, scale, args.seed))?;
+    }
+    if !output::is_stdout(args.out.json.as_deref()) {
+        for table in tables {
+            output::print(&table.terminal(output::width(), output::colour()))?;
+        }
+    }
+    Ok(())
+}
+
+fn made_up(
+    day: &FileDay,
+    paper: &'static Paper,
+    scale: f64,
+    seed: u64,
+    options: &FilesOptions,
+) -> anyhow::Result<Compared> {
+    // The light day is short enough as it is.
+    let part = if day.requests < 1_000_000 { scale.max(0.2) } else { scale };
+    let mut outcomes = Vec::new();
+    for (system, _) in SYSTEMS {
+        let play = FilePlay::new(*day, part, seed);
+        let facts: Vec<FileFacts> = play
+            .files()
+            .iter()
+            .map(|f| FileFacts { directory: f.directory, size: f.size, existed: true })
+            .collect();
+        outcomes.push(run_files(system, &facts, watched(play.expected(), play.map(Ok)), options)?);
+    }
+    Ok(Compared { name: day.name.to_owned(), paper: Some(paper), outcomes })
+}
+
+fn real(path: &PathBuf, options: &FilesOptions) -> anyhow::Result<Compared> {
+    let source = Source::new(path);
+    let open = || source.open_files(&OpenOptions::default());
+    let facts = facts_of(&mut open()?)?;
+    let outcomes = SYSTEMS
+        .map(|(system, _)| {
+            run_files(system, &facts, open()?, options)
+                .with_context(|| format!("{}", path.display()))
+        })
+        .into_iter()
+        .collect::<anyhow::Result<_>>()?;
+    Ok(Compared { name: path.display().to_string(), paper: None, outcomes })
+}
+
+/// The same, with a bar for people.
+fn watched<T>(expected: u64, all: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let bar = output::bar();
+    bar.set_length(expected.max(1));
+    let mut count = 0u64;
+    all.inspect(move |_| {
+        count += 1;
+        if count.is_multiple_of(1 << 14) {
+            bar.set_position(count.min(expected));
+        }
+    })
+}
+
+fn column(name: &str) -> Column {
+    Column::text(name).right()
+}
+
+fn percent(new: f64, old: f64) -> String {
+    if old == 0.0 { "-".to_owned() } else { format!("{:+.1} %", (new / old - 1.0) * 100.0) }
+}
+
+fn table1(scale: f64, seed: u64) -> Table {
+    let names = [
+        "",
+        "requests",
+        "paper",
+        "read MB",
+        "paper",
+        "written MB",
+        "paper",
+        "files",
+        "below 16 KiB",
+        "paper",
+    ];
+    let mut table = Table::new(
+        "Table 1: the days",
+        names.iter().map(|n| if n.is_empty() { Column::text("") } else { column(n) }).collect(),
+    );
+    for day in &FILE_DAYS {
+        let part = if day.requests < 1_000_000 { scale.max(0.2) } else { scale };
+        let mut play = FilePlay::new(*day, part, seed);
+        let [requests, read, written] = play.by_ref().fold([0u64; 3], |[n, r, w], e| match e.op {
+            seekless_trace::FileOp::Read => [n + 1, r + e.len, w],
+            seekless_trace::FileOp::Write => [n + 1, r, w + e.len],
+            _ => [n + 1, r, w],
+        });
+        let mb = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+        let small = play.files().iter().filter(|f| f.size < 16_384).count() as f64;
+        table = table.row([
+            day.name.into(),
+            requests.to_string().into(),
+            format!("{:.0}", day.requests as f64 * part).into(),
+            mb(read).into(),
+            format!("{:.0}", day.read_mb * part).into(),
+            mb(written).into(),
+            format!("{:.0}", day.written_mb * part).into(),
+            play.files().len().to_string().into(),
+            format!("{:.1} %", small / play.files().len() as f64 * 100.0).into(),
+            format!("{:.1} %", day.small * 100.0).into(),
+        ]);
+    }
+    table.note(format!("The paper's requests and megabytes times {scale} (the light day: at least 0.2). Made up to match."))
+}
+
+fn requests(all: &[Compared]) -> Table {
+    let mut table = Table::new(
+        "Table 3: requests of the disk",
+        vec![
+            Column::text(""),
+            column("FFS"),
+            column("read-ahead"),
+            column("EEFS"),
+            column("EEFS / FFS"),
+            column("EEFS / read-ahead"),
+            column("paper: EEFS / FFS"),
+        ],
+    );
+    for c in all {
+        let n = |i: usize| (c.outcomes[i].disk_reads + c.outcomes[i].disk_writes) as f64;
+        let paper = c.paper.map_or("-".to_owned(), |p| {
+            format!("{:.2}", p.requests[1] as f64 / p.requests[0] as f64)
+        });
+        table = table.row([
+            c.name.clone().into(),
+            n(0).to_string().into(),
+            n(1).to_string().into(),
+            n(2).to_string().into(),
+            format!("{:.2}", n(2) / n(0).max(1.0)).into(),
+            format!("{:.2}", n(2) / n(1).max(1.0)).into(),
+            paper.into(),
+        ]);
+    }
+    table
+}
+
+fn energy(all: &[Compared]) -> Table {
+    let names = ["read", "write", "rotation", "seek", "idle", "standby", "total", "without idle"];
+    let columns = std::iter::once(Column::text("against FFS"));
+    let mut table =
+        Table::new("Table 3: energy", columns.chain(names.iter().map(|n| column(n))).collect());
+    for c in all {
+        let parts = |o: &FileOutcome| {
+            let e = o.energy;
+            let active = e.read + e.write + e.rotation + e.seek;
+            [e.read, e.write, e.rotation, e.seek, e.idle, e.standby, e.total, active]
+        };
+        let ffs = parts(&c.outcomes[0]);
+        let joules = ffs.iter().map(|j| format!("{j:.1} J").into());
+        table = table.row(std::iter::once(format!("{}, FFS", c.name).into()).chain(joules));
+        for (o, (_, name)) in c.outcomes.iter().zip(SYSTEMS).skip(1) {
+            let changes = parts(o).into_iter().zip(ffs).map(|(new, old)| percent(new, old).into());
+            let name = format!("{}, {name}", c.name).into();
+            table = table.row(std::iter::once(name).chain(changes));
+        }
+        if let Some(p) = c.paper {
+            let [read, write, rotation, seek, idle, total] = p.energy.map(|v| format!("{v:+.1} %"));
+            let cells = [read, write, rotation, seek, idle, "-".to_owned(), total, "-".to_owned()];
+            let name = format!("{}, EEFS in the paper", c.name).into();
+            table = table.row(std::iter::once(name).chain(cells.into_iter().map(Into::into)));
+        }
+    }
+    table.note("The paper does not say how long its traces' idle time was taken to be; ours is the whole day's.")
+}
+
+fn times(all: &[Compared]) -> Table {
+    let mut table = Table::new(
+        "Figure 6: response times, and hits of the cache",
+        vec![
+            Column::text(""),
+            column("open"),
+            column("read"),
+            column("write"),
+            column("hits"),
+            column("paper: hits"),
+            column("spin-downs"),
+        ],
+    );
+    for c in all {
+        for (i, (o, (_, name))) in c.outcomes.iter().zip(SYSTEMS).enumerate() {
+            let paper = c.paper.and_then(|p| p.hits).and_then(|h| match i {
+                0 => Some(h[0]),
+                2 => Some(h[1]),
+                _ => None,
+            });
+            table = table.row([
+                format!("{}, {name}", c.name).into(),
+                format!("{:.3} ms", o.open_ms).into(),
+                format!("{:.3} ms", o.read_ms).into(),
+                format!("{:.3} ms", o.write_ms).into(),
+                format!("{:.1} %", o.hits * 100.0).into(),
+                paper.map_or("-".to_owned(), |h| format!("{h:.1} %")).into(),
+                o.spin_downs.to_string().into(),
+            ]);
+        }
+    }
+    table.note("The paper has up to 21% less for INS and RES, and no numbers. Requests that need no disk take no time here.")
+}
+
+fn groups(all: &[Compared]) -> Table {
+    let names = [
+        "shuffles",
+        "groups before",
+        "after",
+        "stable",
+        "mean size",
+        "left",
+        "joined",
+        "arrived",
+        "returned",
+        "grouped opens",
+        "used after first",
+        "in 5 min",
+    ];
+    let columns = std::iter::once(Column::text(""));
+    let mut table = Table::new(
+        "Table 2 and Figure 5: groups",
+        columns.chain(names.iter().map(|n| column(n))).collect(),
+    );
+    for c in all {
+        let Some(g) = c.outcomes.iter().find_map(|o| o.grouping) else { continue };
+        let s = g.stability;
+        let share = |v: f64| format!("{:.1} %", v * 100.0);
+        table = table.row(
+            [
+                c.name.clone(),
+                g.shuffles.to_string(),
+                s.before.to_string(),
+                s.after.to_string(),
+                s.stable.to_string(),
+                format!("{:.1}", s.mean_size),
+                share(s.left),
+                share(s.joined),
+                g.arrived.to_string(),
+                g.returned.to_string(),
+                share(g.grouped_opens),
+                share(g.used_after_first),
+                share(g.within_five_minutes),
+            ]
+            .map(Into::into),
+        );
+        if let Some(p) = c.paper
+            && let (Some(t), Some(f)) = (p.groups, p.figure5)
+        {
+            let dash = || "-".to_owned();
+            table = table.row(
+                [
+                    format!("{}, paper", c.name),
+                    dash(),
+                    t[0].to_string(),
+                    t[1].to_string(),
+                    t[2].to_string(),
+                    t[3].to_string(),
+                    format!("{} %", t[4]),
+                    format!("{} %", t[5]),
+                    dash(),
+                    dash(),
+                    "70 to 89 %".to_owned(),
+                    format!("{} %", f[0]),
+                    format!("{} %", f[1]),
+                ]
+                .map(Into::into),
+            );
+        }
+    }
+    table.note("Of the last two shuffles. Stable: at most a quarter of the files in either are not in both.")
+}
+
+fn figure(c: &Compared) -> Figure {
+    let bars = StackedBars {
+        axis: Axis::new("Energy", Unit::Joules),
+        parts: ["read", "write", "rotation", "seek"].map(String::from).to_vec(),
+        bars: c
+            .outcomes
+            .iter()
+            .zip(SYSTEMS)
+            .map(|(o, (_, name))| {
+                let e = o.energy;
+                Values::new(name, [e.read, e.write, e.rotation, e.seek])
+            })
+            .collect(),
+    };
+    Figure::new(format!("Energy of the disk at work: {}", c.name), Basis::Modelled, bars)
+        .caption("Without idling, which is nearly the same for all.")
+}
+
+fn document(all: &[Compared], scale: f64, seed: u64) -> Value {
+    json!({
+        "schema": "seekless.reproduce/1",
+        "what": "eefs",
+        "scale": scale,
+        "seed": seed,
+        "traces": all.iter().map(|c| json!({
+            "name": c.name,
+            "outcomes": c.outcomes,
+            "paper_disk_requests": c.paper.map(|p| p.requests),
+            "paper_energy_percent": c.paper.map(|p| p.energy),
+        })).collect::<Vec<_>>(),
+    })
+}

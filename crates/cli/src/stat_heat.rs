@@ -1,0 +1,75 @@
+//! How skewed a trace's accesses are, as the clustering paper puts it: the mixture of normal distributions that comes closest to
+//! its temperature curve, and what a disk laid out so would gain.
+
+use seekless_disk::clustering::{Access, Arm, Mixture, MixtureFit, fit_mixture};
+use seekless_report::{Cell, Column, Points, Table, Unit};
+use seekless_trace::stats::Summary;
+use serde::Serialize;
+
+/// Cylinders of the disk that the gain is told for: the paper's of Figure 4.
+const CYLINDERS: u32 = 1000;
+
+/// A mixture, and what follows from it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fit {
+    /// Weights and standard deviations, a share of the space touched.
+    bells: Vec<Bell>,
+    /// Largest distance between the trace's curve and the mixture's, as a share of the accesses.
+    off_most: f64,
+    /// How much shorter seeks would be on the paper's imaginary disk, if what was touched filled it and lay in order of
+    /// temperature, hottest in the middle, than at random. Modelled.
+    seek_shorter: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Bell {
+    weight: f64,
+    sigma: f64,
+}
+
+impl Fit {
+    fn mixture(&self) -> Mixture {
+        let bell = |b: &Bell| seekless_disk::clustering::Bell { weight: b.weight, sigma: b.sigma };
+        Mixture(self.bells.iter().map(bell).collect())
+    }
+}
+
+/// The mixture that comes closest; none where the trace touches too little.
+pub(crate) fn fit(s: &Summary) -> Option<Fit> {
+    let points: Vec<(f64, f64)> =
+        s.temperature.iter().map(|p| (p.space, p.accesses.value)).collect();
+    let MixtureFit { mixture, off_most } = fit_mixture(&points)?;
+    let arm = Arm::paper(CYLINDERS, 15, 36, 3600.0);
+    let seek = |access: &Access| arm.light(access, 4).seek_ms;
+    let laid = seek(&Access::mixture(CYLINDERS, &mixture));
+    Some(Fit {
+        bells: mixture.0.iter().map(|b| Bell { weight: b.weight, sigma: b.sigma }).collect(),
+        off_most,
+        seek_shorter: 1.0 - laid / seek(&Access::random(CYLINDERS)),
+    })
+}
+
+/// The mixture as a table.
+pub(crate) fn table(fit: &Fit) -> Table {
+    let columns = vec![
+        Column::text("normal distribution"),
+        Column::number("share of the accesses", Unit::Share),
+        Column::number("standard deviation, of the space", Unit::Share).digits(3),
+    ];
+    let title = "Temperature as a mixture of normal distributions, hottest in the middle";
+    let table = fit.bells.iter().enumerate().fold(Table::new(title, columns), |table, (i, b)| {
+        table.row([Cell::from((i + 1).to_string()), Cell::from(b.weight), Cell::from(b.sigma)])
+    });
+    table.note(format!(
+        "Off by {:.1} % of the accesses at most. In this order on a disk it fills, seeks would be {:.0} % shorter than at random, modelled (docs/clustering.md).",
+        fit.off_most * 100.0,
+        fit.seek_shorter * 100.0
+    ))
+}
+
+/// The mixture's curve, beside the trace's.
+pub(crate) fn line(fit: &Fit) -> Points {
+    let mixture = fit.mixture();
+    let at = (0..=200).map(|i| (f64::from(i) / 200.0).powi(3));
+    Points::new("mixture of normals", at.map(|d| (d, mixture.hottest(d))).collect::<Vec<_>>())
+}

@@ -1,0 +1,334 @@
+//! Real block devices, which loop devices are to everyone but their maker: claimed, refused when in use, found again,
+//! and a disk with a file system that nobody can mount while an area elsewhere holds its newest data.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::host::{self, Loop, Mount, Server, attempt, run, seekless};
+use crate::need;
+
+/// A file with a loop device on it.
+fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
+    let path = dir.join(name);
+    File::create(&path).unwrap().set_len(mib << 20).unwrap();
+    let device = Loop::attach(&path, options);
+    (path, device)
+}
+
+fn does(args: &[&str]) -> String {
+    let output = seekless().args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(args: &[&str], words: &[&str]) {
+    let output = seekless().args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    for word in words {
+        assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
+    }
+}
+
+fn status(args: &[&str]) -> Value {
+    serde_json::from_str(&does(&[&["status", "--json"], args].concat())).unwrap()
+}
+
+/// What blkid makes of a device, asked without its cache.
+fn blkid(device: &str) -> String {
+    let output = attempt(["blkid", "-p", "-o", "export", device]);
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Nothing takes it for a file system, whatever it is asked for.
+fn cannot_be_mounted(device: &str, dir: &Path, kinds: &[&str]) {
+    let found = blkid(device);
+    assert!(!found.contains("TYPE="), "{found}");
+    let auto = attempt(["mount".as_ref(), device.as_ref(), dir.as_os_str()]);
+    assert!(!auto.status.success(), "it was mounted");
+    for kind in kinds {
+        let options = ["mount", "-t", kind, "-o", "ro", device];
+        let args = options.iter().map(AsRef::as_ref).chain([dir.as_os_str()]);
+        assert!(!attempt(args).status.success(), "it was mounted as {kind}");
+    }
+}
+
+struct Kind {
+    name: &'static str,
+    mib: u64,
+    make: &'static [&'static str],
+    check: &'static [&'static str],
+}
+
+const EXT4: Kind = Kind {
+    name: "ext4",
+    mib: 64,
+    make: &["mkfs.ext4", "-q", "-b", "4096"],
+    check: &["e2fsck", "-fn"],
+};
+const XFS: Kind =
+    Kind { name: "xfs", mib: 320, make: &["mkfs.xfs", "-q"], check: &["xfs_repair", "-n"] };
+
+fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
+    command.iter().copied().chain([target]).collect()
+}
+
+#[test]
+fn an_ext4_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
+    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "blkid", "timeout"]));
+    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    cannot_be_mounted_by_accident(&EXT4);
+}
+
+#[test]
+fn an_xfs_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
+    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "blkid", "timeout"]));
+    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
+    cannot_be_mounted_by_accident(&XFS);
+}
+
+fn cannot_be_mounted_by_accident(kind: &Kind) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let root = path("root");
+    fs::create_dir(&root).unwrap();
+    let (_, bare) = disk(dir.path(), "disk.img", kind.mib, &[]);
+    let device = bare.device().to_owned();
+    run(with(kind.make, &device));
+    let mount = Mount::new(&device, &root, "noatime");
+    fs::write(root.join("old"), vec![1; 100_000]).unwrap();
+    // In use by the kernel: nobody else's.
+    let area = path("disk.area").to_str().unwrap().to_owned();
+    let format = ["format", &device, "--at", &area, "--optimized", "16MiB", "--mode", "writeback"];
+    refused(&format, &["is mounted at", root.to_str().unwrap()]);
+    mount.unmount();
+    assert!(blkid(&device).contains(&format!("TYPE={}", kind.name)));
+    does(&format);
+    // Nothing absorbed, nothing guarded.
+    assert!(blkid(&device).contains("TYPE="));
+
+    let volume = path("volume");
+    let serve = || {
+        Server::start(
+            dir.path(),
+            Path::new(&device),
+            Some(&volume),
+            &["--area", &area, "--no-learn"],
+        )
+    };
+    let mut server = serve();
+    cannot_be_mounted(&device, &root, &[kind.name]);
+    let front = Loop::attach(&volume, &["--direct-io=on"]);
+    let mount = Mount::new(front.device(), &root, "noatime");
+    // What lies idle goes home by itself, and then there is nothing to be lost.
+    let dirty = (0..50).any(|_| {
+        fs::write(root.join("new"), vec![2; 300_000]).unwrap();
+        run(["sync", "-f", root.to_str().unwrap()]);
+        let stands = status(&[&device]);
+        assert_eq!(stands["guarded"], true);
+        stands["dirty_bytes"].as_u64().unwrap() > 0
+    });
+    assert!(dirty, "nothing was absorbed");
+    server.signal(Signal::KILL);
+    server.wait(Duration::from_secs(5)).unwrap();
+    drop((mount, front, server));
+
+    let volume_args = [device.as_str(), "--area", &area];
+    cannot_be_mounted(&device, &root, &[kind.name]);
+    assert_eq!(status(&volume_args)["guarded"], true);
+    refused(&["format", &device], &["seekless", "nothing was changed"]);
+    refused(&["serve", &device, "--nbd", "unix:x.sock"], &["an area elsewhere", &area]);
+
+    // Another kill while it is being recovered, and a plain stop: it stays so.
+    let server = serve();
+    let front = Loop::attach(&volume, &["--direct-io=on"]);
+    let mount = Mount::new(front.device(), &root, "noatime");
+    assert_eq!(fs::read(root.join("new")).unwrap(), [2; 300_000]);
+    mount.unmount();
+    run(with(kind.check, front.device()));
+    front.detach();
+    server.stop();
+    cannot_be_mounted(&device, &root, &[kind.name]);
+
+    does(&[&["detach"], &volume_args[..]].concat());
+    assert!(blkid(&device).contains(&format!("TYPE={}", kind.name)));
+    run(with(kind.check, &device));
+    let mount = Mount::new(&device, &root, "ro");
+    assert_eq!(fs::read(root.join("old")).unwrap(), [1; 100_000]);
+    assert_eq!(fs::read(root.join("new")).unwrap(), [2; 300_000]);
+    mount.unmount();
+}
+
+/// A disk with partitions, whose kernel knows them.
+#[test]
+fn partitions_of_a_guarded_disk_are_gone() {
+    need!("partitions", host::programs(&["losetup", "mkfs.ext4", "blkid", "timeout"]));
+    need!("partitions", host::root().or_else(|| host::loop_mounts("ext4")));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk.img");
+    let file = File::create(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    // One partition from the first MiB on, in a table of the old kind.
+    let mut table = [0; 512];
+    table[446 + 4] = 0x83;
+    table[446 + 8..446 + 12].copy_from_slice(&2048u32.to_le_bytes());
+    table[446 + 12..446 + 16].copy_from_slice(&(62 * 2048u32).to_le_bytes());
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    file.write_all_at(&table, 0).unwrap();
+    let whole = Loop::attach(&path, &["-P"]);
+    let device = whole.device().to_owned();
+    let part = format!("{device}p1");
+    let node = Path::new("/sys/class/block").join(Path::new(&part).file_name().unwrap());
+    need!("partitions", (!node.exists()).then(|| "loop devices have no partitions".to_owned()));
+    let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
+    does(&["format", &device, "--at", &area, "--optimized", "8MiB"]);
+    does(&["mode", "writeback", &device, "--area", &area]);
+    assert!(!node.exists(), "the kernel still knows the partition");
+    assert!(!blkid(&device).contains("PTTYPE"), "{}", blkid(&device));
+    does(&["detach", &device, "--area", &area]);
+    assert!(node.exists(), "the partition has not come back");
+    assert!(blkid(&device).contains("PTTYPE=dos"));
+}
+
+#[test]
+fn what_has_its_mark_near_either_end_is_hidden() {
+    need!("marks", host::programs(&["losetup", "blkid", "timeout"]).or_else(host::root));
+    let dir = tempfile::tempdir().unwrap();
+    let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
+    let device = device.device();
+    let file = File::options().read(true).write(true).open(file).unwrap();
+    let end = 64 << 20;
+    let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
+    does(&["format", device, "--at", &area, "--optimized", "8MiB"]);
+    // Swap, LVM's label, and RAID's old superblock 64 KiB before the end, all at once, each found by itself.
+    let mut swap = vec![0; 4096];
+    swap[1024] = 1;
+    swap[1028..1032].copy_from_slice(&1000u32.to_le_bytes());
+    swap[4086..].copy_from_slice(b"SWAPSPACE2");
+    let mut lvm = vec![0; 512];
+    lvm[..8].copy_from_slice(b"LABELONE");
+    lvm[8] = 1;
+    lvm[20] = 32;
+    lvm[24..32].copy_from_slice(b"LVM2 001");
+    let sum = lvm_sum(&lvm[20..]);
+    lvm[16..20].copy_from_slice(&sum.to_le_bytes());
+    let mut raid = vec![0; 4096];
+    raid[..4].copy_from_slice(&0xa92b_4efcu32.to_le_bytes());
+    raid[8..12].copy_from_slice(&90u32.to_le_bytes());
+    let places = [
+        (0, swap, "swap"),
+        (512, lvm, "LVM2_member"),
+        (end - (64 << 10), raid, "linux_raid_member"),
+    ];
+    for (at, bytes, name) in &places {
+        file.write_all_at(bytes, *at).unwrap();
+        assert!(blkid(device).contains(&format!("TYPE={name}")), "{name}: {}", blkid(device));
+        does(&["mode", "writeback", device, "--area", &area]);
+        assert!(!blkid(device).contains("TYPE="), "{name}: {}", blkid(device));
+        does(&["drain", device, "--area", &area]);
+        assert!(blkid(device).contains(&format!("TYPE={name}")), "{name} has not come back");
+        file.write_all_at(&vec![0; bytes.len()], *at).unwrap();
+    }
+}
+
+/// LVM's own sum over a label's sector from byte 20 on.
+fn lvm_sum(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0xf597_a6cf, |sum: u32, b| {
+        (0..8).fold(
+            sum ^ u32::from(*b),
+            |s, _| if s & 1 == 1 { s >> 1 ^ 0xedb8_8320 } else { s >> 1 },
+        )
+    })
+}
+
+#[test]
+fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
+    need!("devices", host::programs(&["losetup", "mkfs.ext4", "timeout"]).or_else(host::root));
+    for at in ["start", "middle", "end"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
+        let device = device.device();
+        does(&["format", device, "--at", at, "--optimized", "8MiB", "--mode", "writeback"]);
+        let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
+        let server =
+            Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
+        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        client.write(5 << 20, &[at.len() as u8; 8192]).unwrap();
+        client.write_fua(0, &[1; 512]).unwrap();
+        // The kernel keeps it for one.
+        refused(&["serve", device, "--nbd", "unix:x.sock"], &["in use", device]);
+        refused(&["format", device, "--force"], &["in use", device]);
+        assert!(!attempt(["mkfs.ext4", "-q", "-F", device]).status.success(), "mkfs had it");
+        drop(client);
+        server.stop();
+        does(&["check", device, "--data"]);
+        assert_eq!(status(&[device])["mode"], "writeback");
+        let server =
+            Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
+        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
+        drop(client);
+        server.stop();
+        does(&["detach", device]);
+        // Shrunken.
+        File::options().write(true).open(&file).unwrap().set_len(40 << 20).unwrap();
+        run(["losetup", "-c", device]);
+        refused(&["serve", device, "--nbd", "unix:x.sock"], &["it was cut short"]);
+        // Grown again, the volume keeps its size until it is told.
+        File::options().write(true).open(&file).unwrap().set_len(80 << 20).unwrap();
+        run(["losetup", "-c", device]);
+        let before = status(&[device])["size_bytes"].as_u64().unwrap();
+        does(&["resize", device]);
+        assert_eq!(status(&[device])["size_bytes"], before + (16 << 20), "{at}");
+    }
+}
+
+#[test]
+fn a_disk_and_an_area_on_devices_belong_together() {
+    need!("devices", host::programs(&["losetup", "timeout"]).or_else(host::root));
+    let dir = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
+    let (home_file, home) = disk(dir.path(), "home.img", 64, &[]);
+    let (area_file, area) = disk(dir.path(), "area.img", 16, &[]);
+    let (_, other) = disk(dir.path(), "other.img", 64, &[]);
+    File::options().write(true).open(&home_file).unwrap().write_all_at(&[7; 4096], 4096).unwrap();
+    let (home, area, other) = (home.device(), area.device(), other.device());
+    refused(
+        &["format", home, "--at", area, "--optimized", "16MiB"],
+        &["for a guard", "--optimized"],
+    );
+    does(&["format", home, "--at", area, "--mode", "writeback"]);
+    let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
+    let args = ["--area", area, "--nbd", &socket, "--no-learn"];
+    let server = Server::start(dir.path(), Path::new(home), None, &args);
+    let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+    client.write(0, &[3; 4096]).unwrap();
+    refused(&serve(home, area), &["in use", home]);
+    refused(&serve(other, area), &["in use", area]);
+    refused(&["format", other, "--at", area], &["in use", area]);
+    drop(client);
+    server.stop();
+    // The wrong disk, of the same size; and the right one under another name is proven by nothing but its guard.
+    refused(&serve(other, area), &["was made for", other]);
+    refused(
+        &["serve", other, "--area", area, "--moved", "--nbd", "unix:x.sock"],
+        &["does not carry the guard"],
+    );
+    refused(&serve(area, home), &["is an area itself"]);
+    refused(&["serve", area, "--nbd", "unix:x.sock"], &["is an area, made for"]);
+    // The area's device shrank, and grew back.
+    File::options().write(true).open(&area_file).unwrap().set_len(15 << 20).unwrap();
+    run(["losetup", "-c", area]);
+    refused(&serve(home, area), &["cut short"]);
+    File::options().write(true).open(&area_file).unwrap().set_len(16 << 20).unwrap();
+    run(["losetup", "-c", area]);
+    // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes do not make up for.
+    let said = seekless().args(serve(home, area)).output().unwrap();
+    assert_eq!(said.status.code(), Some(2), "{}", String::from_utf8_lossy(&said.stderr));
+}

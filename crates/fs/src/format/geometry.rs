@@ -1,0 +1,172 @@
+//! Where things stand on a store: two superblocks, two checkpoints, the log, the clusters. Numbers alone.
+
+use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
+
+use super::{
+    BODY_BYTES, FormatError, RECORD_BYTES_MAX, Superblock, file_bytes, group_bytes, value,
+};
+use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
+
+/// Pages of the smallest log: a quarter of it holds whatever one group can make necessary.
+pub(crate) const LOG_PAGES_MIN: u32 = 128;
+/// Fewer clusters are no store.
+const CLUSTERS_MIN: u32 = 4;
+/// Bytes of the lookup table that room is made for at each cluster: the paper's mean file is some 10 KiB, and an entry
+/// with its name and its place in a group takes about 110 bytes.
+const TABLE_BYTES_PER_CLUSTER: u64 = 1_600;
+
+/// Where everything stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Of a cluster, in sectors.
+    pub cluster: Sectors,
+    /// How many clusters.
+    pub clusters: u32,
+    /// Pages of each checkpoint.
+    pub checkpoint_pages: u32,
+    /// Pages of the log.
+    pub log_pages: u32,
+}
+
+/// A store that cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// Of a cluster.
+    #[error("clusters of {0} bytes: expected 65536 (64 KiB) or 131072 (128 KiB)")]
+    Cluster(u64),
+    /// Of the whole.
+    #[error("a store of {found} bytes is too small: give it {needed}")]
+    Small {
+        /// Size given.
+        found: u64,
+        /// Size that is enough.
+        needed: u64,
+    },
+    /// Of the whole.
+    #[error("a store of {0} bytes is too large: it has at most 2^31 clusters")]
+    Large(u64),
+}
+
+impl Geometry {
+    /// Divides a store of `capacity` into clusters of `cluster` bytes and what keeps track of them.
+    ///
+    /// # Errors
+    /// Where it cannot be divided.
+    pub fn fit(capacity: Sectors, cluster: u64) -> Result<Self, GeometryError> {
+        if ![65_536, 131_072].contains(&cluster) {
+            return Err(GeometryError::Cluster(cluster));
+        }
+        let cluster = Sectors(cluster / SECTOR_BYTES);
+        let all = capacity.0 / cluster.0;
+        if all >= 1 << 31 {
+            return Err(GeometryError::Large(capacity.bytes().0));
+        }
+        let table = all * TABLE_BYTES_PER_CLUSTER * (cluster.0 / 128);
+        let checkpoint_pages = (1 + table.div_ceil(Self::page_holds() as u64)).max(4) as u32;
+        // A log as long as a checkpoint writes about as much between two of them as they are long.
+        let log_pages = checkpoint_pages.clamp(LOG_PAGES_MIN, 1 << 14);
+        let mut geometry = Self { cluster, clusters: 0, checkpoint_pages, log_pages };
+        let left = capacity.0.saturating_sub(geometry.clusters_at().0);
+        geometry.clusters = (left / cluster.0) as u32;
+        if geometry.clusters >= CLUSTERS_MIN {
+            return Ok(geometry);
+        }
+        // What keeps track grows with the store, if slowly: so much is enough, and hardly more than needed.
+        let needed =
+            (geometry.clusters_at().0 + 2 * u64::from(CLUSTERS_MIN) * cluster.0) * SECTOR_BYTES;
+        Err(GeometryError::Small { found: capacity.bytes().0, needed })
+    }
+
+    /// Of a superblock.
+    pub(super) fn of(s: &Superblock) -> Result<Self, FormatError> {
+        let Superblock { cluster, clusters, checkpoint_pages, log_pages, .. } = *s;
+        if ![128, 256].contains(&cluster.0) {
+            return Err(value("superblock.cluster", cluster.0, "128 or 256 sectors"));
+        }
+        if !(4..1 << 31).contains(&clusters) {
+            return Err(value("superblock.clusters", clusters, "4 to 2^31 - 1"));
+        }
+        if !(4..1 << 28).contains(&checkpoint_pages) {
+            return Err(value("superblock.checkpoint_pages", checkpoint_pages, "4 to 2^28 - 1"));
+        }
+        if !(LOG_PAGES_MIN..=1 << 20).contains(&log_pages) {
+            return Err(value("superblock.log_pages", log_pages, "128 to 2^20"));
+        }
+        let geometry = Self { cluster, clusters, checkpoint_pages, log_pages };
+        if geometry.end().0 > s.capacity.0 {
+            return Err(value("superblock.capacity", s.capacity.0, "no less than all its parts"));
+        }
+        Ok(geometry)
+    }
+
+    /// Bytes of records that each page of a checkpoint has room for, whatever their order.
+    pub(crate) const fn page_holds() -> usize {
+        BODY_BYTES - RECORD_BYTES_MAX
+    }
+
+    /// Bytes of records that a checkpoint has room for.
+    #[must_use]
+    pub const fn table_bytes_max(&self) -> u64 {
+        (self.checkpoint_pages as u64 - 1) * Self::page_holds() as u64
+    }
+
+    /// Bytes of a cluster.
+    #[must_use]
+    pub const fn cluster_bytes(&self) -> u32 {
+        (self.cluster.0 * SECTOR_BYTES) as u32
+    }
+
+    /// Clusters that so many bytes take.
+    #[must_use]
+    pub const fn clusters_for(&self, bytes: u32) -> u32 {
+        let clusters = bytes.div_ceil(self.cluster_bytes());
+        if clusters == 0 { 1 } else { clusters }
+    }
+
+    /// Page of the header of the checkpoint with this generation: two places, in turn.
+    #[must_use]
+    pub const fn checkpoint_at(&self, generation: u64) -> u64 {
+        2 + (generation & 1) * self.checkpoint_pages as u64
+    }
+
+    /// First page of the log.
+    #[must_use]
+    pub const fn log_at(&self) -> u64 {
+        2 + 2 * self.checkpoint_pages as u64
+    }
+
+    /// Where the clusters begin: a multiple of their size.
+    #[must_use]
+    pub const fn clusters_at(&self) -> Sectors {
+        let pages = self.log_at() + self.log_pages as u64;
+        Sectors((pages * PAGE_SECTORS).next_multiple_of(self.cluster.0))
+    }
+
+    /// Behind the last cluster.
+    #[must_use]
+    pub const fn end(&self) -> Sectors {
+        Sectors(self.clusters_at().0 + self.clusters as u64 * self.cluster.0)
+    }
+
+    /// Where the first `bytes` bytes from a cluster on stand, in whole pages.
+    #[must_use]
+    pub const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
+        let start = self.clusters_at().0 + cluster as u64 * self.cluster.0;
+        let pages = (bytes as u64).div_ceil(PAGE_BYTES);
+        Extent::new(start, if pages == 0 { PAGE_SECTORS } else { pages * PAGE_SECTORS })
+    }
+
+    /// Pages of the store, in sectors.
+    #[must_use]
+    pub const fn pages(page: u64, pages: u64) -> Extent {
+        Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+}
+
+// The largest commit of one group: each of its files in a group of its own.
+const _: () = assert!(
+    GROUP_FILES_MAX * (file_bytes(NAME_BYTES_MAX) + group_bytes(1))
+        < (LOG_PAGES_MIN as usize / 4 - 1) * Geometry::page_holds()
+);
+// Every file fits into one cluster: a group can always be taken apart into single ones.
+const _: () = assert!(FILE_BYTES_MAX <= 65_536);

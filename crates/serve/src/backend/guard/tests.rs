@@ -1,0 +1,426 @@
+//! The power fails, or the server is killed, at every write and flush of a guard's way up and down, and of what mends that;
+//! each sector that was not flushed is on the medium or is not, whatever became of the others.
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself has one lifetime too few"
+)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::*;
+
+const UUID: AreaId = AreaId([0xA7; 16]);
+/// Not whole pages, so that the last end begins within one.
+const HOME: u64 = HOME_MIN + 24 + 3;
+
+type Sectors512 = BTreeMap<u64, Rc<[u8]>>;
+
+/// Small numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
+
+/// A device with a volatile cache, and power for so many operations.
+#[derive(Clone, Default)]
+struct Medium {
+    capacity: u64,
+    flushed: Sectors512,
+    cached: Sectors512,
+}
+
+impl Medium {
+    fn get(&self, sector: u64) -> &[u8] {
+        let held = self.cached.get(&sector).or_else(|| self.flushed.get(&sector));
+        held.map_or(&[0; SECTOR], |held| held)
+    }
+
+    fn all(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.capacity as usize * SECTOR);
+        (0..self.capacity).for_each(|s| bytes.extend_from_slice(self.get(s)));
+        bytes
+    }
+
+    /// What a loss of power leaves: of what was in the cache any part, down to none.
+    fn lose(&mut self, dice: &mut Dice, keep: u64) {
+        for (sector, bytes) in std::mem::take(&mut self.cached) {
+            if dice.roll() % 100 < keep {
+                self.flushed.insert(sector, bytes);
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Disk {
+    medium: Rc<RefCell<Medium>>,
+    power: Rc<RefCell<u64>>,
+}
+
+impl Disk {
+    fn spend(&self) -> Result<(), DeviceError> {
+        let mut power = self.power.borrow_mut();
+        if *power == 0 {
+            let source = std::io::Error::other("the power failed");
+            return Err(DeviceError::Io { op: "anything", extent: Extent::default(), source });
+        }
+        *power -= 1;
+        Ok(())
+    }
+}
+
+impl Device for Disk {
+    fn capacity(&self) -> Sectors {
+        Sectors(self.medium.borrow().capacity)
+    }
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        for (i, to) in buf.chunks_mut(SECTOR).enumerate() {
+            to.copy_from_slice(self.medium.borrow().get(extent.start.0 + i as u64));
+        }
+        Ok(())
+    }
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        let failed = self.spend();
+        // A write that the power fails in has come as far as the cache.
+        for (i, from) in buf.chunks(SECTOR).enumerate() {
+            self.medium.borrow_mut().cached.insert(extent.start.0 + i as u64, from.into());
+        }
+        failed
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.spend()?;
+        let mut medium = self.medium.borrow_mut();
+        let mut cached = std::mem::take(&mut medium.cached);
+        medium.flushed.append(&mut cached);
+        Ok(())
+    }
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.write(extent, &vec![0; extent.bytes().0 as usize])
+    }
+}
+
+/// A home and a region, and what clients are to see of home.
+#[derive(Clone)]
+struct World {
+    home: Medium,
+    region: Medium,
+    seen: Vec<u8>,
+}
+
+impl World {
+    fn new(dice: &mut Dice) -> Self {
+        let mut home = Medium { capacity: HOME, ..Medium::default() };
+        for sector in 0..HOME {
+            // Some are zeroes, as on any disk.
+            if !dice.roll().is_multiple_of(4) {
+                let byte = dice.roll();
+                home.flushed.insert(sector, (0..SECTOR as u64).map(|i| (byte + i) as u8).collect());
+            }
+        }
+        let seen = home.all();
+        let mut world =
+            Self { home, region: Medium { capacity: REGION, ..Medium::default() }, seen };
+        world.with(u64::MAX, |g| make(g.region, UUID, Sectors(HOME))).unwrap();
+        world
+    }
+
+    /// Does it with power for so many operations. Returns what is left of that.
+    fn powered<T, E>(
+        &mut self,
+        power: u64,
+        f: impl FnOnce(&mut Guard<'_>) -> Result<T, E>,
+    ) -> (Result<T, E>, u64) {
+        let power = Rc::new(RefCell::new(power));
+        let disk = |medium: &Medium| Disk {
+            medium: Rc::new(RefCell::new(medium.clone())),
+            power: Rc::clone(&power),
+        };
+        let (mut home, mut region) = (disk(&self.home), disk(&self.region));
+        let (ours, theirs) = (Rc::clone(&home.medium), Rc::clone(&region.medium));
+        let result = f(&mut Guard {
+            home: &mut home,
+            region: &mut region,
+            uuid: UUID,
+            capacity: Sectors(HOME),
+        });
+        self.home = ours.borrow().clone();
+        self.region = theirs.borrow().clone();
+        let left = *power.borrow();
+        (result, left)
+    }
+
+    fn with<T, E>(
+        &mut self,
+        power: u64,
+        f: impl FnOnce(&mut Guard<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.powered(power, f).0
+    }
+
+    fn put_up(&mut self, power: u64) -> Result<(), HalfUp> {
+        self.with(power, |g| g.put_up(Label::new("/the/area")))
+    }
+
+    fn take_down(&mut self, power: u64) -> Result<(), GuardError> {
+        self.with(power, |g| g.take_down())
+    }
+
+    /// A client writes to a sector of home, wherever that stands.
+    fn write(&mut self, sector: u64, byte: u8, up: bool) {
+        let bytes: Rc<[u8]> = [byte; SECTOR].into();
+        self.seen[sector as usize * SECTOR..][..SECTOR].copy_from_slice(&bytes);
+        let last = HOME - EDGE;
+        let page = PAGE_BYTES / SECTOR_BYTES;
+        match sector {
+            s if up && s < EDGE => self.region.cached.insert(page + s, bytes),
+            s if up && s >= last => self.region.cached.insert(page + EDGE + s - last, bytes),
+            s => self.home.cached.insert(s, bytes),
+        };
+    }
+
+    fn flush(&mut self) {
+        for medium in [&mut self.home, &mut self.region] {
+            let mut cached = std::mem::take(&mut medium.cached);
+            medium.flushed.append(&mut cached);
+        }
+    }
+
+    /// What clients see.
+    fn view(&self, up: bool) -> Vec<u8> {
+        let mut bytes = self.home.all();
+        if up {
+            let region = self.region.all();
+            let region = &region[PAGE_BYTES as usize..];
+            bytes[..EDGE_BYTES].copy_from_slice(&region[..EDGE_BYTES]);
+            let last = (HOME - EDGE) as usize * SECTOR;
+            bytes[last..].copy_from_slice(&region[EDGE_BYTES..]);
+        }
+        bytes
+    }
+
+    /// Whether bare home shows anything of what stood on its ends.
+    fn shows(&self) -> bool {
+        let home = self.home.all();
+        let ends = [&home[..EDGE_BYTES], &home[home.len() - EDGE_BYTES..]];
+        ends.iter()
+            .any(|e| e.chunks(SECTOR).any(|s| s.iter().filter(|b| b.is_ascii()).count() < 400))
+    }
+
+    /// What a stop leaves: a kill leaves all, a loss of power any part.
+    fn stopped(&self, dice: &mut Dice, how: u64) -> Self {
+        let mut left = self.clone();
+        match how {
+            0 => {}
+            1 => [&mut left.home, &mut left.region].into_iter().for_each(|m| m.lose(dice, 0)),
+            _ => {
+                let keep = [25, 50, 75, 90][how as usize % 4];
+                [&mut left.home, &mut left.region].into_iter().for_each(|m| m.lose(dice, keep));
+            }
+        }
+        left
+    }
+
+    /// Attached again, stopped at any moment of that too, each sector of home is what was seen, or, where that was never
+    /// flushed, what was before.
+    fn recovers(&self, lost: &[u8], dice: &mut Dice, states: &mut u64) {
+        for power in 0.. {
+            let mut world = self.clone();
+            let (settled, left) = world.powered(power, |g| g.settle());
+            for how in 0..3 {
+                let mut again = world.stopped(dice, how);
+                *states += 1;
+                let standing = again.with(u64::MAX, |g| g.settle()).unwrap();
+                assert!(matches!(standing, Standing::Up | Standing::Down), "{standing:?}");
+                let up = standing == Standing::Up;
+                let view = again.view(up);
+                is_either(&view, &self.seen, lost);
+                assert!(!up || !again.shows(), "up, and it shows");
+                if up {
+                    // What a client writes next may be there or not after another stop; the rest is.
+                    let mut served = again.clone();
+                    (0..40).for_each(|sector| served.write(sector, 0x55, true));
+                    let mut served = served.stopped(dice, 2);
+                    let standing = served.with(u64::MAX, |g| g.settle()).unwrap();
+                    assert_eq!(standing, Standing::Up);
+                    assert!(served.view(true)[40 * SECTOR..] == view[40 * SECTOR..]);
+                }
+                // Wherever it stands it can be moved from there, and durably so.
+                if up {
+                    again.take_down(u64::MAX).unwrap();
+                } else {
+                    again.put_up(u64::MAX).unwrap();
+                }
+                assert!(again.stopped(dice, 1).view(!up) == view, "moved, other bytes");
+            }
+            if settled.is_ok() && left > 0 {
+                return;
+            }
+        }
+    }
+}
+
+/// Each sector is that of one or the other.
+fn is_either(found: &[u8], one: &[u8], other: &[u8]) {
+    let sectors = found.chunks(SECTOR).zip(one.chunks(SECTOR)).zip(other.chunks(SECTOR));
+    for (at, ((found, one), other)) in sectors.enumerate() {
+        assert!(found == one || found == other, "sector {at} is neither");
+    }
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
+    let mut dice = Dice(7);
+    let mut states = 0;
+    for start_up in [false, true] {
+        let mut before = World::new(&mut dice);
+        if start_up {
+            before.put_up(u64::MAX).unwrap();
+            before.write(0, 1, true);
+            before.flush();
+        }
+        // Written and not flushed by anyone, but seen; a move makes it durable.
+        before.write(3, 9, start_up);
+        before.write(HOME - 1, 8, start_up);
+        before.write(EDGE, 7, start_up);
+        let lost = before.stopped(&mut Dice(0), 1).view(start_up);
+        for power in 0.. {
+            let mut world = before.clone();
+            let done =
+                if start_up { world.take_down(power).is_ok() } else { world.put_up(power).is_ok() };
+            for how in 0..5 {
+                let mut left = world.stopped(&mut dice, how);
+                let standing = left.with(u64::MAX, |g| g.standing()).unwrap();
+                is_either(&left.view(standing.is_in_region()), &before.seen, &lost);
+                left.recovers(&lost, &mut dice, &mut states);
+            }
+            if done {
+                assert_eq!(world.shows(), start_up);
+                break;
+            }
+        }
+    }
+    assert!(states > 500, "{states}");
+}
+
+#[test]
+fn a_guard_goes_up_and_down_and_clients_see_no_difference() {
+    let mut dice = Dice(3);
+    let mut world = World::new(&mut dice);
+    for round in 0..3u8 {
+        world.put_up(u64::MAX).unwrap();
+        assert!(!world.shows() && world.view(true) == world.seen);
+        assert_eq!(
+            crate::backend::signature::marks(&world.home.all()),
+            Some("an area or a locator of seekless")
+        );
+        // Twice is once.
+        assert!(world.put_up(u64::MAX).is_err());
+        for sector in [0, 2, EDGE - 1, EDGE, HOME - EDGE - 1, HOME - EDGE, HOME - 1] {
+            world.write(sector, round, true);
+        }
+        world.take_down(u64::MAX).unwrap();
+        assert!(world.view(false) == world.seen, "round {round}");
+        world.take_down(u64::MAX).unwrap();
+    }
+}
+
+fn rot(medium: &mut Medium, sector: u64, at: usize) {
+    let mut bytes = medium.get(sector).to_vec();
+    bytes[at] ^= 1;
+    medium.flushed.insert(sector, bytes.into());
+}
+
+fn said(world: &mut World) -> String {
+    world.with(u64::MAX, |g| g.standing()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
+    let mut dice = Dice(5);
+    let mut up = World::new(&mut dice);
+    let old = up.region.clone();
+    up.put_up(u64::MAX).unwrap();
+    up.write(0, 1, true);
+    up.flush();
+
+    // Another disk.
+    let mut other = World { region: up.region.clone(), ..World::new(&mut dice) };
+    assert!(said(&mut other).contains("another one"), "{}", said(&mut other));
+    // An older copy of the area.
+    let mut older = World { region: old, ..up.clone() };
+    assert!(said(&mut older).contains("an older copy"), "{}", said(&mut older));
+    assert!(older.with(u64::MAX, |g| g.repair(true)).is_err());
+    // Nor does one do that is of an earlier time that the guard was up.
+    let mut again = up.clone();
+    again.take_down(u64::MAX).unwrap();
+    again.put_up(u64::MAX).unwrap();
+    let mut earlier = World { region: up.region.clone(), ..again };
+    assert!(said(&mut earlier).contains("nothing was changed"), "{}", said(&mut earlier));
+    // Home as it was before the guard came, and was written without seekless since: that counts.
+    let mut half = World::new(&mut dice);
+    assert!(half.put_up(3).is_err());
+    half.flush();
+    half.write(0, 0xAB, false);
+    half.flush();
+    let standing = half.with(u64::MAX, |g| g.standing()).unwrap();
+    assert_eq!(standing, Standing::Between { lacking: false });
+    assert_eq!(half.with(u64::MAX, |g| g.settle()).unwrap(), Standing::Down);
+    assert!(half.view(false) == half.seen);
+    // The guard of another area.
+    let mut stranger = World::new(&mut dice);
+    stranger.home = up.home.clone();
+    stranger.with(u64::MAX, |g| make(g.region, AreaId([1; 16]), g.capacity)).unwrap();
+    let why = stranger.with(u64::MAX, |g| {
+        g.uuid = AreaId([1; 16]);
+        g.standing()
+    });
+    assert!(why.unwrap_err().to_string().contains("another area"));
+    // Somebody wrote over it, as a repair of the file system does.
+    let mut over = up.clone();
+    over.home.flushed.insert(2, [0xEF; SECTOR].into());
+    assert!(said(&mut over).contains("over the guard"), "{}", said(&mut over));
+    let before = over.clone();
+    let (_, loses) = over.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+    assert!(loses && over.home.all() == before.home.all());
+    over.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
+    assert_eq!(over.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+    assert!(over.view(true) == over.seen);
+    // The header rots, in each of its states, or the region does.
+    for state in [Standing::Down, Standing::Up] {
+        let mut rotten = up.clone();
+        if state == Standing::Down {
+            rotten.take_down(u64::MAX).unwrap();
+        }
+        for wipe in [false, true] {
+            let mut rotten = rotten.clone();
+            rot(&mut rotten.region, 0, if wipe { 0 } else { 40 });
+            if !wipe || state == Standing::Up {
+                assert!(said(&mut rotten).contains("repair"), "{}", said(&mut rotten));
+                let (_, loses) = rotten.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+                assert!(!loses);
+                assert_eq!(rotten.with(u64::MAX, |g| g.standing()).unwrap(), state);
+                assert!(rotten.view(state == Standing::Up) == rotten.seen);
+            }
+        }
+    }
+    let mut half = up.clone();
+    assert!(half.take_down(3).is_err());
+    half.flush();
+    rot(&mut half.region, PAGE_BYTES / SECTOR_BYTES, 7);
+    assert!(said(&mut half).contains("damaged"), "{}", said(&mut half));
+    // An area without room.
+    let mut none = World::new(&mut dice);
+    none.region = Medium::default();
+    assert_eq!(none.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Nowhere);
+    let mut cut = World { region: Medium::default(), ..up };
+    assert!(said(&mut cut).contains("grow it back"), "{}", said(&mut cut));
+}

@@ -1,0 +1,214 @@
+//! The guard region of an open disk: which of its bytes stand there now, and moving them. Switching between the two is
+//! one atomic store, made while nothing of home's ends is in flight; a request takes no lock. It refuses to know
+//! when that is.
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method itself has one lifetime too few"
+)]
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
+
+use rustix::io::{Errno, ReadWriteFlags};
+use seekless_block::{Extent, SECTOR_BYTES, Sectors};
+use seekless_engine::format::{AreaId, Label};
+
+use super::files::{Disk, Handle};
+use super::guard::{EDGE, Guard, GuardError, REGION, Standing};
+use super::runs::Runs;
+use crate::sys;
+
+/// Home's ends are at home.
+const DOWN: u8 = 0;
+/// They are in the region.
+const UP: u8 = 1;
+/// They are in the region, which must not change: a move of the guard failed halfway.
+const HALFWAY: u8 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Region {
+    handle: Handle,
+    /// Where it begins, in bytes.
+    at: u64,
+    /// Home's runs while its ends are here.
+    runs: Runs,
+    keys: (AreaId, Sectors),
+    /// What the guard pages call the place.
+    place: Label,
+    switch: AtomicU8,
+    /// Writes that have ended; and how many of them are durable.
+    written: AtomicU64,
+    durable: AtomicU64,
+}
+
+impl Region {
+    /// The region at byte `at` of a file, for a home of this capacity, which has two ends.
+    pub(crate) fn new(
+        fd: OwnedFd,
+        at: u64,
+        (uuid, capacity): (AreaId, Sectors),
+        place: Label,
+    ) -> Self {
+        let edge = EDGE * SECTOR_BYTES;
+        // Behind the header.
+        let runs = Runs::guarded(capacity.bytes().0, edge, at + seekless_block::PAGE_BYTES);
+        Self {
+            handle: Handle::new(fd),
+            at,
+            runs,
+            keys: (uuid, capacity),
+            place,
+            switch: AtomicU8::new(DOWN),
+            // What was written before this server may not be durable.
+            written: AtomicU64::new(1),
+            durable: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_in_region(&self) -> bool {
+        self.switch.load(SeqCst) != DOWN
+    }
+
+    pub(crate) const fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    pub(crate) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Whether these sectors of home stand here while it is up.
+    pub(crate) fn touches(&self, extent: Extent) -> bool {
+        extent.len.0 > 0 && (extent.start.0 < EDGE || extent.end().0 > self.keys.1.0 - EDGE)
+    }
+
+    pub(crate) fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        if self.switch.load(SeqCst) == HALFWAY {
+            return Err(Errno::IO);
+        }
+        self.handle.write(at, buf, how)?;
+        self.written.fetch_add(1, SeqCst);
+        Ok(())
+    }
+
+    /// Makes durable what was written here, where that is not so.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        let written = self.written.load(SeqCst);
+        if self.is_in_region() && self.durable.load(SeqCst) < written {
+            self.handle.sync()?;
+            self.durable.fetch_max(written, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with the disk as it stands without its guard.
+    fn with<T>(
+        &self,
+        home: &Disk,
+        f: impl FnOnce(&mut Guard<'_>) -> Result<T, GuardError>,
+    ) -> Result<T, GuardError> {
+        let (uuid, capacity) = self.keys;
+        let mut home = home.bare().map_err(io("opening"))?;
+        let fd = self.handle.as_fd().try_clone_to_owned().map_err(|e| io("opening")(from(&e)))?;
+        let end = rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)).map_err(io("measuring"))?;
+        let room = end.saturating_sub(self.at).min(REGION * SECTOR_BYTES);
+        let mut region = Disk::new(fd, Runs::new(&[(self.at, room)]));
+        f(&mut Guard { home: &mut home, region: &mut region, uuid, capacity })
+    }
+
+    /// How it stands on the devices; nothing is written. What clients see is read accordingly from now on.
+    pub(crate) fn look(&self, home: &Disk) -> Result<Standing, GuardError> {
+        let standing = self.with(home, |g| g.standing());
+        let here = match &standing {
+            Ok(standing) => standing.is_in_region(),
+            Err(GuardError::Wrong { here, .. }) => *here,
+            Err(GuardError::Device(_)) => false,
+        };
+        self.turn(if here { UP } else { DOWN });
+        standing
+    }
+
+    /// Ends a move that was cut short. Whether the guard is up.
+    pub(crate) fn settle(&self, home: &Disk) -> Result<Standing, GuardError> {
+        let before = self.with(home, |g| g.standing())?;
+        let standing = self.with(home, |g| g.settle())?;
+        if before != standing {
+            sys::read_partitions(home.as_fd()).map_err(io("reading the partitions of"))?;
+        }
+        self.turn(if standing == Standing::Up { UP } else { DOWN });
+        Ok(standing)
+    }
+
+    /// Puts the guard up, durably, or leaves it down. Nothing of home's ends may be in flight.
+    pub(crate) fn put_up(&self, home: &Disk) -> Result<(), GuardError> {
+        let mut touched = false;
+        let result = self.with(home, |g| {
+            g.put_up(self.place).map_err(|half| {
+                touched = half.touched;
+                half.error
+            })
+        });
+        // A partition in use would be another way in.
+        let result = result.and_then(|()| {
+            touched = true;
+            sys::read_partitions(home.as_fd()).map_err(io("reading the partitions of"))
+        });
+        match result {
+            Ok(()) => {
+                self.turn(UP);
+                Ok(())
+            }
+            Err(e) => {
+                if touched {
+                    self.turn(HALFWAY);
+                    // Where that fails as well, the next try ends it.
+                    let _ = self.take_down(home);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Takes the guard down, durably; nothing of home's ends may be in flight. Where that fails, clients can read them, and
+    /// write them no more until it has been done.
+    pub(crate) fn take_down(&self, home: &Disk) -> Result<(), GuardError> {
+        match self.with(home, |g| g.take_down()) {
+            Ok(()) => {
+                self.turn(DOWN);
+                // Where one is in use, its user has what it wants.
+                let _ = sys::read_partitions(home.as_fd());
+                Ok(())
+            }
+            Err(e) => {
+                self.turn(HALFWAY);
+                Err(e)
+            }
+        }
+    }
+
+    /// See [`Guard::repair`].
+    pub(crate) fn repair(
+        &self,
+        home: &Disk,
+        lose: bool,
+    ) -> Result<Option<(String, bool)>, GuardError> {
+        self.with(home, |g| g.repair(lose))
+    }
+
+    fn turn(&self, to: u8) {
+        self.switch.store(to, SeqCst);
+    }
+}
+
+fn from(e: &std::io::Error) -> Errno {
+    Errno::from_io_error(e).unwrap_or(Errno::IO)
+}
+
+fn io(op: &'static str) -> impl FnOnce(Errno) -> GuardError {
+    move |e| {
+        let source = e.into();
+        seekless_block::DeviceError::Io { op, extent: Extent::default(), source }.into()
+    }
+}

@@ -1,0 +1,90 @@
+//! Where files lie on their device, and moving them there: the calls that `seekless cluster` is made of. Knows no policy.
+
+#[allow(unsafe_code)]
+mod sys;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+/// A run of a file's bytes and where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First byte within the file.
+    pub logical: u64,
+    /// First byte on the device of the file system.
+    pub physical: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Allocated, and nothing was written there yet: reads as zeroes.
+    pub unwritten: bool,
+    /// Not a run of blocks of its own whose place is known: inline data, a packed tail, not allocated yet, encoded or shared.
+    pub odd: bool,
+}
+
+/// FIEMAP_FLAG_SYNC: what waits to be written is written first.
+const SYNC: u32 = 1;
+const LAST: u32 = 0x1;
+const UNWRITTEN: u32 = 0x800;
+/// UNKNOWN, DELALLOC, ENCODED, DATA_ENCRYPTED, NOT_ALIGNED, DATA_INLINE, DATA_TAIL, SHARED.
+const ODD: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x2000;
+
+/// Where the file lies, in order of its bytes; holes are left out. `sync` writes what waits to be written first.
+///
+/// # Errors
+/// As the kernel says, such as where the file system does not tell.
+pub fn map(file: &File, sync: bool) -> io::Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    let mut at = 0;
+    loop {
+        let mut raw = sys::RawMap::new(at, if sync { SYNC } else { 0 });
+        sys::fiemap(file, &mut raw)?;
+        let got = &raw.extents[..(raw.mapped as usize).min(sys::BATCH)];
+        let mut ended = got.is_empty();
+        for e in got {
+            runs.push(Run {
+                logical: e.logical,
+                physical: e.physical,
+                len: e.length,
+                unwritten: e.flags & UNWRITTEN != 0,
+                odd: e.flags & ODD != 0,
+            });
+            ended |= e.flags & LAST != 0;
+            let next = e.logical.saturating_add(e.length);
+            // A file system that goes backwards would never end.
+            ended |= next <= at && e.length == 0;
+            at = at.max(next);
+        }
+        if ended {
+            return Ok(runs);
+        }
+    }
+}
+
+/// Exchanges `len` blocks of `file` from block `from` on with those of `donor` from block `to` on, and what is written
+/// there stays the file's. ext4 does it page by page, each in a transaction of its own: whenever it ends, every byte of the file
+/// is as it was. Returns how many blocks were exchanged, which may be fewer.
+///
+/// # Errors
+/// As the kernel says: it refuses files it would not be safe for.
+pub fn exchange(file: &File, donor: &File, from: u64, to: u64, len: u64) -> io::Result<u64> {
+    let mut raw = sys::RawMove::new(donor.as_raw_fd() as u32, from, to, len);
+    match sys::move_extent(file, &mut raw) {
+        Ok(()) => Ok(raw.moved),
+        // Some was: the rest is asked for again, and refused again where it must be.
+        Err(_) if raw.moved > 0 => Ok(raw.moved),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether nobody has the file open for writing; `file` must be open for reading alone.
+///
+/// # Errors
+/// Where the file system knows no leases, or the file is not ours to ask for.
+pub fn nobody_writes(file: &File) -> io::Result<bool> {
+    match sys::lease(file) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}

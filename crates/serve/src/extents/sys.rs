@@ -1,0 +1,115 @@
+//! Three calls of Linux that no safe wrapper has: where a file lies (FIEMAP), exchanging blocks of two files
+//! (EXT4_IOC_MOVE_EXT), and whether anybody has a file open for writing (F_SETLEASE). Nothing else is here, and what is
+//! here decides nothing.
+//!
+//! Layouts and numbers are those of the kernel's `linux/fiemap.h`, `fs/ext4/ext4.h` and `asm-generic/fcntl.h`. Each
+//! structure is plain integers of fixed size, so any bytes the kernel writes are valid values of it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::ioctl::{Updater, ioctl, opcode};
+
+/// Extents asked for at a time.
+pub(super) const BATCH: usize = 256;
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawExtent {
+    pub(super) logical: u64,
+    pub(super) physical: u64,
+    pub(super) length: u64,
+    reserved64: [u64; 2],
+    pub(super) flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room behind it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawMap {
+    pub(super) start: u64,
+    pub(super) length: u64,
+    pub(super) flags: u32,
+    pub(super) mapped: u32,
+    pub(super) count: u32,
+    reserved: u32,
+    pub(super) extents: [RawExtent; BATCH],
+}
+
+impl RawMap {
+    pub(super) fn new(start: u64, flags: u32) -> Box<Self> {
+        Box::new(Self {
+            start,
+            length: u64::MAX - start,
+            flags,
+            mapped: 0,
+            count: BATCH as u32,
+            reserved: 0,
+            extents: [RawExtent::default(); BATCH],
+        })
+    }
+}
+
+/// `struct move_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawMove {
+    reserved: u32,
+    pub(super) donor: u32,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) len: u64,
+    pub(super) moved: u64,
+}
+
+impl RawMove {
+    pub(super) fn new(donor: u32, from: u64, to: u64, len: u64) -> Self {
+        Self { reserved: 0, donor, from, to, len, moved: 0 }
+    }
+}
+
+/// The head of `struct fiemap`: what the number of the call is made from.
+const HEAD: usize = size_of::<RawMap>() - size_of::<[RawExtent; BATCH]>();
+const _: () = assert!(HEAD == 32 && size_of::<RawExtent>() == 56 && size_of::<RawMove>() == 40);
+
+/// FS_IOC_FIEMAP: `_IOWR('f', 11, struct fiemap)`.
+pub(super) fn fiemap(file: impl AsFd, map: &mut RawMap) -> io::Result<()> {
+    const CALL: rustix::ioctl::Opcode = opcode::read_write::<[u8; HEAD]>(b'f', 11);
+    // SAFETY: the call reads and writes `struct fiemap` and at most `count` extents behind it; `RawMap` is laid out so, has
+    // BATCH of them, and says so in `count`, which is brought down to it here.
+    map.count = map.count.min(BATCH as u32);
+    unsafe { ioctl(file, Updater::<CALL, RawMap>::new(map)) }?;
+    Ok(())
+}
+
+/// EXT4_IOC_MOVE_EXT: `_IOWR('f', 15, struct move_extent)`.
+pub(super) fn move_extent(file: impl AsFd, exchange: &mut RawMove) -> io::Result<()> {
+    const CALL: rustix::ioctl::Opcode = opcode::read_write::<RawMove>(b'f', 15);
+    // SAFETY: the call reads and writes `struct move_extent` alone, which `RawMove` is; the donor's number is looked up by the
+    // kernel, which refuses one that is not open.
+    unsafe { ioctl(file, Updater::<CALL, RawMove>::new(exchange)) }?;
+    Ok(())
+}
+
+/// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
+const F_SETSIG: libc::c_int = 10;
+
+/// Takes and gives back a read lease, which is granted only where nobody has the file open for writing.
+pub(super) fn lease(file: impl AsFd) -> io::Result<()> {
+    let fd = file.as_fd().as_raw_fd();
+    // Who opens the file for writing in between waits until the lease is given back, and we are told by a signal: by one
+    // that is ignored where nobody handles it. The default would end us.
+    for (command, argument) in [
+        (F_SETSIG, libc::SIGURG),
+        (libc::F_SETLEASE, libc::F_RDLCK),
+        (libc::F_SETLEASE, libc::F_UNLCK),
+    ] {
+        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open as long as `file` is borrowed.
+        if unsafe { libc::fcntl(fd, command, argument) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

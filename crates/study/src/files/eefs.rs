@@ -1,0 +1,454 @@
+//! EEFS in the loop: the group store beside the file system, learning, shuffles, and files on their way between the two.
+//! The store is the one that ships; its bytes are kept, all zero.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
+use seekless_fs::{
+    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Member,
+    Output, Reply, RequestId, Work, format_store,
+};
+use seekless_layout::{Group, Stability, Successors};
+use seekless_trace::{FileEvent, FileOp};
+
+use super::world::{Kind, Purpose, World};
+use super::{FilesError, FilesOptions, Grouping};
+
+/// Files on their way, one set after the other: a shuffle is bounded.
+#[derive(Clone, Debug)]
+pub(super) enum Move {
+    /// A group is formed of these: read those that come.
+    Form(Vec<u64>),
+    /// They have been read.
+    Formed(Vec<u64>),
+    /// They are at the store: their places in the file system are free.
+    Left,
+    /// A file goes back, and what is then to be written to it.
+    Back(u64, Option<(SimTime, u64, u64)>),
+    /// It stands there again.
+    Returned(u64),
+}
+
+/// What an ask was for.
+#[derive(Debug)]
+enum Asked {
+    Client(Kind, SimTime),
+    Write(u64, SimTime, u64, u64),
+    Form(Vec<u64>),
+    Leave(u64, Option<(SimTime, u64, u64)>),
+    Fetch(u64, Option<(SimTime, u64, u64)>),
+    Nothing,
+}
+
+/// What is seen of a group between two shuffles: Figure 5.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    group: u32,
+    used: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Eefs {
+    gfs: Gfs,
+    medium: MemDevice,
+    graph: Successors,
+    here: FxHashMap<u64, FileNumber>,
+    asked: FxHashMap<u64, Asked>,
+    /// Extents of reads in flight.
+    reads: FxHashMap<u32, seekless_block::Extent>,
+    next: u64,
+    moves: VecDeque<Move>,
+    moving: bool,
+    every: u64,
+    since: u64,
+    groups: Vec<Group>,
+    seen: FxHashMap<u64, Seen>,
+    /// When each group was first used since the shuffle.
+    first: Vec<Option<SimTime>>,
+    counts: [u64; 6],
+    result: Grouping,
+}
+
+impl Eefs {
+    pub(super) fn new(options: &FilesOptions) -> Result<Self, FilesError> {
+        let mut medium = MemDevice::new(Sectors(options.store.0 / SECTOR_BYTES));
+        format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
+        let config = Config { cache: Bytes(options.cache.0 / 2), ..Config::default() };
+        Ok(Self {
+            gfs: Gfs::attach(&mut medium, config)?,
+            medium,
+            graph: Successors::new(options.groups)?,
+            here: FxHashMap::default(),
+            asked: FxHashMap::default(),
+            reads: FxHashMap::default(),
+            next: 0,
+            moves: VecDeque::new(),
+            moving: false,
+            every: options.shuffle_every.max(1),
+            since: 0,
+            groups: Vec::new(),
+            seen: FxHashMap::default(),
+            first: Vec::new(),
+            counts: [0; 6],
+            result: Grouping::default(),
+        })
+    }
+
+    pub(super) fn wakeup(&self) -> Option<SimTime> {
+        self.gfs.wakeup()
+    }
+
+    /// Hits, and what was looked for.
+    pub(super) fn stats(&self) -> (u64, u64) {
+        let s = self.gfs.stats();
+        (s.hits, s.hits + s.groups_read)
+    }
+
+    pub(super) fn grouping(&self) -> Grouping {
+        let [opens, grouped, others, after, soon, _] = self.counts.map(|c| c as f64);
+        let share = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
+        Grouping {
+            grouped_opens: share(grouped, opens),
+            used_after_first: share(after, others),
+            within_five_minutes: share(soon, after),
+            ..self.result
+        }
+    }
+
+    /// Notes who is used after whom in its group.
+    fn note(&mut self, now: SimTime, file: u64) {
+        if self.result.shuffles == 0 {
+            return;
+        }
+        self.counts[0] += 1;
+        let Some(seen) = self.seen.get_mut(&file) else { return };
+        self.counts[1] += 1;
+        let first = &mut self.first[seen.group as usize];
+        if seen.used {
+            return;
+        }
+        seen.used = true;
+        match *first {
+            None => {
+                *first = Some(now);
+                self.counts[2] += self.groups[seen.group as usize].len() as u64 - 1;
+            }
+            Some(since) => {
+                self.counts[3] += 1;
+                if now.since(since) <= Duration::from_millis(300_000) {
+                    self.counts[4] += 1;
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    /// A request as EEFS sees it first; whether the group store has answered it, or will.
+    pub(super) fn at_store(&mut self, event: &FileEvent) -> Result<bool, FilesError> {
+        let (now, file) = (self.now, u64::from(event.file));
+        let Some(eefs) = &mut self.eefs else { return Ok(false) };
+        if matches!(event.op, FileOp::Open | FileOp::Create) {
+            eefs.graph.observe(event.stream, file);
+            eefs.note(now, file);
+        }
+        eefs.since += 1;
+        if eefs.since >= eefs.every {
+            eefs.since = 0;
+            self.shuffle()?;
+        }
+        let Some(eefs) = &mut self.eefs else { return Ok(false) };
+        let Some(&number) = eefs.here.get(&file) else { return Ok(false) };
+        let time = now.0 as i64;
+        match event.op {
+            FileOp::Open | FileOp::Create | FileOp::Close | FileOp::Rename => {
+                self.answered(Kind::Open, now);
+            }
+            FileOp::Read => {
+                let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
+                if event.offset == 0 {
+                    let attributes = Attributes { accessed: time, ..attributes };
+                    self.ask(Ask::SetAttributes { file: number, attributes }, Asked::Nothing)?;
+                }
+                let len = event.len.min(u64::from(FILE_BYTES_MAX)) as u32;
+                let ask = Ask::Read { file: number, offset: event.offset, len };
+                self.ask(ask, Asked::Client(Kind::Read, now))?;
+            }
+            FileOp::Write => {
+                let (offset, len) = (event.offset, event.len);
+                let end = offset.saturating_add(len);
+                let fact = &mut self.facts[event.file as usize];
+                fact.size = fact.size.max(end);
+                if end > u64::from(FILE_BYTES_MAX) {
+                    eefs.moves.push_front(Move::Back(file, Some((now, offset, len))));
+                    self.next_move()?;
+                } else {
+                    let data = vec![0; len as usize];
+                    let ask = Ask::Write { file: number, offset, data, time };
+                    self.ask(ask, Asked::Write(file, now, offset, len))?;
+                }
+            }
+            FileOp::Truncate => {
+                self.facts[event.file as usize].size = event.len;
+                let size = event.len.min(u64::from(FILE_BYTES_MAX));
+                let ask = Ask::Resize { file: number, size, time };
+                self.ask(ask, Asked::Client(Kind::Rest, now))?;
+            }
+            FileOp::Sync => {
+                self.ask(Ask::Sync { file: Some(number) }, Asked::Client(Kind::Rest, now))?;
+            }
+            FileOp::Unlink => {
+                eefs.here.remove(&file);
+                eefs.graph.forget(file);
+                let work = self.ffs.unlink(now, file);
+                self.begin(work, Purpose::Client(Kind::Rest), false)?;
+                self.ask(Ask::Remove { file: number }, Asked::Nothing)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn ask(&mut self, ask: Ask, asked: Asked) -> Result<(), FilesError> {
+        let now = self.now;
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        eefs.next += 1;
+        eefs.asked.insert(eefs.next, asked);
+        let id = RequestId(eefs.next);
+        eefs.gfs.handle(now, Input::Ask { id, ask });
+        self.pump()
+    }
+
+    pub(super) fn tick_store(&mut self) -> Result<(), FilesError> {
+        let now = self.now;
+        if let Some(eefs) = &mut self.eefs {
+            eefs.gfs.handle(now, Input::Tick);
+        }
+        self.pump()
+    }
+
+    pub(super) fn store_done(&mut self, io: IoId) -> Result<(), FilesError> {
+        let now = self.now;
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        let mut data = Vec::new();
+        if let Some(extent) = eefs.reads.remove(&io.0) {
+            data.resize(extent.bytes().0 as usize, 0);
+            eefs.medium.read(extent, &mut data).map_err(seekless_fs::AttachError::from)?;
+        }
+        eefs.gfs.handle(now, Input::Done { io, result: Some(data) });
+        self.pump()
+    }
+
+    pub(super) fn other_done(&mut self) -> Result<(), FilesError> {
+        let now = self.now;
+        if let Some(eefs) = &mut self.eefs {
+            eefs.gfs.handle(now, Input::OtherSynced(true));
+        }
+        self.pump()
+    }
+
+    fn pump(&mut self) -> Result<(), FilesError> {
+        while let Some(eefs) = &mut self.eefs
+            && let Some(output) = eefs.gfs.poll()
+        {
+            match output {
+                Output::Submit(io) => match io.op {
+                    Op::Flush => {
+                        // The disk has no cache that it would write back later.
+                        eefs.gfs
+                            .handle(self.now, Input::Done { io: io.id, result: Some(Vec::new()) });
+                    }
+                    Op::Write => {
+                        eefs.medium
+                            .write(io.extent, &io.data)
+                            .map_err(seekless_fs::AttachError::from)?;
+                        self.begin_store(io.id, io.op, io.extent)?;
+                    }
+                    _ => {
+                        eefs.reads.insert(io.id.0, io.extent);
+                        self.begin_store(io.id, io.op, io.extent)?;
+                    }
+                },
+                Output::SyncOther => {
+                    let work = self.ffs.sync_metadata();
+                    self.begin(work, Purpose::Other, true)?;
+                }
+                Output::Complete { id, result } => {
+                    let asked = eefs.asked.remove(&id.0).unwrap_or(Asked::Nothing);
+                    self.asked_ended(asked, result)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn asked_ended(
+        &mut self,
+        asked: Asked,
+        result: Result<Reply, Fault>,
+    ) -> Result<(), FilesError> {
+        match (asked, result) {
+            (Asked::Client(kind, arrived), Ok(_)) => self.answered(kind, arrived),
+            (Asked::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
+            (Asked::Write(file, arrived, offset, len), Err(Fault::NoSpace)) => {
+                let Some(eefs) = &mut self.eefs else { return Ok(()) };
+                eefs.moves.push_front(Move::Back(file, Some((arrived, offset, len))));
+                return self.next_move();
+            }
+            (Asked::Form(files), Ok(Reply::Numbers(numbers))) => {
+                let now = self.now;
+                let mut work = Work::default();
+                let mut came = Vec::new();
+                for (file, number) in files.into_iter().zip(numbers) {
+                    let Some(eefs) = &mut self.eefs else { return Ok(()) };
+                    if eefs.here.insert(file, number).is_none() {
+                        eefs.result.arrived += 1;
+                        came.push(number);
+                        super::world::join(&mut work, self.ffs.leave(now, file));
+                    }
+                }
+                self.ask(Ask::Settle { files: came }, Asked::Nothing)?;
+                return self.begin(work, Purpose::Move(Move::Left), true);
+            }
+            // A full store, or a file that went away meanwhile: nothing has moved.
+            (Asked::Form(_), Err(Fault::NoSpace | Fault::TableFull | Fault::NoFile(_))) => {
+                return self.moved();
+            }
+            (Asked::Leave(file, then), Ok(_)) => {
+                let number = self.eefs.as_ref().and_then(|e| e.here.get(&file).copied());
+                let Some(number) = number else { return self.moved() };
+                let ask = Ask::Read { file: number, offset: 0, len: FILE_BYTES_MAX };
+                return self.ask(ask, Asked::Fetch(file, then));
+            }
+            (Asked::Fetch(file, then), Ok(_)) => {
+                let (now, size) = (self.now, self.facts[file as usize].size);
+                let Some(eefs) = &mut self.eefs else { return Ok(()) };
+                let Some(number) = eefs.here.remove(&file) else { return self.moved() };
+                eefs.result.returned += 1;
+                let mut work =
+                    self.ffs.come_back(now, file, size.min(u64::from(FILE_BYTES_MAX)))?;
+                if let Some((arrived, offset, len)) = then {
+                    super::world::join(&mut work, self.ffs.write(now, file, offset, len)?);
+                    self.answered(Kind::Write, arrived);
+                }
+                self.begin(work, Purpose::Move(Move::Returned(number.0)), true)?;
+            }
+            (Asked::Nothing, Ok(_)) => {}
+            // A file that was removed while something waited for its group.
+            (_, Err(Fault::NoFile(_))) => {}
+            (_, Err(fault)) => return Err(fault.into()),
+            (_, Ok(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// EEFS's group shuffle: what is grouped and should not be goes back, what should be and is not comes.
+    fn shuffle(&mut self) -> Result<(), FilesError> {
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        let facts = &self.facts;
+        let ffs = &self.ffs;
+        let small = |f: u64| {
+            facts.get(f as usize).is_some_and(|f| f.size <= u64::from(FILE_BYTES_MAX))
+                && ffs.knows(f)
+        };
+        let groups = eefs.graph.groups(small);
+        eefs.result.stability = Stability::between(&eefs.groups, &groups);
+        eefs.result.shuffles += 1;
+        let wanted: FxHashSet<u64> = groups.iter().flatten().copied().collect();
+        let mut back: Vec<u64> =
+            eefs.here.keys().copied().filter(|f| !wanted.contains(f)).collect();
+        back.sort_unstable();
+        // What an earlier shuffle wanted and did not come to is of no use any more; what somebody waits for is.
+        eefs.moves.retain(|m| matches!(m, Move::Back(_, Some(_))));
+        eefs.moves.extend(back.into_iter().map(|f| Move::Back(f, None)));
+        eefs.moves.extend(groups.iter().cloned().map(Move::Form));
+        eefs.seen.clear();
+        for (i, group) in (0..).zip(&groups) {
+            eefs.seen.extend(group.iter().map(|&f| (f, Seen { group: i, used: false })));
+        }
+        eefs.first = vec![None; groups.len()];
+        eefs.groups = groups;
+        self.next_move()
+    }
+
+    fn next_move(&mut self) -> Result<(), FilesError> {
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        if eefs.moving {
+            return Ok(());
+        }
+        let Some(step) = eefs.moves.pop_front() else { return Ok(()) };
+        eefs.moving = true;
+        match step {
+            Move::Form(files) => {
+                // A group that stands as it should is left alone.
+                let groups: FxHashSet<Option<u32>> = files
+                    .iter()
+                    .map(|f| eefs.here.get(f).and_then(|n| eefs.gfs.file(*n)).map(|f| f.group))
+                    .collect();
+                if let (1, Some(Some(group))) = (groups.len(), groups.iter().next()) {
+                    let members = eefs
+                        .here
+                        .values()
+                        .filter(|n| eefs.gfs.file(**n).is_some_and(|f| f.group == *group));
+                    if members.count() == files.len() {
+                        return self.moved();
+                    }
+                }
+                let now = self.now;
+                let mut work = Work::default();
+                for &file in files.iter().filter(|f| !eefs.here.contains_key(f)) {
+                    let size = self.ffs.size(file).unwrap_or(0);
+                    super::world::join(&mut work, self.ffs.read(now, file, 0, size));
+                }
+                self.begin(work, Purpose::Move(Move::Formed(files)), true)
+            }
+            Move::Back(file, then) => match eefs.here.get(&file).copied() {
+                Some(number) => {
+                    self.ask(Ask::Leave { files: vec![number] }, Asked::Leave(file, then))
+                }
+                None => self.moved(),
+            },
+            _ => self.moved(),
+        }
+    }
+
+    pub(super) fn go_on_moving(&mut self, step: Move) -> Result<(), FilesError> {
+        match step {
+            Move::Formed(mut files) => {
+                let Some(eefs) = &mut self.eefs else { return Ok(()) };
+                files.retain(|f| eefs.here.contains_key(f) || self.ffs.size(*f).is_some());
+                let members: Vec<Member> = files
+                    .iter()
+                    .map(|f| match eefs.here.get(f) {
+                        Some(number) => Member::Here(*number),
+                        None => Member::New(Arrival {
+                            attributes: Attributes::default(),
+                            name: format!("f{f}").into_bytes(),
+                            data: vec![
+                                0;
+                                self.ffs.size(*f).unwrap_or(0).min(u64::from(FILE_BYTES_MAX))
+                                    as usize
+                            ],
+                        }),
+                    })
+                    .collect();
+                if members.is_empty() {
+                    return self.moved();
+                }
+                self.ask(Ask::Group { members }, Asked::Form(files))
+            }
+            Move::Returned(number) => {
+                self.ask(Ask::Remove { file: FileNumber(number) }, Asked::Nothing)?;
+                self.moved()
+            }
+            _ => self.moved(),
+        }
+    }
+
+    fn moved(&mut self) -> Result<(), FilesError> {
+        if let Some(eefs) = &mut self.eefs {
+            eefs.moving = false;
+        }
+        self.next_move()
+    }
+}

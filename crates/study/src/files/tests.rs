@@ -1,0 +1,77 @@
+//! The three systems over small made-up days: laws that hold whatever the numbers are.
+
+use seekless_block::StreamId;
+use seekless_disk::catalogue;
+use seekless_trace::synth::{FILE_DAYS, FilePlay};
+
+use super::*;
+
+fn options() -> FilesOptions {
+    FilesOptions {
+        disk: catalogue::get("toshiba-pccard").unwrap(),
+        cache: Bytes(4 << 20),
+        store: Bytes(64 << 20),
+        cluster: Bytes(65_536),
+        shuffle_every: 10_000,
+        groups: GroupConfig::default(),
+        spin_down: SpinDown::None,
+    }
+}
+
+fn day(system: FileSystem, options: &FilesOptions) -> FileOutcome {
+    let mut play = FilePlay::new(FILE_DAYS[0], 0.02, 3);
+    let facts: Vec<FileFacts> = play
+        .files()
+        .iter()
+        .map(|f| FileFacts { directory: f.directory, size: f.size, existed: true })
+        .collect();
+    run_files(system, &facts, play.by_ref().map(Ok), options).unwrap()
+}
+
+#[test]
+fn the_books_balance_and_groups_are_used() {
+    let options = options();
+    let ffs = day(FileSystem::Ffs, &options);
+    let ahead = day(FileSystem::FfsReadAhead, &options);
+    let eefs = day(FileSystem::Eefs, &options);
+    for o in [&ffs, &ahead, &eefs] {
+        println!("{o:?}");
+        assert_eq!(o.requests, ffs.requests);
+        let e = o.energy;
+        let sum = e.read + e.write + e.rotation + e.seek + e.idle + e.standby;
+        // Nothing is behind the commands of this disk: each joule has its place.
+        assert!((sum / e.total - 1.0).abs() < 1e-6, "{e:?}");
+        assert!(o.disk_reads > 0 && o.disk_writes > 0 && o.read_ms > 0.0 && o.hits > 0.3);
+    }
+    let g = eefs.grouping.unwrap();
+    assert!(g.shuffles >= 10 && g.arrived >= 20 && g.stability.after >= 5, "{g:?}");
+    assert!(g.grouped_opens > 0.1 && g.used_after_first > 0.3, "{g:?}");
+    assert!(ahead.disk_reads < ffs.disk_reads);
+    // The same twice.
+    assert_eq!(day(FileSystem::Eefs, &options), eefs);
+}
+
+#[test]
+fn files_that_grow_go_back_and_files_that_go_are_gone() {
+    let options = FilesOptions { shuffle_every: 300, ..options() };
+    let fact = FileFacts { directory: 0, size: 8_000, existed: true };
+    let event = |i: u64, file, op, offset, len| {
+        let time = SimTime(i * 50_000_000);
+        Ok(FileEvent { time, stream: StreamId(1), file, op, offset, len, latency: None })
+    };
+    let mut events = Vec::new();
+    for i in 0..2_000u64 {
+        let (file, round) = ((i / 2 % 5) as u32, i / 10);
+        events.push(event(i, file, FileOp::Open, 0, 0));
+        match (file, round) {
+            (0, 120) => events.push(event(i, 0, FileOp::Write, 70_000, 10)),
+            (1, 150) => events.push(event(i, 1, FileOp::Unlink, 0, 0)),
+            (2, _) => events.push(event(i, 2, FileOp::Sync, 0, 0)),
+            (3, _) => events.push(event(i, 3, FileOp::Write, 0, 4_000)),
+            _ => events.push(event(i, file, FileOp::Read, 0, 8_000)),
+        }
+    }
+    let found = run_files(FileSystem::Eefs, &[fact; 5], events.into_iter(), &options).unwrap();
+    let g = found.grouping.unwrap();
+    assert!(g.arrived >= 5 && g.returned >= 1, "{g:?}");
+}

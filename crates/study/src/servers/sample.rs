@@ -1,0 +1,247 @@
+//! A few numbers that should be one: mean, Student's t interval, spread, outliers; and whether two such differ (Welch,
+//! 1947). Nothing is left out of a mean, whatever it looks like.
+
+use serde::Serialize;
+
+/// Several measurements of one thing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sample {
+    /// In the order they were taken.
+    pub values: Vec<f64>,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation, of the sample; 0 for one value.
+    pub deviation: f64,
+    /// Half the width of the 95% interval of the mean; infinite for one value.
+    pub half_width: f64,
+    /// Values further than one and a half interquartile ranges outside the middle half (Tukey, 1977): shown, never dropped.
+    pub outliers: Vec<f64>,
+}
+
+impl Sample {
+    /// Of these values; none where there are none.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let n = values.len() as f64;
+        if values.is_empty() {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        let deviation = if n > 1.0 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+        let half_width =
+            if n > 1.0 { student_t(n - 1.0, 0.975) * deviation / n.sqrt() } else { f64::INFINITY };
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (q1, q3) = (quantile(&sorted, 0.25), quantile(&sorted, 0.75));
+        let reach = 1.5 * (q3 - q1);
+        let out = |v: &&f64| values.len() >= 4 && (**v < q1 - reach || **v > q3 + reach);
+        let outliers = values.iter().filter(out).copied().collect();
+        Some(Self { values: values.to_vec(), mean, deviation, half_width, outliers })
+    }
+
+    /// Half the width of the interval as a share of the mean.
+    #[must_use]
+    pub fn relative_half_width(&self) -> f64 {
+        if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
+    }
+
+    /// The deviation as a share of the mean.
+    #[must_use]
+    pub fn variation(&self) -> f64 {
+        if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
+    }
+}
+
+/// By linear interpolation between ranks.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let at = q * (sorted.len() - 1) as f64;
+    let (low, part) = (at.floor() as usize, at.fract());
+    let high = sorted.get(low + 1).copied().unwrap_or(sorted[low]);
+    sorted[low] + part * (high - sorted[low])
+}
+
+/// Whether two means differ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Welch {
+    /// Probability of a difference this large, or larger, if there were none.
+    pub p: f64,
+    /// Degrees of freedom, as Welch and Satterthwaite estimate them.
+    pub freedom: f64,
+    /// Half the width of the 95% interval of the difference.
+    pub reach: f64,
+}
+
+impl Welch {
+    /// Whether the difference counts: p below 5%.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.p < 0.05
+    }
+}
+
+/// Welch's test. None where either has fewer than two values.
+#[must_use]
+pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
+    if a.values.len() < 2 || b.values.len() < 2 {
+        return None;
+    }
+    let part = |s: &Sample| s.deviation.powi(2) / s.values.len() as f64;
+    let (va, vb) = (part(a), part(b));
+    let (na, nb) = (a.values.len() as f64, b.values.len() as f64);
+    if va + vb == 0.0 {
+        let p = if a.mean == b.mean { 1.0 } else { 0.0 };
+        return Some(Welch { p, freedom: na + nb - 2.0, reach: 0.0 });
+    }
+    let t = (a.mean - b.mean).abs() / (va + vb).sqrt();
+    let freedom = (va + vb).powi(2) / (va.powi(2) / (na - 1.0) + vb.powi(2) / (nb - 1.0));
+    let reach = student_t(freedom, 0.975) * (va + vb).sqrt();
+    Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
+}
+
+/// Student's t that a share `q` of values, above one half, does not exceed.
+#[must_use]
+pub fn student_t(freedom: f64, q: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1e4);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if 1.0 - t_above(middle, freedom) < q { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta function.
+fn t_above(t: f64, freedom: f64) -> f64 {
+    0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+}
+
+/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun 26.5.8; Lentz, 1976).
+fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    if x >= 1.0 {
+        return 1.0;
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(1.0 - x, b, a);
+    }
+    let front =
+        (a * x.ln() + b * (-x).ln_1p() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() / a;
+    let tiny = 1e-300;
+    let sound = |v: f64| if v.abs() < tiny { tiny } else { v };
+    let (mut c, mut d) = (1.0, 1.0 / sound(1.0 - (a + b) * x / (a + 1.0)));
+    let mut f = d;
+    for m in 1..500 {
+        let m = f64::from(m);
+        for n in [
+            m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0)),
+        ] {
+            d = 1.0 / sound(1.0 + n * d);
+            c = sound(1.0 + n / c);
+            f *= c * d;
+        }
+        if (c * d - 1.0).abs() < 1e-14 {
+            break;
+        }
+    }
+    (front * f).clamp(0.0, 1.0)
+}
+
+/// The logarithm of the gamma function above 0, by Stirling's series after raising the argument.
+fn ln_gamma(z: f64) -> f64 {
+    let (mut z, mut lowered) = (z, 0.0);
+    while z < 12.0 {
+        lowered -= z.ln();
+        z += 1.0;
+    }
+    let inv = 1.0 / z;
+    let tail = inv * (1.0 / 12.0 - inv * inv * (1.0 / 360.0 - inv * inv / 1260.0));
+    lowered + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + tail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t_is_that_of_the_tables() {
+        for (freedom, q, t) in [
+            (1.0, 0.975, 12.706),
+            (4.0, 0.975, 2.776),
+            (9.0, 0.975, 2.262),
+            (29.0, 0.975, 2.045),
+            (4.0, 0.95, 2.132),
+            (1000.0, 0.975, 1.962),
+        ] {
+            assert!(
+                (student_t(freedom, q) - t).abs() < 6e-4,
+                "{freedom} {q}: {}",
+                student_t(freedom, q)
+            );
+        }
+    }
+
+    #[test]
+    fn an_interval_by_hand() {
+        // 9, 10, 11, 10, 10: mean 10, deviation sqrt(2/4); 2.776 * 0.70711 / sqrt 5 = 0.8779.
+        let s = Sample::of(&[9.0, 10.0, 11.0, 10.0, 10.0]).unwrap();
+        assert!((s.mean - 10.0).abs() < 1e-12 && (s.half_width - 0.8779).abs() < 1e-3, "{s:?}");
+        assert!(Sample::of(&[]).is_none());
+        assert!(Sample::of(&[1.0]).unwrap().half_width.is_infinite());
+        let s = Sample::of(&[10.0, 10.1, 9.9, 10.0, 30.0]).unwrap();
+        assert_eq!(s.outliers, [30.0]);
+        assert!((s.mean - 14.0).abs() < 1e-9, "an outlier stays in the mean");
+    }
+
+    #[test]
+    fn welch_as_printed() {
+        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df = 27.713, p = 0.008453.
+        let a = [
+            27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7,
+            21.4,
+        ];
+        let b = [
+            27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 30.5,
+            24.4,
+        ];
+        let w = welch(&Sample::of(&a).unwrap(), &Sample::of(&b).unwrap()).unwrap();
+        assert!((w.p - 0.0085).abs() < 0.0015 && (w.freedom - 27.7).abs() < 0.5, "{w:?}");
+        assert!(w.differs());
+        let same = Sample::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((welch(&same, &same).unwrap().p - 1.0).abs() < 1e-9);
+        let (one, two) = (Sample::of(&[1.0, 1.0]).unwrap(), Sample::of(&[2.0, 2.0]).unwrap());
+        assert!(welch(&one, &two).unwrap().differs() && !welch(&one, &one).unwrap().differs());
+    }
+
+    /// Of samples from one distribution about one in twenty differs; seeds are printed on failure.
+    #[test]
+    fn one_in_twenty_is_wrongly_told_apart() {
+        for seed in 1..=2u64 {
+            let mut state = seed;
+            let mut normal = || {
+                (0..12)
+                    .map(|_| {
+                        state = state
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        (state >> 11) as f64 / (1u64 << 53) as f64
+                    })
+                    .sum::<f64>()
+                    - 6.0
+            };
+            let (mut wrong, rounds) = (0, 2000);
+            let (mut held, mut five) =
+                (0, || (0..5).map(|_| 100.0 + 7.0 * normal()).collect::<Vec<_>>());
+            for _ in 0..rounds {
+                let (a, b) = (Sample::of(&five()).unwrap(), Sample::of(&five()).unwrap());
+                wrong += u32::from(welch(&a, &b).unwrap().differs());
+                held += u32::from((a.mean - 100.0).abs() <= a.half_width);
+            }
+            let share = |n: u32| f64::from(n) / f64::from(rounds);
+            assert!((0.03..0.065).contains(&share(wrong)), "seed {seed}: {}", share(wrong));
+            assert!((0.93..0.97).contains(&share(held)), "seed {seed}: {}", share(held));
+        }
+    }
+}

@@ -1,0 +1,1 @@
+define process name=p { thread name=t { flowop sempost target=x,value=1

@@ -1,0 +1,208 @@
+//! Devices and mounts, each noted in the ledger before it is there.
+
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+use super::filesystem::FsKind;
+use super::ledger::{Ledger, What};
+use super::program::{HostError, Server, run_program};
+
+/// Whether something is mounted at this very path.
+pub(super) fn mounted_at(path: &Path) -> bool {
+    mount_fields(path).is_some()
+}
+
+/// Type and options of what is mounted there: its own options, then those of its superblock.
+fn mount_fields(path: &Path) -> Option<(String, String)> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let wanted = path.to_str()?.replace(' ', "\\040").replace('\t', "\\011");
+    let line = table.lines().rev().find(|l| l.split(' ').nth(4) == Some(wanted.as_str()))?;
+    let (own, rest) = line.split_once(" - ")?;
+    let mut rest = rest.split(' ');
+    let kind = rest.next()?.to_owned();
+    let superblock = rest.nth(1).unwrap_or_default();
+    let options = own.split(' ').nth(5).unwrap_or_default();
+    Some((kind, format!("{options};{superblock}")))
+}
+
+/// Loop devices attached to this file.
+pub(super) fn loops_of(file: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let is_its = |e: &std::fs::DirEntry| {
+        let backing =
+            std::fs::read_to_string(e.path().join("loop/backing_file")).unwrap_or_default();
+        let backing = backing.trim_end_matches('\n');
+        Path::new(backing.strip_suffix(" (deleted)").unwrap_or(backing)) == file
+    };
+    entries.filter(is_its).map(|e| format!("/dev/{}", e.file_name().to_string_lossy())).collect()
+}
+
+/// A loop device on a file.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// The file.
+    pub file: PathBuf,
+    /// `/dev/loopN`.
+    pub device: PathBuf,
+}
+
+/// Where a file system can be made.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// The block device.
+    pub device: PathBuf,
+    /// Whether a server of this project is behind it.
+    pub served: bool,
+}
+
+/// A block device that was named by the user.
+#[derive(Clone, Debug)]
+pub struct BlockDevice(PathBuf);
+
+impl BlockDevice {
+    /// A block device that nothing uses.
+    ///
+    /// # Errors
+    /// It is no block device, or it is mounted, held by another device, or open exclusively.
+    pub fn unused(path: &Path) -> Result<Self, HostError> {
+        let refused = |why: &str| HostError::Refused(format!("{}: {why}", path.display()));
+        let meta = std::fs::metadata(path).map_err(HostError::io("look at", path))?;
+        if !meta.file_type().is_block_device() {
+            return Err(refused("is no block device"));
+        }
+        // Exclusive use is refused where it is mounted, or part of another device.
+        let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(_) => Ok(Self(path.to_owned())),
+            Err(rustix::io::Errno::BUSY) => {
+                Err(refused("is in use: mounted, swapped to, or part of another device"))
+            }
+            Err(e) => Err(HostError::io("open", path)(e.into())),
+        }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// A mounted file system.
+#[derive(Clone, Debug)]
+pub struct Mounted {
+    /// Where.
+    pub dir: PathBuf,
+    /// The kernel driver that serves it: `ext4` also for ext2 and ext3 in most kernels.
+    pub driver: String,
+    /// Options in force, as the kernel tells them.
+    pub options: String,
+}
+
+impl Ledger {
+    /// A sparse file of this size, new.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn make_image(&mut self, name: &str, bytes: u64) -> Result<PathBuf, HostError> {
+        let path = self.dir().join(name);
+        self.note(What::Files, &path)?;
+        let make = || {
+            let file = File::create(&path)?;
+            file.set_len(bytes)
+        };
+        make().map_err(HostError::io("make", &path))?;
+        Ok(path)
+    }
+
+    /// A loop device on a file, by direct I/O where `direct` is set.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn attach_loop(&mut self, file: &Path, direct: bool) -> Result<Loop, HostError> {
+        self.note(What::Loop, file)?;
+        let direct = if direct { "--direct-io=on" } else { "--direct-io=off" };
+        let args = [
+            "losetup".as_ref(),
+            "-f".as_ref(),
+            "--show".as_ref(),
+            direct.as_ref(),
+            file.as_os_str(),
+        ];
+        // Others take loop devices too: the free one may be gone when it is asked for.
+        let mut tries = 0;
+        loop {
+            match run_program(&args, self.dir()) {
+                Ok(said) => {
+                    let device = PathBuf::from(said.trim());
+                    return Ok(Loop { file: file.to_owned(), device });
+                }
+                Err(HostError::Program { said, .. }) if tries < 20 && said.contains("busy") => {
+                    tries += 1;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// A server of this project that serves a file at `file`, by this command.
+    ///
+    /// # Errors
+    /// It does not come to serve.
+    pub fn start_server<S: AsRef<std::ffi::OsStr>>(
+        &mut self,
+        args: &[S],
+        file: &Path,
+    ) -> Result<Server, HostError> {
+        self.note(What::Files, file)?;
+        self.note(What::Server, file)?;
+        Server::start(args, self.dir())
+    }
+
+    /// Formats a device.
+    ///
+    /// # Errors
+    /// The program for it fails.
+    pub fn format(
+        &mut self,
+        device: &Path,
+        kind: &FsKind,
+        options: &[String],
+    ) -> Result<(), HostError> {
+        self.note(What::Format, device)?;
+        let args = kind.make_command(device, options);
+        run_program(&args, self.dir())?;
+        self.forget(What::Format, device)
+    }
+
+    /// Mounts a device at a new directory of the study's folder.
+    ///
+    /// # Errors
+    /// The program for it fails.
+    pub fn mount(
+        &mut self,
+        device: &Path,
+        kind: &FsKind,
+        options: &[String],
+    ) -> Result<Mounted, HostError> {
+        let dir = self.dir().join("mnt");
+        self.note(What::Mount, &dir)?;
+        std::fs::create_dir_all(&dir).map_err(HostError::io("make", &dir))?;
+        run_program(&kind.mount_command(device, &dir, options), self.dir())?;
+        let (mounted_as, options) = mount_fields(&dir).unwrap_or_default();
+        Ok(Mounted { driver: driver_of(device, &mounted_as), dir, options })
+    }
+}
+
+/// Which driver serves a mounted device: the one that shows it in /sys/fs.
+fn driver_of(device: &Path, mounted_as: &str) -> String {
+    let Some(name) = device.file_name() else { return mounted_as.to_owned() };
+    let drivers = std::fs::read_dir("/sys/fs").into_iter().flatten().flatten();
+    let shows = drivers
+        .filter(|d| d.path().join(name).is_dir())
+        .map(|d| d.file_name().to_string_lossy().into_owned());
+    shows.into_iter().next().unwrap_or_else(|| mounted_as.to_owned())
+}

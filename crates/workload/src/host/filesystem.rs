@@ -1,0 +1,209 @@
+//! File systems as data: how each is made, mounted and checked, and what its options are called.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::{self, TextError};
+
+/// The table that is built in.
+pub const BUILT_IN: &str = include_str!("../../filesystems.toml");
+
+/// A file system.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FsKind {
+    /// Its name in specifications.
+    pub name: String,
+    /// Its type, as the kernel calls it.
+    pub kernel: String,
+    /// The short name in tables, as the paper has it: `e2`, `x`.
+    pub short: String,
+    /// Command that makes one: `{options}` and `{device}` stand for themselves.
+    pub make: Vec<String>,
+    /// Command that tells the version of the program that makes it.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// Command that mounts it, where that is not `mount -t KERNEL -o OPTIONS DEVICE DIR`; `{options}`, `{device}`, `{dir}`.
+    #[serde(default)]
+    pub mount_by: Vec<String>,
+    /// Command that checks it without a change; it succeeds where all is well.
+    #[serde(default)]
+    pub check: Vec<String>,
+    /// Least size of a device, in bytes.
+    #[serde(default)]
+    pub least_bytes: u64,
+    /// Options for making one, by name: arguments.
+    #[serde(default)]
+    pub format: BTreeMap<String, Vec<String>>,
+    /// Options for mounting it, by name.
+    #[serde(default)]
+    pub mount: BTreeMap<String, String>,
+}
+
+/// All that are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct FsTable {
+    /// In the order of the file.
+    pub filesystem: Vec<FsKind>,
+}
+
+impl FsTable {
+    /// Those that are built in.
+    ///
+    /// # Errors
+    /// None: a test reads the table.
+    pub fn built_in() -> Result<Self, TextError> {
+        Self::toml("filesystems.toml", BUILT_IN)
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// Where and why it cannot be used.
+    pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+        let table: Self = text::toml(file, text)?;
+        for kind in &table.filesystem {
+            if kind.make.is_empty() || !kind.make.iter().any(|a| a == "{device}") {
+                return Err(text::at(
+                    file,
+                    text,
+                    0,
+                    format!("file system '{}': its command 'make' names {{device}}", kind.name),
+                ));
+            }
+        }
+        Ok(table)
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&FsKind> {
+        self.filesystem.iter().find(|f| f.name == name)
+    }
+
+    /// Adds others; of two with one name the new one counts.
+    pub fn add(&mut self, other: Vec<FsKind>) {
+        self.filesystem.retain(|f| !other.iter().any(|o| o.name == f.name));
+        self.filesystem.extend(other);
+    }
+}
+
+impl FsKind {
+    /// Arguments of the format options of these names; none where one is not known.
+    #[must_use]
+    pub fn format_args(&self, names: &[String]) -> Option<Vec<String>> {
+        let all: Option<Vec<_>> = names.iter().map(|n| self.format.get(n).cloned()).collect();
+        all.map(|all| all.concat())
+    }
+
+    /// Mount options of these names; none where one is not known.
+    #[must_use]
+    pub fn mount_args(&self, names: &[String]) -> Option<Vec<String>> {
+        names.iter().map(|n| self.mount.get(n).cloned()).collect()
+    }
+
+    fn fill(command: &[String], options: &[String], places: &[(&str, &Path)]) -> Vec<OsString> {
+        let mut args = Vec::new();
+        for word in command {
+            match places.iter().find(|p| p.0 == word) {
+                Some((_, path)) => args.push(path.as_os_str().to_owned()),
+                None if word == "{options}" => args.extend(options.iter().map(OsString::from)),
+                None => args.push(word.into()),
+            }
+        }
+        args
+    }
+
+    /// The command that makes one.
+    #[must_use]
+    pub fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
+        Self::fill(&self.make, options, &[("{device}", device)])
+    }
+
+    /// The command that mounts it.
+    #[must_use]
+    pub fn mount_command(&self, device: &Path, dir: &Path, options: &[String]) -> Vec<OsString> {
+        let places = [("{device}", device), ("{dir}", dir)];
+        if !self.mount_by.is_empty() {
+            return Self::fill(&self.mount_by, options, &places);
+        }
+        let mut command: Vec<String> = ["mount", "-t", &self.kernel].map(str::to_owned).to_vec();
+        if !options.is_empty() {
+            command.extend(["-o".to_owned(), options.join(",")]);
+        }
+        command.extend(["{device}", "{dir}"].map(str::to_owned));
+        Self::fill(&command, &[], &places)
+    }
+
+    /// The command that checks it.
+    #[must_use]
+    pub fn check_command(&self, device: &Path) -> Option<Vec<OsString>> {
+        (!self.check.is_empty()).then(|| Self::fill(&self.check, &[], &[("{device}", device)]))
+    }
+
+    /// What is missing on this host to use it: the program that makes it, or the kernel's driver.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = self.make.first()?;
+        if !std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
+            return Some(format!("there is no program {program}"));
+        }
+        if !self.mount_by.is_empty() {
+            return None;
+        }
+        let known = || std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        let is_known =
+            |list: String| list.lines().any(|l| l.split_whitespace().last() == Some(&self.kernel));
+        if is_known(known()) {
+            return None;
+        }
+        let _ = super::attempt(&["modprobe", "-q", &self.kernel], Path::new("/"));
+        (!is_known(known())).then(|| format!("the kernel has no {}", self.kernel))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_papers_rows() {
+        let table = FsTable::built_in().unwrap();
+        for (fs, format, mount) in [
+            ("ext2", &["blk1k", "blk2k", "isz1k", "bg16k"][..], &["noatime"][..]),
+            ("ext3", &["blk1k", "blk2k", "isz1k", "bg16k"], &["noatime", "dtlg", "wrbck"]),
+            (
+                "xfs",
+                &["blk1k", "blk2k", "isz1k", "agcnt8", "agcnt32", "agcnt64", "agcnt128"],
+                &["noatime"],
+            ),
+            ("reiserfs", &["blk1k", "blk2k"], &["noatime", "notail", "nolog", "wrbck", "dtlg"]),
+        ] {
+            let kind = table.get(fs).unwrap();
+            assert!(format.iter().all(|o| kind.format.contains_key(*o)), "{fs}");
+            assert!(mount.iter().all(|o| kind.mount.contains_key(*o)), "{fs}");
+        }
+        let xfs = table.get("xfs").unwrap();
+        let args = xfs
+            .make_command(Path::new("/dev/x y"), &xfs.format_args(&["blk2k".to_owned()]).unwrap());
+        assert!(
+            args.iter().any(|a| a == "size=2048") && args.last().unwrap() == "/dev/x y",
+            "{args:?}"
+        );
+        let mount =
+            xfs.mount_command(Path::new("/dev/x"), Path::new("/m"), &["noatime".to_owned()]);
+        assert_eq!(mount, ["mount", "-t", "xfs", "-o", "noatime", "/dev/x", "/m"]);
+        assert!(xfs.format_args(&["nosuch".to_owned()]).is_none());
+        assert!(
+            FsTable::toml("t", "[[filesystem]]\nname='x'\nkernel='x'\nshort='x'\nmake=['mkfs']")
+                .is_err()
+        );
+        let error = FsTable::toml("t", "[[filesystem]]\nnome='x'").unwrap_err().to_string();
+        assert!(error.starts_with("t:2:1") && error.contains("name"), "{error}");
+    }
+}

@@ -1,0 +1,349 @@
+//! What is attached, mounted or running, on disk before it is so. Whoever opens the folder of a study next undoes what
+//! stands there, in reverse order; nothing is undone that does not stand there.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use rustix::mount::UnmountFlags;
+
+use super::device::{loops_of, mounted_at};
+use super::program::{HostError, alive, attempt, end_process, marked};
+
+/// What was done, as it is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Something is mounted at the path.
+    Mount,
+    /// A loop device is attached to the file.
+    Loop,
+    /// A device is being formatted: what it holds is nothing yet.
+    Format,
+    /// A server of this project runs for this study.
+    Server,
+    /// The file, or folder with all that is in it, is ours.
+    Files,
+}
+
+impl What {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Mount, "mount"),
+        (Self::Loop, "loop"),
+        (Self::Format, "format"),
+        (Self::Server, "server"),
+        (Self::Files, "files"),
+    ];
+
+    fn word(self) -> &'static str {
+        Self::ALL.iter().find(|w| w.0 == self).map_or("", |w| w.1)
+    }
+}
+
+/// The ledger of one study, held by one process at a time.
+#[derive(Debug)]
+pub struct Ledger {
+    dir: PathBuf,
+    entries: Vec<(What, PathBuf)>,
+    _lock: File,
+}
+
+impl Ledger {
+    /// Opens the ledger in a folder, and undoes what a process that was killed left there; what it undid.
+    ///
+    /// # Errors
+    /// Another process works there; the ledger cannot be read or what stands there cannot be undone.
+    pub fn open(dir: &Path) -> Result<(Self, Vec<String>), HostError> {
+        std::fs::create_dir_all(dir).map_err(HostError::io("make", dir))?;
+        let dir = dir.canonicalize().map_err(HostError::io("find", dir))?;
+        if dir.as_os_str().as_encoded_bytes().contains(&b'\n') {
+            return Err(HostError::Refused(
+                "a study's folder has no line break in its name".to_owned(),
+            ));
+        }
+        let lock_path = dir.join("lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(HostError::io("open", &lock_path))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            HostError::Refused(format!("another study is at work in {}", dir.display()))
+        })?;
+        let mut ledger = Self { dir, entries: Vec::new(), _lock: lock };
+        ledger.read()?;
+        let done = ledger.undo_all()?;
+        Ok((ledger, done))
+    }
+
+    /// The study's folder, as its programs are marked with.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("attached")
+    }
+
+    fn read(&mut self) -> Result<(), HostError> {
+        let path = self.path();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(HostError::io("read", &path)(e)),
+        };
+        // A last line without its end was being written when the process died: nothing had been done for it.
+        for line in text.split_inclusive('\n').filter_map(|l| l.strip_suffix('\n')) {
+            let entry = line.split_once('\t').and_then(|(word, place)| {
+                let what = What::ALL.iter().find(|w| w.1 == word)?.0;
+                Some((what, PathBuf::from(place)))
+            });
+            let bad = || {
+                HostError::Refused(format!(
+                    "{}: '{line}' is no entry of a study's ledger",
+                    path.display()
+                ))
+            };
+            self.entries.push(entry.ok_or_else(bad)?);
+        }
+        Ok(())
+    }
+
+    /// Says, durably, that this is about to be done.
+    ///
+    /// # Errors
+    /// It cannot be written: then it must not be done.
+    pub fn note(&mut self, what: What, place: &Path) -> Result<(), HostError> {
+        let path = self.path();
+        let line = format!("{}\t{}\n", what.word(), place.display());
+        File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .and_then(|mut f| f.write_all(line.as_bytes()).and_then(|()| f.sync_data()))
+            .map_err(HostError::io("write", &path))?;
+        self.entries.push((what, place.to_owned()));
+        Ok(())
+    }
+
+    /// Says that this was undone.
+    ///
+    /// # Errors
+    /// It cannot be written; it will be found undone later, which does no harm.
+    pub fn forget(&mut self, what: What, place: &Path) -> Result<(), HostError> {
+        if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
+            self.entries.remove(i);
+        }
+        let (path, part) = (self.path(), self.dir.join("attached.part"));
+        let text: String =
+            self.entries.iter().map(|(w, p)| format!("{}\t{}\n", w.word(), p.display())).collect();
+        if text.is_empty() {
+            return match std::fs::remove_file(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    Err(HostError::io("remove", &path)(e))
+                }
+                _ => Ok(()),
+            };
+        }
+        std::fs::write(&part, text)
+            .and_then(|()| std::fs::rename(&part, &path))
+            .map_err(HostError::io("write", &path))
+    }
+
+    /// Undoes all that stands there, last first.
+    ///
+    /// # Errors
+    /// The first that cannot be undone; it stays in the ledger, the others are tried all the same.
+    pub fn undo_all(&mut self) -> Result<Vec<String>, HostError> {
+        if self.entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Tools that outlived us still hold devices.
+        for pid in marked("tool", &self.dir) {
+            end_process(pid, || !alive(pid));
+        }
+        let (mut done, mut failed) = (Vec::new(), None);
+        for (what, place) in self.entries.clone().into_iter().rev() {
+            match undo(what, &place, &self.dir) {
+                Ok(said) => {
+                    done.extend(said);
+                    self.forget(what, &place)?;
+                }
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        failed.map_or(Ok(done), Err)
+    }
+
+    /// Undoes this and what was done after it.
+    ///
+    /// # Errors
+    /// As [`Self::undo_all`].
+    pub fn undo_from(&mut self, entries: usize) -> Result<(), HostError> {
+        while self.entries.len() > entries {
+            let Some((what, place)) = self.entries.last().cloned() else { break };
+            undo(what, &place, &self.dir)?;
+            self.forget(what, &place)?;
+        }
+        Ok(())
+    }
+
+    /// How much stands there.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing does.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// Undoes it, if it is so; what was done then.
+fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
+    let shown = place.display();
+    match what {
+        What::Mount => {
+            let mut was = false;
+            while mounted_at(place) {
+                was = true;
+                unmount(place)?;
+            }
+            Ok(was.then(|| format!("unmounted {shown}")))
+        }
+        What::Loop => {
+            let loops = loops_of(place);
+            for device in &loops {
+                let _ = attempt(&["losetup", "-d", device], dir)?;
+            }
+            // Others may be looking at it just now: it goes when they are done.
+            let end = Instant::now() + Duration::from_secs(60);
+            while !loops_of(place).is_empty() {
+                if Instant::now() > end {
+                    let devices = loops_of(place).join(", ");
+                    return Err(HostError::Refused(format!(
+                        "{devices} of {shown} cannot be detached: it is in use"
+                    )));
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Ok((!loops.is_empty()).then(|| format!("detached {} of {shown}", loops.join(", "))))
+        }
+        What::Format => {
+            // Half a file system must not be taken for a whole one.
+            let is_device = std::fs::metadata(place).is_ok_and(|m| {
+                use std::os::unix::fs::FileTypeExt as _;
+                m.file_type().is_block_device()
+            });
+            if !is_device {
+                return Ok(None);
+            }
+            let (good, said) =
+                attempt(&["wipefs".as_ref(), "-a".as_ref(), place.as_os_str()], dir)?;
+            let busy = || {
+                HostError::Refused(format!(
+                    "{shown} was being formatted and cannot be wiped: {}",
+                    said.trim()
+                ))
+            };
+            good.then_some(()).ok_or_else(busy)?;
+            Ok(Some(format!("wiped {shown}, which was being formatted")))
+        }
+        What::Server => {
+            let servers = marked("server", dir);
+            for pid in &servers {
+                end_process(*pid, || !alive(*pid));
+            }
+            // A server that was killed leaves its mount behind, dead.
+            while mounted_at(place) {
+                rustix::mount::unmount(place, UnmountFlags::DETACH)
+                    .map_err(|e| HostError::io("unmount", place)(e.into()))?;
+            }
+            Ok((!servers.is_empty()).then(|| format!("ended the server of {shown}")))
+        }
+        What::Files => {
+            let gone = if place.is_dir() {
+                std::fs::remove_dir_all(place)
+            } else {
+                std::fs::remove_file(place)
+            };
+            match gone {
+                Ok(()) => Ok(Some(format!("removed {shown}"))),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(e) => Err(HostError::io("remove", place)(e)),
+            }
+        }
+    }
+}
+
+/// Unmounts, waiting a while where it is in use; then takes it out of sight.
+fn unmount(place: &Path) -> Result<(), HostError> {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        match rustix::mount::unmount(place, UnmountFlags::empty()) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::BUSY) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(rustix::io::Errno::BUSY) => {
+                return rustix::mount::unmount(place, UnmountFlags::DETACH)
+                    .map_err(|e| HostError::io("unmount", place)(e.into()));
+            }
+            Err(e) => return Err(HostError::io("unmount", place)(e.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_is_undone_by_the_next_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ledger, done) = Ledger::open(dir.path()).unwrap();
+        assert!(done.is_empty() && ledger.is_empty());
+        let (ours, theirs) = (ledger.dir().join("disk.img"), ledger.dir().join("keep"));
+        std::fs::write(&theirs, "x").unwrap();
+        ledger.note(What::Files, &ours).unwrap();
+        std::fs::write(&ours, "x").unwrap();
+        ledger.note(What::Mount, &ledger.dir().join("mnt")).unwrap();
+        assert!(matches!(Ledger::open(dir.path()), Err(HostError::Refused(_))), "one at a time");
+        // As if killed, in the middle of a line.
+        drop(ledger);
+        let path = dir.path().join("attached");
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.push_str("files\t/etc");
+        std::fs::write(&path, text).unwrap();
+        let (ledger, done) = Ledger::open(dir.path()).unwrap();
+        assert_eq!(done, [format!("removed {}", ours.display())]);
+        assert!(ledger.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
+        drop(ledger);
+        std::fs::write(&path, "junk\n").unwrap();
+        let error = Ledger::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("'junk' is no entry"), "{error}");
+    }
+
+    #[test]
+    fn programs_that_outlive_us_are_found_by_their_mark() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().canonicalize().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("30")
+            .env(super::super::program::MARK, format!("tool:{}", place.display()))
+            .spawn()
+            .unwrap();
+        std::fs::write(place.join("attached"), format!("mount\t{}\n", place.join("mnt").display()))
+            .unwrap();
+        let begun = Instant::now();
+        while marked("tool", &place).is_empty() && begun.elapsed().as_secs() < 10 {
+            std::thread::yield_now();
+        }
+        let reaper = std::thread::spawn(move || child.wait().unwrap());
+        let (ledger, _) = Ledger::open(&place).unwrap();
+        assert!(ledger.is_empty());
+        assert!(!reaper.join().unwrap().success(), "it was ended");
+        assert!(marked("tool", &place).is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! The workloads that are built in.
+
+use super::Personality;
+use crate::text::TextError;
+
+/// A workload that is built in, as its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Its name.
+    pub name: &'static str,
+    /// The TOML file.
+    pub text: &'static str,
+}
+
+macro_rules! presets {
+    ($($name:literal),*) => {
+        &[$(Preset { name: $name, text: include_str!(concat!("../../personalities/", $name, ".toml")) }),*]
+    };
+}
+
+const ALL: &[Preset] =
+    presets!("webserver", "fileserver", "varmail", "oltp", "webproxy", "videoserver", "postmark");
+
+/// All of them.
+#[must_use]
+pub const fn presets() -> &'static [Preset] {
+    ALL
+}
+
+/// The workload of this name: `webserver`, or a variant, `webserver:filebench`. None where there is no such.
+///
+/// # Errors
+/// None for what is built in: a test reads all of them.
+pub fn preset(name: &str) -> Option<Result<Personality, TextError>> {
+    let (base, variant) = match name.split_once(':') {
+        Some((base, variant)) => (base, Some(variant)),
+        None => (name, None),
+    };
+    let preset = ALL.iter().find(|p| p.name == base)?;
+    Some(Personality::toml_variant(&format!("{base}.toml"), preset.text, variant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Act;
+
+    /// The paper's Table 1: files, mean size, mean depth, threads; and the counts of one turn.
+    #[test]
+    fn the_four_are_the_papers_table_1() {
+        for (name, set, files, size, depth, threads) in [
+            ("webserver", "pages", 20_000, 32 << 10, 3.3, 100),
+            ("fileserver", "homes", 50_000, 256 << 10, 3.6, 100),
+            ("varmail", "mails", 50_000, 16 << 10, 0.8, 100),
+            ("oltp", "data", 10, 512 << 20, 0.3, 211),
+        ] {
+            let p = preset(name).unwrap().unwrap();
+            let set = p.sets.iter().find(|s| s.name == set).unwrap();
+            assert_eq!((set.files, set.size.mean(), p.threads()), (files, size, threads), "{name}");
+            assert!((set.mean_depth() - depth).abs() < 0.051, "{name}: {}", set.mean_depth());
+        }
+    }
+
+    /// Reads against writes of one turn, as Table 1 prints them; whole files are one of either.
+    #[test]
+    fn reads_against_writes_are_the_papers() {
+        let ratio = |name: &str| {
+            let p = preset(name).unwrap().unwrap();
+            let of = |reads: bool| {
+                let steps = p.flows.iter().flat_map(|f| &f.steps);
+                let of = steps.filter(|s| s.act.transfer().is_some_and(|t| t.1 == reads));
+                of.map(|s| s.times).sum::<u32>()
+            };
+            (of(true), of(false))
+        };
+        assert_eq!(ratio("webserver"), (10, 1));
+        assert_eq!(ratio("fileserver"), (1, 2));
+        assert_eq!(ratio("varmail"), (2, 2));
+        // For the database it is that of the threads: 200 readers, 10 writers.
+        let p = preset("oltp").unwrap().unwrap();
+        let threads: Vec<_> = p.flows.iter().map(|f| (f.name.as_str(), f.threads)).collect();
+        assert_eq!(threads, [("log-writer", 1), ("writer", 10), ("reader", 200)]);
+    }
+
+    #[test]
+    fn every_preset_and_every_variant_reads() {
+        for p in presets() {
+            let base = preset(p.name).unwrap().unwrap();
+            assert!(!base.about.is_empty() && !base.title.is_empty(), "{}", p.name);
+            assert_eq!(base.name, p.name);
+            for (variant, _) in Personality::variants(p.name, p.text).unwrap() {
+                let v = preset(&format!("{}:{variant}", p.name)).unwrap().unwrap();
+                assert_ne!(v, base, "{}", p.name);
+            }
+        }
+        assert!(preset("nosuch").is_none());
+        assert!(preset("webserver:nosuch").unwrap().is_err());
+        let mail = preset("varmail").unwrap().unwrap();
+        let syncs = |s: &&crate::Step| matches!(s.act, Act::Fsync { .. });
+        assert_eq!(mail.flows[0].steps.iter().filter(syncs).count(), 2);
+    }
+}

@@ -1,0 +1,347 @@
+//! Threads at work: each goes through its flow's steps, over and over, until the time is up. What a step does is
+//! `worker`'s part; here are beginning, end, and adding up.
+
+mod background;
+mod worker;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::WorkloadError;
+use crate::files::FileSet;
+use crate::gate::Gate;
+use crate::measure::{CpuUse, Outcome, Tally, cpu_ticks, cpu_use};
+use crate::personality::{Act, Personality};
+use worker::Worker;
+
+/// When the next operation comes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// As soon as the one before has ended.
+    Closed,
+    /// At its time, whether or not those before have ended: so many operations a second. Turns of the flow with the
+    /// most threads are due at even distances, and how long they take is counted from then on; its threads are as
+    /// many as can be late at once.
+    Open {
+        /// Of that flow.
+        ops_per_s: f64,
+    },
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunOptions {
+    /// Before anything is counted.
+    pub warm_up: Duration,
+    /// What is counted.
+    pub measured: Duration,
+    /// Closed or open.
+    pub load: Load,
+    /// Of what is drawn: offsets and lengths.
+    pub seed: u64,
+}
+
+/// What all threads share. The counters stand in cache lines of their own.
+pub(crate) struct Shared<'a> {
+    pub(crate) personality: &'a Personality,
+    pub(crate) files: &'a FileSet,
+    pub(crate) gates: Vec<Gate>,
+    pub(crate) names: Vec<String>,
+    pub(crate) measuring: AtomicBool,
+    pub(crate) stop: AtomicBool,
+    pub(crate) due: Schedule,
+    pub(crate) pace: Schedule,
+    live: Vec<Live>,
+    failed: Mutex<Option<WorkloadError>>,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Live(pub(crate) AtomicU64);
+
+/// Tickets and when each is due: number `n`, `n / rate` seconds after the start.
+pub(crate) struct Schedule {
+    rate: f64,
+    given: Live,
+}
+
+impl Schedule {
+    const fn new(rate: f64) -> Self {
+        Self { rate, given: Live(AtomicU64::new(0)) }
+    }
+
+    /// Takes `n` tickets; when the last is due, after the start. None where nothing is held back.
+    pub(crate) fn take(&self, n: u64) -> Option<Duration> {
+        if self.rate <= 0.0 {
+            return None;
+        }
+        let before = self.given.0.fetch_add(n, Ordering::Relaxed);
+        Duration::try_from_secs_f64((before + n) as f64 / self.rate).ok()
+    }
+}
+
+impl Shared<'_> {
+    /// The first failure ends the run.
+    pub(crate) fn fail(&self, error: WorkloadError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+        drop(failed);
+        self.end();
+    }
+
+    fn end(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.gates.iter().for_each(Gate::wake);
+    }
+
+    /// Waits until a time, in slices, so that a stop is heard. False where it was stopped.
+    pub(crate) fn wait_until(&self, at: Instant) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+/// How often the run is looked at; not by its threads.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A thread's stack: its buffers are not on it.
+const STACK: usize = 256 << 10;
+
+/// Works through the personality's flows on files that were laid for it, and counts. `watch` is called several
+/// times a second with the time since the start of what is measured, below zero during the warm-up as none, and the
+/// operations so far; `stop` ends the run early.
+///
+/// # Errors
+/// The first operation that failed; [`WorkloadError::Stopped`].
+pub fn run(
+    personality: &Personality,
+    files: &FileSet,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Option<Duration>, u64),
+) -> Result<Outcome, WorkloadError> {
+    let most = personality.flows.iter().map(|f| f.threads).max().unwrap_or(0);
+    let busiest = personality.flows.iter().position(|f| f.threads == most).unwrap_or(0);
+    let per_turn = personality.operations_per_turn();
+    let turns_per_s = match options.load {
+        Load::Closed => 0.0,
+        Load::Open { ops_per_s } => ops_per_s / per_turn[busiest].max(1) as f64,
+    };
+    let names = names(personality);
+    let threads = personality.threads() as usize;
+    let shared = Shared {
+        personality,
+        files,
+        gates: personality.gates.iter().map(|g| Gate::new(g.1)).collect(),
+        names,
+        measuring: AtomicBool::new(false),
+        stop: AtomicBool::new(false),
+        due: Schedule::new(turns_per_s),
+        pace: Schedule::new(personality.rate.unwrap_or(0.0)),
+        live: (0..threads).map(|_| Live::default()).collect(),
+        failed: Mutex::new(None),
+    };
+    let barrier = Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        let mut handles = Vec::with_capacity(threads);
+        let flows = personality.flows.iter().enumerate();
+        let each = flows.flat_map(|(i, f)| (0..f.threads).map(move |_| i)).enumerate();
+        for (number, flow) in each {
+            let (shared, barrier) = (&shared, &barrier);
+            let paced = flow == busiest && turns_per_s > 0.0;
+            let work = move || {
+                let mut worker = Worker::new(shared, flow, number, options.seed);
+                barrier.wait();
+                let result = worker.work(&shared.live[number].0, paced);
+                if let Err(error) = result {
+                    shared.fail(error);
+                }
+                worker.counts()
+            };
+            let name = format!("flow-{number}");
+            let spawned =
+                std::thread::Builder::new().name(name).stack_size(STACK).spawn_scoped(scope, work);
+            match spawned {
+                Ok(handle) => handles.push(handle),
+                Err(source) => {
+                    shared.fail(WorkloadError::Io {
+                        what: "start a thread of",
+                        path: "the flow".into(),
+                        source,
+                    });
+                    // Those that wait at the barrier would wait for ever.
+                    (number..threads).for_each(|_| drop(scope.spawn(|| barrier.wait())));
+                    break;
+                }
+            }
+        }
+        barrier.wait();
+        let span = observe(&shared, options, stop, watch);
+        shared.end();
+        let mut outcome = Totals::new(&shared);
+        for handle in handles {
+            match handle.join() {
+                Ok(counts) => outcome.add(&counts),
+                Err(_) => shared.fail(WorkloadError::Panicked),
+            }
+        }
+        let failed = shared.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match (failed, span) {
+            (Some(error), _) => Err(error),
+            (None, None) => Err(WorkloadError::Stopped),
+            (None, Some(span)) => Ok(outcome.finish(span)),
+        }
+    })
+}
+
+/// What was seen from outside.
+struct Span {
+    seconds: f64,
+    each_second: Vec<u64>,
+    cpu: CpuUse,
+}
+
+/// Lets the time pass. None where it was ended early.
+fn observe(
+    shared: &Shared<'_>,
+    options: &RunOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(Option<Duration>, u64),
+) -> Option<Span> {
+    let live = || shared.live.iter().map(|l| l.0.load(Ordering::Relaxed)).sum::<u64>();
+    let warm = Instant::now() + options.warm_up;
+    let over = || stop.load(Ordering::Relaxed) || shared.stop.load(Ordering::Relaxed);
+    while Instant::now() < warm {
+        if over() {
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY.min(warm.saturating_duration_since(Instant::now())));
+        watch(None, live());
+    }
+    let before = read_cpu();
+    let (begin, counted) = (Instant::now(), live());
+    watch(Some(Duration::ZERO), 0);
+    shared.measuring.store(true, Ordering::SeqCst);
+    let (mut each_second, mut last) = (Vec::new(), 0);
+    loop {
+        let gone = begin.elapsed();
+        let ops = live() - counted;
+        if gone.as_secs() as usize > each_second.len() {
+            each_second.push(ops - last);
+            last = ops;
+        }
+        if gone >= options.measured {
+            break;
+        }
+        if over() {
+            return None;
+        }
+        std::thread::sleep(LOOK_EVERY.min(options.measured.saturating_sub(gone)));
+        watch(Some(begin.elapsed()), live() - counted);
+    }
+    shared.measuring.store(false, Ordering::SeqCst);
+    let seconds = begin.elapsed();
+    watch(Some(seconds), live() - counted);
+    let cpu = match (before, read_cpu()) {
+        (Some(a), Some(b)) => cpu_use(a, b),
+        _ => CpuUse::default(),
+    };
+    Some(Span { seconds: seconds.as_secs_f64(), each_second, cpu })
+}
+
+fn read_cpu() -> Option<[u64; 5]> {
+    cpu_ticks(&std::fs::read_to_string(Path::new("/proc/stat")).ok()?)
+}
+
+/// Names of all steps, each once, in order.
+fn names(personality: &Personality) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for step in personality.flows.iter().flat_map(|f| &f.steps) {
+        if step.act.counts() && !names.contains(&step.name) {
+            names.push(step.name.clone());
+        }
+    }
+    names
+}
+
+/// Counts of one thread.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) flow: usize,
+    pub(crate) steps: Vec<Tally>,
+    pub(crate) turns: Tally,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+}
+
+struct Totals<'a> {
+    shared: &'a Shared<'a>,
+    all: Counts,
+    turns: Vec<Tally>,
+}
+
+impl<'a> Totals<'a> {
+    fn new(shared: &'a Shared<'a>) -> Self {
+        let all = Counts { steps: vec![Tally::default(); shared.names.len()], ..Counts::default() };
+        Self { shared, all, turns: vec![Tally::default(); shared.personality.flows.len()] }
+    }
+
+    fn add(&mut self, counts: &Counts) {
+        for (all, one) in self.all.steps.iter_mut().zip(&counts.steps) {
+            all.merge(one);
+        }
+        self.turns[counts.flow].merge(&counts.turns);
+        self.all.read_bytes += counts.read_bytes;
+        self.all.written_bytes += counts.written_bytes;
+        self.all.reads += counts.reads;
+        self.all.writes += counts.writes;
+    }
+
+    fn finish(self, span: Span) -> Outcome {
+        let steps: Vec<_> =
+            self.shared.names.iter().zip(&self.all.steps).map(|(n, t)| t.summary(n)).collect();
+        let flows = &self.shared.personality.flows;
+        let operations = steps.iter().map(|s| s.count).sum::<u64>();
+        Outcome {
+            seconds: span.seconds,
+            operations,
+            ops_per_s: operations as f64 / span.seconds.max(1e-9),
+            read_bytes: self.all.read_bytes,
+            written_bytes: self.all.written_bytes,
+            reads: self.all.reads,
+            writes: self.all.writes,
+            turns: flows.iter().zip(&self.turns).map(|(f, t)| t.summary(&f.name)).collect(),
+            steps,
+            each_second: span.each_second,
+            cpu: span.cpu,
+        }
+    }
+}
+
+/// Whether the step's file must be opened for durable or direct writes.
+pub(crate) fn open_flags(act: &Act) -> rustix::fs::OFlags {
+    let mut flags = rustix::fs::OFlags::empty();
+    match act {
+        Act::Write { sync, direct, .. } => {
+            flags.set(rustix::fs::OFlags::SYNC, *sync);
+            flags.set(rustix::fs::OFlags::DIRECT, *direct);
+        }
+        Act::Read { direct, .. } => flags.set(rustix::fs::OFlags::DIRECT, *direct),
+        _ => {}
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests;

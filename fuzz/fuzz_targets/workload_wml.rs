@@ -1,0 +1,4 @@
+//! Any bytes, read as a workload: by the reader of Filebench's language.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| seekless_workload::fuzzing::wml(data));
