@@ -27,7 +27,7 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
     // It is the engine's whole work that is interrupted.
-    assert!(tally.done.iter().all(|&n| n > 20), "{tally:?}");
+    assert!(tally.done.iter().all(|&n| n > 15), "{tally:?}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
     let setup =
         Setup { home: 400, area: 768, write_buffer_percent: 40, stage_bytes: 1 << 18, ..setup() };
-    let pages = |at| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
+    let pages = |at: u64| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
     for executed in 10..26 {
         let mut steps = vec![pages(0), FLUSH, SETTLE, pages(7), FLUSH, SETTLE];
         steps.extend([pages(14), pages(21)]);
