@@ -160,7 +160,7 @@ fn the_wait_for_the_platter_is_uniform_at_random_times() {
 fn streaming_runs_at_the_zones_rate_including_skew() {
     // The clustering paper's disks have no skew to hide their seeks behind.
     for name in catalogue::disks().filter(|n| !["rz55", "disk1000"].contains(n)) {
-        let spec = catalogue::get(name).unwrap();
+        let spec = DiskSpec { controller: None, ..catalogue::get(name).unwrap() };
         let mut disk = Disk::new(&spec).unwrap();
         let zones: Vec<_> = disk.geometry().zones().collect();
         for (z, (first, last, spt)) in spec.geometry.zones.iter().zip(&zones) {
