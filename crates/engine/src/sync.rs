@@ -19,6 +19,8 @@ pub(crate) enum Waiter {
     Move(u64),
     /// Nobody: the log's tail has moved, and that is to be known after a crash.
     Tail,
+    /// Writes that wait for regions to be open: see `free`.
+    Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl Engine {
         let log = self.log_in_use()
             || self.sync.log_dirty
             || self.sync.has_voids()
+            || self.free.is_pending()
             || !self.sync.is_idle();
         if log {
             self.sync.wait(Waiter::Flush(id));
@@ -102,8 +105,9 @@ impl Engine {
         let waiters = std::mem::take(&mut self.sync.waiting);
         let voids = std::mem::take(&mut self.sync.voids);
         let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
-        let home = self.sync.home_dirty || !voids.is_empty() || mark;
-        let records = !voids.is_empty() || mark;
+        let free = self.free.on && self.free.tell(!voids.is_empty() || mark);
+        let records = free || !voids.is_empty() || mark;
+        let home = self.sync.home_dirty || records;
         let mut round = Round {
             waiters,
             voids,
@@ -140,7 +144,8 @@ impl Engine {
 
     fn submit_sync(&mut self, io: IoId, target: Target) {
         let mut waiters = self.sync.round.iter().flat_map(|r| &r.waiters);
-        let client = waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..)));
+        let client =
+            waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
         let class = if client { Class::Foreground } else { Class::Background };
         self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
     }
@@ -165,6 +170,7 @@ impl Engine {
             .chunks(most)
             .map(|some| Content::Tombstones(some.to_vec()))
             .collect();
+        records.extend(self.free.records());
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }
@@ -209,13 +215,19 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
+        self.free.told(round.ok);
+        let mut opened = false;
         for waiter in round.waiters {
             match waiter {
                 Waiter::Flush(id) => self.complete(id, Extent::default(), round.ok),
                 Waiter::Write(id, extent) => self.complete(id, extent, round.ok),
                 Waiter::Move(number) => self.background.synced = Some((number, round.ok)),
                 Waiter::Tail => {}
+                Waiter::Open => opened = true,
             }
+        }
+        if opened {
+            self.opened(round.ok);
         }
         self.pump_sync();
     }

@@ -30,6 +30,21 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
     assert!(tally.done.iter().all(|&n| n > 20), "{tally:?}");
 }
 
+/// Replicas, free map, watermarks and what gives way.
+#[test]
+fn with_replicas_in_discarded_pages_it_keeps_them_too() {
+    let mut tally = Tally::default();
+    for seed in 0..60 {
+        let history = History::with_replicas(seed);
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
+            panic!("{}", shrink::<Engine>(failure, 300));
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.states > 6_000 && tally.cut > 2_000 && tally.damaged > 1_000, "{tally:?}");
+    assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
+}
+
 #[test]
 fn what_is_right_is_found_right() {
     let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, 2);
@@ -68,6 +83,7 @@ fn setup() -> Setup {
         grid: 0,
         segment_pages: 8,
         write_buffer_percent: 60,
+        replicas: 0,
         write_back: true,
         cache_pages: 0,
         read_ahead: 0,

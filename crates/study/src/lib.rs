@@ -7,6 +7,7 @@ mod advise_words;
 mod borg;
 mod estimate;
 mod outcome;
+mod replicas;
 mod rolling;
 mod scan;
 mod simulate;

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Lba, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Extent, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError, Scheduler, SpinDown};
 use seekless_engine::{Config, Mode};
 use seekless_layout::{
@@ -16,6 +16,7 @@ use seekless_sim::{
 use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
+use crate::replicas::{Replicating, Touched, sidecar};
 use crate::rolling::{AGES_MAX, DAYS_MIN, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 
@@ -33,11 +34,31 @@ pub enum Policy {
     Judged,
     /// The same planner, trained on what is measured: what perfect foresight would gain.
     Oracle,
+    /// Replicas in free space (FS2, SOSP'05): what is read together with the hot region, beside it, in the order of reading.
+    Fs2,
+    /// The same for all that is read before, in order of address: FS2-static.
+    Fs2Static,
+    /// As `Fs2`, with the hot region's own blocks: whole sequences side by side. Not the paper's.
+    Fs2Whole,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Vanilla, Self::Borg, Self::Judged, Self::Oracle];
+    pub const ALL: [Self; 7] = [
+        Self::Vanilla,
+        Self::Borg,
+        Self::Judged,
+        Self::Oracle,
+        Self::Fs2,
+        Self::Fs2Static,
+        Self::Fs2Whole,
+    ];
+
+    /// Whether it puts replicas into free space.
+    #[must_use]
+    pub const fn replicates(self) -> bool {
+        matches!(self, Self::Fs2 | Self::Fs2Static | Self::Fs2Whole)
+    }
 
     /// As on the command line.
     #[must_use]
@@ -47,6 +68,9 @@ impl Policy {
             Self::Borg => "borg",
             Self::Judged => "judged",
             Self::Oracle => "oracle",
+            Self::Fs2 => "fs2",
+            Self::Fs2Static => "fs2-static",
+            Self::Fs2Whole => "fs2-whole",
         }
     }
 }
@@ -54,10 +78,9 @@ impl Policy {
 impl FromStr for Policy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|p| p.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a policy: vanilla, borg, judged or oracle"))
+        Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
+            format!("'{text}' is not a policy: {}", Self::ALL.map(Self::name).join(", "))
+        })
     }
 }
 
@@ -95,8 +118,13 @@ pub struct Options {
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
     pub train: f64,
-    /// Size of the optimized area.
+    /// Size of the optimized area, or the most that replicas take.
     pub optimized: Bytes,
+    /// Share of the device that is free before a trace without discards, 0 to 1; chosen by `free_seed` among what the trace
+    /// never touches.
+    pub free: f64,
+    /// See `free`.
+    pub free_seed: u64,
     /// Share of it that takes in writes, in percent; 0 writes through.
     pub write_buffer: u8,
     /// Where it lies.
@@ -243,7 +271,12 @@ pub fn simulate(
 
     let disk = Device::new(&options.disk)?;
     let learns = options.policies.iter().any(|&p| p != Policy::Vanilla);
-    let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
+    let copies = options.optimized.sectors_ceil();
+    let replicates = options.policies.iter().any(|p| p.replicates());
+    let in_area = options.policies.iter().any(|&p| p != Policy::Vanilla && !p.replicates());
+    let beside = if replicates { sidecar(copies) } else { Sectors(0) };
+    let area = if in_area { copies } else { Sectors(0) };
+    let area = if learns { area.max(beside) } else { Sectors(0) };
     let need = scan.capacity + area;
     if need > disk.capacity() {
         return Err(StudyError::DiskTooSmall {
@@ -273,6 +306,33 @@ pub fn simulate(
     let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
+    let touched = if replicates {
+        let mut touched = Touched::new(scan.capacity);
+        for_each(
+            source,
+            options,
+            &scan,
+            boundary,
+            |r| progress(Stage::Learn, r.progress()),
+            |trains, _, request| {
+                touched.observe(request, trains);
+                Ok(())
+            },
+        )?;
+        touched
+    } else {
+        Touched::new(Sectors(0))
+    };
+    let free = if replicates && !touched.discards() {
+        let (free, had) = touched.assumed_free(options.free, options.free_seed);
+        notes.push(format!(
+            "the trace discards nothing: {:.0}% of the device is assumed to be free, of what the trace never touches (seed {}); asked for were {:.0}%",
+            had * 100.0, options.free_seed, options.free * 100.0
+        ));
+        free
+    } else {
+        Vec::new()
+    };
     let replay = possible(options.replay, &scan, &mut notes);
     if matches!(&options.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
@@ -281,14 +341,14 @@ pub fn simulate(
     let mut measured = Vec::new();
     for &policy in &options.policies {
         let learned = match policy {
-            Policy::Vanilla | Policy::Judged => Learned::default(),
             Policy::Borg => plans.0.clone(),
             Policy::Oracle => plans.1.clone(),
+            _ => Learned::default(),
         };
         let vanilla = policy == Policy::Vanilla;
         let area_at = match options.area_at {
             AreaAt::End => Lba(scan.capacity.0),
-            _ if policy == Policy::Judged => Lba(scan.capacity.0),
+            _ if policy == Policy::Judged || policy.replicates() => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
         };
         let engine = match policy {
@@ -297,7 +357,10 @@ pub fn simulate(
             Policy::Judged => {
                 Config { write_buffer_percent: 0, mode: Mode::WriteThrough, ..engine }
             }
-            Policy::Borg | Policy::Oracle => engine,
+            Policy::Borg | Policy::Oracle => Config { area: copies, ..engine },
+            Policy::Fs2 | Policy::Fs2Static | Policy::Fs2Whole => {
+                Config { area: beside, replicas: copies, ..engine }
+            }
         };
         let config = SimConfig {
             area_at,
@@ -308,7 +371,10 @@ pub fn simulate(
         };
         let started = Instant::now();
         let what = (policy, learned.plan, config, disk.clone());
-        let (m, days) = if policy == Policy::Judged {
+        let (m, days) = if policy.replicates() {
+            let parts = (policy, config, disk.clone(), (&touched, free.clone()));
+            (run_replicating(source, options, &scan, boundary, parts, progress)?, Vec::new())
+        } else if policy == Policy::Judged {
             run_judged(source, options, &scan, (boundary, &split), (config, &disk), progress)?
         } else {
             (run(source, options, &scan, boundary, what, progress)?, Vec::new())
@@ -466,6 +532,37 @@ fn run(
         },
     )?;
     simulation.finish().map_err(failed)
+}
+
+fn run_replicating(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    (policy, config, disk, (touched, free)): (Policy, SimConfig, Device, (&Touched, Vec<Extent>)),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Measured, StudyError> {
+    let failed = |source| StudyError::Run { policy: policy.name().to_owned(), source };
+    let mut run = Replicating::new(disk, config, policy, free).map_err(failed)?;
+    let mut begun = false;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(policy), r.progress()),
+        |trains, _, request| {
+            if trains {
+                run.learn(request);
+                return Ok(());
+            }
+            if !std::mem::replace(&mut begun, true) {
+                run.begin(touched).map_err(failed)?;
+            }
+            run.offer(request).map_err(failed)
+        },
+    )?;
+    run.finish().map_err(failed)
 }
 
 /// Judges by day, or by as many parts of the measured requests where the trace has fewer than four days.

@@ -22,11 +22,11 @@ pub use document::document;
 pub use geometry::{Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent};
 pub use header::{Content, Header, Tombstone};
 pub use pages::{
-    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, PLAN_PER_PAGE, PlanHeader, PlanPage,
-    Superblock,
+    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, FreeMapPage, PLAN_PER_PAGE, PlanHeader,
+    PlanPage, RUNS_PER_PAGE, Superblock,
 };
 pub use read::{Problem, SuperblockError, Superblocks, Which, read_superblock};
-pub use value::{AreaFlags, AreaId, Entry, Label, Position};
+pub use value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];

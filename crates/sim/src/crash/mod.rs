@@ -12,6 +12,6 @@ mod model;
 mod world;
 
 pub use explore::{Failure, Looks, Tally, explore, shrink};
-pub use history::{History, Piece, Step};
+pub use history::{History, Piece, Side, Step};
 pub use machine::{Machine, Refused, Setup, Stamp};
 pub use medium::Disk;
