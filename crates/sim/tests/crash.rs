@@ -34,14 +34,14 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
 #[test]
 fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     let mut tally = Tally::default();
-    for seed in 0..60 {
+    for seed in 0..30 {
         let history = History::with_replicas(seed);
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
             panic!("{}", shrink::<Engine>(failure, 300));
         }
     }
     println!("{tally:?}");
-    assert!(tally.states > 6_000 && tally.cut > 2_000 && tally.damaged > 1_000, "{tally:?}");
+    assert!(tally.states > 3_000 && tally.cut > 1_000 && tally.damaged > 500, "{tally:?}");
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
 
