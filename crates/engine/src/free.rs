@@ -396,7 +396,7 @@ impl Engine {
                 }
             }
         }
-        self.retry_blocked();
+        self.retry_blocked |= !self.blocked.is_empty();
     }
 
     /// What clients write, as pages: a checkpoint of what is free must know.

@@ -245,16 +245,22 @@ impl Engine {
             Input::Detach { stamp } => self.background.detach = Some(stamp),
             Input::Tick => {}
         }
-        if self.retry_blocked {
-            self.retry_blocked();
-        }
-        if self.free.on {
-            self.yield_space();
-        }
-        if self.geo.log_segments > 0 {
-            self.pump_log();
-            self.pump_sync();
-            self.run_background(now);
+        loop {
+            if self.retry_blocked {
+                self.retry_blocked();
+            }
+            if self.free.on {
+                self.yield_space();
+            }
+            if self.geo.log_segments > 0 {
+                self.pump_log();
+                self.pump_sync();
+                self.run_background(now);
+            }
+            // A job has made way for writes that waited.
+            if !self.free.on || !self.retry_blocked {
+                break;
+            }
         }
     }
 

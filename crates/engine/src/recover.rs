@@ -568,7 +568,12 @@ impl Recovered {
                 self.ring.head = segment;
             }
             self.page = record.slot % per + 1 + data_pages(&record.header);
-            self.ring.tail = record.header.tail - self.geo.read_segments;
+            // A record sent while a checkpoint was on its way names an older tail than the superblock: what has been passed
+            // by then may be older than home, without a tombstone.
+            let (ring, tail) = (self.ring, record.header.tail - self.geo.read_segments);
+            if ring.distance(ring.tail, tail) <= ring.distance(ring.tail, ring.head) {
+                self.ring.tail = tail;
+            }
             match record.header.content {
                 Content::Data(entries) => {
                     for (slot, entry) in (record.slot + 1..).zip(entries) {

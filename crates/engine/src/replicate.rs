@@ -294,7 +294,8 @@ impl Engine {
     fn unlock(&mut self, run: Option<(u64, u64)>) {
         if let Some(run) = run {
             self.background.locked.retain(|&locked| locked != run);
-            self.retry_blocked();
+            // Not now: while a job takes a step it does not hear of writes that overtake it.
+            self.retry_blocked |= !self.blocked.is_empty();
         }
     }
 
