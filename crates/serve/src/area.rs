@@ -150,6 +150,7 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
         mode: options.mode,
         segment_pages: SEGMENT_PAGES_DEFAULT,
         write_buffer_percent: options.write_buffer_percent,
+        replicas: Sectors(0),
         label: identity::label(backing),
     }
 }
@@ -446,6 +447,7 @@ pub fn resize(
         mode: s.mode,
         segment_pages: s.segment_pages,
         write_buffer_percent: lasting.percent(),
+        replicas: Sectors(0),
         label: identity::label(backing),
         // No log has so many records behind its checkpoint.
     };
