@@ -185,8 +185,8 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
     let setup =
         Setup { home: 400, area: 768, write_buffer_percent: 40, stage_bytes: 1 << 18, ..setup() };
-    let pages = |at| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
-    for executed in 10..26 {
+    let pages = |at: u64| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
+    for executed in 10u64..26 {
         let mut steps = vec![pages(0), FLUSH, SETTLE, pages(7), FLUSH, SETTLE];
         steps.extend([pages(14), pages(21)]);
         steps.extend((0..executed).map(|_| Step::Execute(0)));

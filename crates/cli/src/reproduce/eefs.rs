@@ -145,7 +145,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.trace.is_none() {
         tables.insert(0, table1(scale, args.seed));
     }
-    if args.out.report.is_some() || args.out.figures.is_some() {
+    let report = |command: &str| {
         let mut report = Report::new(
             "Files in groups",
             "EEFS against a fast file system, with and without read-ahead, with the same memory. Everything of ours is modelled.",
@@ -156,8 +156,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         for table in &tables {
             report = report.section(Section::new("Beside the paper").table(table.clone()));
         }
-        let report = report.provenance(Provenance {
-            command: std::env::args().collect::<Vec<_>>().join(" "),
+        report.provenance(Provenance {
+            command: command.to_owned(),
             facts: vec![
                 ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
                 ("disk".into(), args.disk.clone()),
@@ -165,13 +165,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             ],
             measured: vec!["The paper's numbers, simulated by its authors.".into()],
             modelled: vec!["Everything of ours; the days are made up.".into()],
-        });
-        output::report(&report, args.out.report.as_deref(), args.out.figures.as_deref())?;
-    }
-    if let Some(path) = &args.out.json {
-        output::json(path, &document(&compared, scale, args.seed))?;
-    }
-    if !output::is_stdout(args.out.json.as_deref()) {
+        })
+    };
+    if args.out.write(&document(&compared, scale, args.seed), report)? {
         for table in tables {
             output::print(&table.terminal(output::width(), output::colour()))?;
         }

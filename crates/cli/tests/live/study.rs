@@ -192,11 +192,8 @@ arguments = ["--size", "64MiB", "--optimized", "8MiB"]
     assert_clean(&out);
     assert_eq!(told["measured"].as_array().unwrap().len(), 3, "{told:#}");
     let records = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
-    let emulated = records.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
-    let emulated = emulated
-        .filter(|r| r["cell"].as_str().unwrap().starts_with("old-disk"))
-        .next_back()
-        .unwrap();
+    let mut emulated = records.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    let emulated = emulated.rfind(|r| r["cell"].as_str().unwrap().starts_with("old-disk")).unwrap();
     let disk = &emulated["energy"][1];
     assert_eq!(
         (&disk["name"], &disk["basis"]),

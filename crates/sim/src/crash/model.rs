@@ -61,6 +61,8 @@ struct Version {
     seen: Option<Step>,
     /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
     weak: bool,
+    /// A write that failed: until something is promised, a crash may bring it to light though it was not seen.
+    failed: bool,
     /// Promised to be on stable storage, or followed there.
     durable: bool,
     dead: Option<Step>,
@@ -123,6 +125,7 @@ impl Model {
             done: Some(self.step),
             seen: None,
             weak: false,
+            failed: false,
             durable: true,
             dead: None,
             later: Vec::new(),
@@ -147,6 +150,7 @@ impl Model {
                 done: None,
                 seen: None,
                 weak: op == Op::Discard,
+                failed: false,
                 durable: false,
                 dead: None,
                 later: Vec::new(),
@@ -188,7 +192,7 @@ impl Model {
                 for versions in &mut self.sectors[Self::range(issued.extent)] {
                     let this = |v: &&mut Version| v.issued == issued.step && v.done.is_none();
                     if let Some(v) = versions.iter_mut().find(this) {
-                        (v.done, v.weak) = (Some(now), true);
+                        (v.done, v.weak, v.failed) = (Some(now), true, true);
                     }
                 }
             }
@@ -326,9 +330,11 @@ impl Version {
 fn forget_lost(versions: &mut Vec<Version>) {
     loop {
         let lost = versions.iter().position(|v| {
-            v.later
-                .iter()
-                .any(|&name| versions.iter().find(|k| k.name == name).is_none_or(|k| k.durable))
+            let settles = |k: &Version| {
+                k.durable && (!v.failed || v.durable || v.done.is_some_and(|done| done < k.issued))
+            };
+            let by = |name: u64| versions.iter().find(|k| k.name == name);
+            v.later.iter().any(|&name| by(name).is_none_or(settles))
         });
         match lost {
             Some(at) => drop(versions.remove(at)),
