@@ -162,6 +162,13 @@ impl FreeMap {
         closed
     }
 
+    /// Whether the area is just being told that zeroes stand in any of these pages, which are about to be written: then
+    /// they have to wait. It is not told so of the others any more.
+    fn is_called_clean(&mut self, pages: std::ops::Range<u64>) -> bool {
+        self.cleaned.remove(pages.clone());
+        self.told.cleaned.overlaps(pages)
+    }
+
     /// A write to these pages has ended.
     fn wrote(&mut self, pages: std::ops::Range<u64>) {
         if !self.free.overlaps(pages.clone()) {
@@ -370,7 +377,12 @@ impl Engine {
 
     /// Whether a write waits for the area to know that its region is written to.
     pub(crate) fn must_open(&mut self, extent: Extent) -> bool {
-        let closed = self.free.closed(self.pages_of(extent));
+        let pages = self.pages_of(extent);
+        if self.free.is_called_clean(pages.clone()) {
+            self.sync.wait(Waiter::Open);
+            return true;
+        }
+        let closed = self.free.closed(pages);
         if closed.is_empty() {
             return false;
         }
