@@ -275,7 +275,6 @@ impl Engine {
             && self.log.is_idle()
             && self.sync.is_idle()
             && self.map.count(State::Dirty) == 0
-            && self.map.count(State::Suspect) == 0
             && !self.checkpoint_is_due()
             && !self.log.wants_mark()
     }

@@ -277,12 +277,16 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         server.stop();
         does(&["detach", device]);
         // Shrunken.
+        let whole = fs::read(&file).unwrap();
         File::options().write(true).open(&file).unwrap().set_len(40 << 20).unwrap();
         run(["losetup", "-c", device]);
         refused(&["serve", device, "--nbd", "unix:x.sock"], &["it was cut short"]);
         // Grown again, the volume keeps its size until it is told.
-        File::options().write(true).open(&file).unwrap().set_len(80 << 20).unwrap();
+        let grown = File::options().write(true).open(&file).unwrap();
+        grown.set_len(80 << 20).unwrap();
+        grown.write_all_at(&whole[40 << 20..], 40 << 20).unwrap();
         run(["losetup", "-c", device]);
+        run(["blockdev", "--flushbufs", device]);
         let before = status(&[device])["size_bytes"].as_u64().unwrap();
         does(&["resize", device]);
         assert_eq!(status(&[device])["size_bytes"], before + (16 << 20), "{at}");

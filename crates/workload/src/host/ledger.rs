@@ -262,6 +262,14 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
             }
             Ok((!servers.is_empty()).then(|| format!("ended the server of {shown}")))
         }
+        // Whatever a ledger says, nothing is removed outside the study's own folder.
+        What::Files
+            if place == dir || !place.starts_with(dir) || shown.to_string().contains("..") =>
+        {
+            Err(HostError::Refused(format!(
+                "{shown} is not in the study's folder: it is not removed"
+            )))
+        }
         What::Files => {
             let gone = if place.is_dir() {
                 std::fs::remove_dir_all(place)
@@ -314,12 +322,24 @@ mod tests {
         drop(ledger);
         let path = dir.path().join("attached");
         let mut text = std::fs::read_to_string(&path).unwrap();
-        text.push_str("files\t/etc");
+        text.push_str(&format!("files\t{}", theirs.display()));
         std::fs::write(&path, text).unwrap();
         let (ledger, done) = Ledger::open(dir.path()).unwrap();
         assert_eq!(done, [format!("removed {}", ours.display())]);
         assert!(ledger.is_empty() && theirs.exists() && !ours.exists() && !path.exists());
         drop(ledger);
+        let other = tempfile::tempdir().unwrap();
+        for place in
+            [other.path().to_owned(), dir.path().canonicalize().unwrap(), dir.path().join("../x")]
+        {
+            std::fs::write(&path, format!("files\t{}\n", place.display())).unwrap();
+            assert!(
+                matches!(Ledger::open(dir.path()), Err(HostError::Refused(_))),
+                "{}",
+                place.display()
+            );
+        }
+        assert!(other.path().is_dir() && theirs.exists());
         std::fs::write(&path, "junk\n").unwrap();
         let error = Ledger::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("'junk' is no entry"), "{error}");

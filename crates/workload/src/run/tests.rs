@@ -1,3 +1,5 @@
+//! Runs of the built-in workloads, small, in memory: their mix, their loads, and what ends them.
+
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
