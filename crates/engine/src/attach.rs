@@ -86,6 +86,11 @@ pub enum AttachError {
         /// Which one knows.
         later: u64,
     },
+    /// It has replicas in discarded pages.
+    #[error(
+        "the area keeps replicas in the device's discarded pages, and knows where they may stand: divided anew it would forget that; nothing was changed"
+    )]
+    HasReplicas,
     /// What only the area holds would be lost.
     #[error(
         "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
@@ -241,7 +246,7 @@ pub fn format_area(
 /// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
 ///
 /// # Errors
-/// Where it was not drained and detached in order; as [`format_area`].
+/// Where it was not drained and detached in order, where it has replicas in discarded pages; as [`format_area`].
 pub fn resize_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -249,6 +254,9 @@ pub fn resize_area(
 ) -> Result<Geometry, AttachError> {
     if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
         return Err(AttachError::NotDrained);
+    }
+    if before.free_map_pages > 0 {
+        return Err(AttachError::HasReplicas);
     }
     // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);

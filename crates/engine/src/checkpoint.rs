@@ -214,8 +214,8 @@ impl Engine {
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
         b.trouble = Some(Trouble::Area);
         if matches!(job.phase, Phase::Superblock(_)) {
-            let none = (Vec::new(), Vec::new());
-            b.unfinished = Some(Checkpoint { buffers: none.0, pages: none.1, ..*job });
+            let (buffers, pages) = (Vec::new(), Vec::new());
+            b.unfinished = Some(Checkpoint { buffers, pages, free: Vec::new(), ..*job });
         }
         if self.log.failed {
             self.fail_waiters();

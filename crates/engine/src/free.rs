@@ -369,10 +369,12 @@ impl Engine {
         let pages = self.pages_of(extent);
         self.drop_places(pages.clone());
         let rounded = self.home_of(pages.start, pages.end - pages.start);
-        self.background.locks(pages.clone())
-            || self.free.stained.overlaps(pages.clone()) && self.replica_is_read(rounded)
-            || self.free.free.overlaps(pages)
-                && self.writes.open_overlaps(rounded, self.writes_open)
+        let beside = self.free.free.overlaps(pages.clone())
+            && self.writes.open_overlaps(rounded, self.writes_open);
+        self.log.hurry |= beside;
+        beside
+            || self.background.locks(pages.clone())
+            || self.free.stained.overlaps(pages) && self.replica_is_read(rounded)
     }
 
     /// Whether a write waits for the area to know that its region is written to.
@@ -401,7 +403,7 @@ impl Engine {
         if !ok {
             for waits in std::mem::take(&mut self.blocked) {
                 let extent = waits.extent();
-                if self.free.closed(self.pages_of(extent)).is_empty() {
+                if waits.is_read() || self.free.closed(self.pages_of(extent)).is_empty() {
                     self.blocked.push_back(waits);
                 } else {
                     self.complete(waits.id(), extent, false);

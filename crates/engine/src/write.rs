@@ -56,6 +56,10 @@ impl Blocked {
     pub(crate) const fn extent(&self) -> Extent {
         self.request.extent
     }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.request.op == Op::Read
+    }
 }
 
 impl Engine {
@@ -141,7 +145,7 @@ impl Engine {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
-            let in_part = waits.request.op != Op::Read
+            let in_part = !waits.is_read()
                 && self.pages_of(extent).contains(&page)
                 && !self.whole_pages_of(extent).contains(&page);
             if in_part {

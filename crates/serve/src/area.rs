@@ -427,6 +427,7 @@ pub fn resize(
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
     let lasting = open(backing, area, true)?;
+    lasting.has_no_replicas()?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
         let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
@@ -662,6 +663,7 @@ impl Lasting {
 
     /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        self.has_no_replicas()?;
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
@@ -703,6 +705,16 @@ impl Lasting {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Refuses an area that keeps replicas in the device's discarded pages: they may stand there though the client reads
+    /// zeroes, and nothing here knows that yet.
+    fn has_no_replicas(&self) -> Result<(), ServeError> {
+        if self.superblock.free_map_pages == 0 {
+            return Ok(());
+        }
+        let why = "keeps replicas in the device's discarded pages, which only the simulator does so far; nothing was changed";
+        Err(refused(&self.place, why))
     }
 
     /// Refuses another disk than the area was made for.
@@ -773,6 +785,7 @@ impl Lasting {
         moved: bool,
         drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
+        self.has_no_replicas()?;
         self.is_home(moved)?;
         let s = self.superblock.clone();
         if let Err(e) = &self.guard {

@@ -343,7 +343,8 @@ impl<M: Machine> Live<M> {
                 // What an orderly stop leaves is on the medium: none of it is lost with the caches.
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
-            Step::Resize { .. } if world.is_broken() => {}
+            // What has replicas is not resized.
+            Step::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &Step::Resize { home, area } => {
                 world.rest(1)?;
                 world.handle(Input::Drain)?;

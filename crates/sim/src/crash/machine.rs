@@ -157,6 +157,7 @@ impl Machine for Engine {
             mode: before.mode,
             segment_pages: before.segment_pages,
             write_buffer_percent: setup.write_buffer_percent,
+            replicas: Sectors(setup.replicas),
             label: "home".to_owned(),
         };
         resize_area(area, &options, &before).map(|_| true).map_err(|e| format!("{e:?}"))
