@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{Class, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
+use seekless_engine::{Class, Fault, Input, Io, IoId, Memory, Output, RequestId, Stats, Target};
 use seekless_sim::crash::{Disk, Machine, Mended, Refused, Setup, Stamp};
 
 /// What it does wrong.
@@ -208,9 +208,9 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
                 }
             }
             Input::Done { io, result } => {
-                assert!(result.is_ok());
                 if let Some(id) = self.requests.remove(&io.0).unwrap() {
-                    self.out.push_back(Output::Complete { id, result: Ok(()) });
+                    let result = result.map_err(|_| Fault::Device(Extent::default()));
+                    self.out.push_back(Output::Complete { id, result });
                 }
             }
             Input::Detach { .. } => {
