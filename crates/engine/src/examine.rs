@@ -191,17 +191,12 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         let what = format!("one copy of the superblock {problem}");
         report.mended.push(Finding { loss: false, what });
     }
-    let rebuilt = salvage.rebuilt.is_some();
     if let Some(why) = salvage.rebuilt {
         let what = format!("the map was rebuilt from the segments, because: {why}");
         report.mended.push(Finding { loss: false, what });
         let grid = u64::from(recovered.superblock.grid);
         let extent = |page: &u64| Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS);
         report.doubtful = salvage.doubtful.iter().map(extent).collect();
-    }
-    if rebuilt && recovered.geo.free_map_pages() > 0 {
-        let what = "which pages were discarded is not known any more: where replicas stood in them, home has bytes of those";
-        report.mended.push(Finding { loss: true, what: what.to_owned() });
     }
     if salvage.incomplete {
         let what = "the log before the lost checkpoint is damaged as well: what it held is gone";

@@ -89,6 +89,8 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             }
             log
         }
+        // Nothing else tells where replicas may stand in discarded pages: they would be served as what the client wrote.
+        Err(error) if r.geo.free_map_pages() > 0 => return Err(error),
         Err(error) => {
             salvage.rebuilt = Some(error.to_string());
             r = begin(area)?;
