@@ -82,6 +82,9 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     let log = match checkpoint {
         Ok(()) => {
             let log = r.read_log(area)?;
+            if let Some(broken) = r.broken(&log).filter(|_| r.geo.free_map_pages() > 0) {
+                return Err(broken);
+            }
             if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
                 salvage.lost_records = Some((sequence, later));
                 // What stands behind the cut must never be taken for what comes after it.
