@@ -23,7 +23,7 @@ fn all_hold<M: Machine>(seeds: std::ops::Range<u64>, looks: u64) -> Tally {
 /// A million of them are looked at by the example `torture`.
 #[test]
 fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
-    let tally = all_hold::<Engine>(0..60, 2);
+    let tally = all_hold::<Engine>(0..80, 2);
     assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
     // It is the engine's whole work that is interrupted.

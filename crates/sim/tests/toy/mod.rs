@@ -44,7 +44,10 @@ pub(crate) struct Toy<const WRONG: u8> {
     home: u64,
     copied: bool,
     detached: bool,
-    requests: BTreeMap<u32, Option<RequestId>>,
+    /// `None`: nobody waits for it.
+    requests: BTreeMap<u32, Option<(RequestId, Extent)>>,
+    /// The last flush failed.
+    trouble: bool,
     flushes: u32,
     next: u32,
     out: VecDeque<Output>,
@@ -62,6 +65,24 @@ fn sum(page: &[u8]) -> [u8; 8] {
                 .rotate_left(29)
         })
         .to_le_bytes()
+}
+
+impl<const WRONG: u8> Toy<WRONG> {
+    fn last_flush(&mut self) {
+        let io = Io {
+            id: IoId(self.next),
+            target: Target::Home,
+            op: Op::Flush,
+            extent: Extent::default(),
+            flags: Flags::NONE,
+            class: Class::Foreground,
+            stream: StreamId(0),
+            memory: None,
+        };
+        self.next += 1;
+        self.requests.insert(io.id.0, None);
+        self.out.push_back(Output::Submit(io));
+    }
 }
 
 impl<const WRONG: u8> Machine for Toy<WRONG> {
@@ -111,6 +132,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             copied: true,
             detached: false,
             requests: BTreeMap::new(),
+            trouble: false,
             flushes: 0,
             next: 0,
             out: VecDeque::new(),
@@ -130,7 +152,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
     }
 
     fn says_why(&self) -> bool {
-        false
+        self.trouble
     }
 
     fn is_detached(&self) -> bool {
@@ -201,33 +223,24 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
                         || io.extent.end().0 < self.home
                 );
                 let early = is(WRONG, Wrong::EndsEarly) && io.op == Op::WriteZeroes;
-                self.requests.insert(io.id.0, (!early).then_some(id));
+                self.requests.insert(io.id.0, (!early).then_some((id, request.extent)));
                 self.out.push_back(Output::Submit(io));
                 if early {
                     self.out.push_back(end);
                 }
             }
             Input::Done { io, result } => {
-                if let Some(id) = self.requests.remove(&io.0).unwrap() {
-                    let result = result.map_err(|_| Fault::Device(Extent::default()));
+                if let Some((id, extent)) = self.requests.remove(&io.0).unwrap() {
+                    let result = result.map_err(|_| Fault::Device(extent));
                     self.out.push_back(Output::Complete { id, result });
+                } else if self.detached && result.is_err() {
+                    self.trouble = true;
+                    self.last_flush();
                 }
             }
             Input::Detach { .. } => {
                 self.detached = true;
-                let io = Io {
-                    id: IoId(self.next),
-                    target: Target::Home,
-                    op: Op::Flush,
-                    extent: Extent::default(),
-                    flags: Flags::NONE,
-                    class: Class::Foreground,
-                    stream: StreamId(0),
-                    memory: None,
-                };
-                self.next += 1;
-                self.requests.insert(io.id.0, None);
-                self.out.push_back(Output::Submit(io));
+                self.last_flush();
             }
             _ => {}
         }
