@@ -272,7 +272,7 @@ mod tests {
         for i in 0..6 {
             read(&mut planner, 10 * MIB + i * 64, 1);
             read(&mut planner, 50 * MIB + i * 80, 1);
-            read(&mut planner, 10 * MIB + 900 + i * 64, 1);
+            read(&mut planner, 10 * MIB + 904 + i * 64, 1);
         }
         for i in 0..10 {
             read(&mut planner, 30 * MIB + i * 160, 1);
@@ -300,7 +300,7 @@ mod tests {
         planner.config.whole = true;
         let plan = planner.plan([Extent::new(20 * MIB, 4096)], |page| page.0 >= 50 * MIB);
         let first: Vec<u64> = plan[0].homes.iter().take(4).map(|e| e.start.0).collect();
-        assert_eq!(first, [0, 900, 64, 964].map(|at| 10 * MIB + at));
+        assert_eq!(first, [0, 904, 64, 968].map(|at| 10 * MIB + at));
     }
 
     proptest! {
