@@ -16,7 +16,9 @@ use crate::trace_args::{StudyArgs, share, size};
 ///
 /// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data
 /// at home; `borg` copies what the first part of the trace used together into an optimized area; `judged`
-/// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain. Moving the
+/// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain; `fs2` puts replicas
+/// of what is read together with the hottest region into free space beside it, `fs2-static` of all that was read, `fs2-whole` of
+/// whole sequences. Moving the
 /// data is counted as background time and energy. All times and joules are modelled.
 ///
 /// By temperature alone (docs/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
@@ -27,6 +29,7 @@ use crate::trace_args::{StudyArgs, share, size};
 #[command(after_help = "\
 Examples:
   seekless simulate week.blkparse.gz --disk wd800jb
+  seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2 --free 40%
   seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
 pub(crate) struct Args {
@@ -41,9 +44,15 @@ pub(crate) struct Args {
     /// Share to learn from: of the days, where the trace counts days, else of the requests
     #[arg(long, value_parser = share, default_value = "50%")]
     train: f64,
-    /// Size of the optimized area
+    /// Size of the optimized area; with fs2, the most that replicas take
     #[arg(long, value_parser = size, default_value = "256MiB")]
     optimized: Bytes,
+    /// With fs2, the share of the device that is free, where the trace discards nothing: of what it never touches
+    #[arg(long, value_name = "SHARE", value_parser = share, default_value = "40%")]
+    free: f64,
+    /// Chooses which of that is free
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    free_seed: u64,
     /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
     write_buffer: f64,
@@ -90,6 +99,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         replay: rolling.replay,
         train: args.train,
         optimized: args.optimized,
+        free: args.free,
+        free_seed: args.free_seed,
         write_buffer: (args.write_buffer * 100.0).ceil() as u8,
         area_at: match args.optimized_at {
             Place::Median => AreaAt::Median,

@@ -27,7 +27,10 @@ fn drain(engine: &mut Engine, now: SimTime) {
             Output::Sum(sum) => {
                 engine.summed(SUMS.get(..sum.pages as usize).unwrap_or_default());
             }
-            Output::Move(_) | Output::Put { .. } | Output::Complete { .. } => {}
+            Output::Move(_)
+            | Output::Put { .. }
+            | Output::Zero { .. }
+            | Output::Complete { .. } => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 //! which bytes move where, and its driver, live or simulated, moves them.
 
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
-use seekless_layout::Plan;
+use seekless_layout::{Plan, Replica};
 
 use crate::shape::Shape;
 
@@ -33,6 +33,11 @@ pub enum Input {
     },
     /// A new layout to move to in the background. An empty plan forgets every copy.
     Install(Plan),
+    /// Replicas to be written in the background, in this order, where copies stand in free pages of home. What cannot be
+    /// done, as its place is not free or its home has a replica, is left out.
+    Replicate(Vec<Replica>),
+    /// Forget every replica, and write zeroes where one stood: home alone is what the client knows.
+    Withdraw,
     /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at
     /// home still comes from the write buffer.
     Bypass(bool),
@@ -67,6 +72,13 @@ pub enum Output {
         page: u32,
         /// Where to.
         to: Memory,
+    },
+    /// Fill memory with zeroes, now.
+    Zero {
+        /// From where.
+        to: Memory,
+        /// How much.
+        len: Sectors,
     },
     /// Compute the CRC-32C of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
     Sum(Sum),
@@ -230,6 +242,8 @@ pub struct Config {
     pub area: Sectors,
     /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
     pub write_buffer_percent: u8,
+    /// How much replicas may take of the pages of home that are free (FS2, SOSP'05); zero for copies in the area itself.
+    pub replicas: Sectors,
     /// Where writes go.
     pub mode: Mode,
     /// How long a write without FUA that was absorbed may stay in RAM before it goes down, its client told at once: a volatile write
@@ -283,6 +297,7 @@ impl Config {
             capacity,
             area: Sectors(0),
             write_buffer_percent: 0,
+            replicas: Sectors(0),
             mode: Mode::WriteThrough,
             gather: Duration::ZERO,
             grid: Sectors(0),
@@ -323,6 +338,12 @@ pub struct Stats {
     pub metadata_bytes: u64,
     /// Pages of the area that did not match their checksum.
     pub damaged: u64,
+    /// Reads of what the client has discarded, answered with zeroes.
+    pub zero_reads: u64,
+    /// Replicas that were asked for and cannot be: the place is not free, or the home has one.
+    pub replicas_refused: u64,
+    /// Pages of replicas dropped because their place, or free space, was needed.
+    pub yielded: u64,
     /// Copies that were in doubt after an attach and have been proven equal to their home.
     pub proven: u64,
 }
@@ -343,6 +364,9 @@ impl std::ops::Sub for Stats {
             destaged_bytes: self.destaged_bytes - before.destaged_bytes,
             metadata_bytes: self.metadata_bytes - before.metadata_bytes,
             damaged: self.damaged - before.damaged,
+            zero_reads: self.zero_reads - before.zero_reads,
+            replicas_refused: self.replicas_refused - before.replicas_refused,
+            yielded: self.yielded - before.yielded,
             proven: self.proven - before.proven,
         }
     }

@@ -3,10 +3,11 @@
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, Sectors};
 
+use crate::checkpoint::free_map_page;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FormatError,
-    Geometry, GeometryError, Label, Page, Position, Superblock, SuperblockError, Which,
-    page_extent,
+    Geometry, GeometryError, Label, Page, Position, RUNS_PER_PAGE, Superblock, SuperblockError,
+    Which, page_extent,
 };
 use crate::log::Ring;
 use crate::pagemap::State;
@@ -29,8 +30,11 @@ pub struct FormatOptions {
     pub mode: Mode,
     /// Pages of a segment.
     pub segment_pages: u32,
-    /// Share of the write buffer in percent.
+    /// Share of the write buffer in percent, where copies stand in the area.
     pub write_buffer_percent: u8,
+    /// How much replicas may take of home's free pages, with all that is left of the area for the write buffer; zero for
+    /// copies in the area.
+    pub replicas: Sectors,
     /// Home's name, for people.
     pub label: String,
 }
@@ -82,6 +86,11 @@ pub enum AttachError {
         /// Which one knows.
         later: u64,
     },
+    /// It has replicas in discarded pages.
+    #[error(
+        "the area keeps replicas in the device's discarded pages, and knows where they may stand: divided anew it would forget that; nothing was changed"
+    )]
+    HasReplicas,
     /// What only the area holds would be lost.
     #[error(
         "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
@@ -185,6 +194,7 @@ impl Identity {
             segment_pages: geo.segment_pages,
             read_segments: geo.read_segments,
             log_segments: geo.log_segments,
+            free_map_pages: geo.free_map_pages(),
             previous,
             tail: geo.read_segments + at.tail,
             grid: config.grid.0 as u8,
@@ -236,7 +246,7 @@ pub fn format_area(
 /// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
 ///
 /// # Errors
-/// Where it was not drained and detached in order; as [`format_area`].
+/// Where it was not drained and detached in order, where it has replicas in discarded pages; as [`format_area`].
 pub fn resize_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -244,6 +254,9 @@ pub fn resize_area(
 ) -> Result<Geometry, AttachError> {
     if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
         return Err(AttachError::NotDrained);
+    }
+    if before.free_map_pages > 0 {
+        return Err(AttachError::HasReplicas);
     }
     // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
@@ -255,8 +268,12 @@ fn make(
     options: &FormatOptions,
     sequence: u64,
 ) -> Result<Geometry, AttachError> {
-    let geometry =
-        Geometry::fit(area.capacity(), options.segment_pages, options.write_buffer_percent)?;
+    let (capacity, pages) = (area.capacity(), options.segment_pages);
+    let geometry = if options.replicas.0 > 0 {
+        Geometry::fit_replicas(capacity, pages, options.replicas)?
+    } else {
+        Geometry::fit(capacity, pages, options.write_buffer_percent)?
+    };
     let geo = Shape::new(geometry);
     let identity = Identity {
         uuid: AreaId(options.uuid),
@@ -339,6 +356,15 @@ impl Engine {
         let trusted = clean && stamp != [0; 32] && stamp == s.stamp;
         let mut engine = Self::with(config, r.geo, identity);
         engine.map = r.map;
+        // Somebody else may have written where the client had discarded.
+        if trusted || !clean {
+            engine.free.resume(r.free, r.stained);
+            for (segment, first) in r.places {
+                engine.replicas.bind(segment, first, engine.geo.segment_pages - 1);
+            }
+        } else if engine.free.on {
+            (0..engine.geo.read_slots()).for_each(|slot| engine.map.clear(slot));
+        }
         for slot in 0..engine.geo.slots() {
             match (engine.map.state(slot), engine.is_log(slot)) {
                 (State::Free, _) => {}
@@ -419,6 +445,16 @@ impl Engine {
                 area.write(page_extent(at, pages), &buffer)?;
                 at += pages;
                 buffer.clear();
+            }
+        }
+        if self.free.on {
+            let runs = self.free.snapshot(std::iter::empty());
+            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
+            for number in 0..=runs.len() as u32 / RUNS_PER_PAGE {
+                let at = self.geo.free_map_at(moment.checkpoint_slot) + u64::from(number);
+                write_page(area, at, |page| {
+                    free_map_page(uuid, generation, number, &runs).encode(page);
+                })?;
             }
         }
         area.flush()?;

@@ -12,6 +12,7 @@ use crate::format::Content;
 use crate::pagemap::State;
 use crate::prove::Prove;
 use crate::reconfigure::{Move, Todo};
+use crate::replicate::{Clean, Replicate};
 use crate::writes::Mark;
 use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target, Trouble};
 
@@ -55,6 +56,8 @@ pub(crate) enum Job {
     Destage(Destage),
     Prove(Prove),
     Checkpoint(Checkpoint),
+    Replicate(Replicate),
+    Clean(Clean),
 }
 
 /// What a job did when it was its turn.
@@ -108,6 +111,7 @@ pub(crate) struct Background {
     pub(crate) detach: Option<[u8; 32]>,
     pub(crate) detached: bool,
     pub(crate) checkpoint_not_before: SimTime,
+    pub(crate) clean_not_before: SimTime,
     not_before: SimTime,
     pub(crate) now: SimTime,
     pub(crate) wakeup: Option<SimTime>,
@@ -148,8 +152,25 @@ impl Background {
 
     /// A client writes these pages: what a move has read of them is old.
     pub(crate) fn overtake(&mut self, pages: std::ops::Range<u64>) {
-        if let Job::Move(job) = &self.job {
-            job.overtake(pages, &mut self.bad);
+        match &self.job {
+            Job::Move(job) => job.overtake(pages, &mut self.bad),
+            Job::Replicate(job) => job.overtake(pages, &mut self.bad),
+            _ => {}
+        }
+    }
+
+    /// A client takes these pages, where a replica may be about to be written.
+    pub(crate) fn overtake_places(&mut self, pages: std::ops::Range<u64>) {
+        if let Job::Replicate(job) = &self.job {
+            job.overtake_places(pages, &mut self.bad);
+        }
+    }
+
+    /// The segment whose replicas are just being written.
+    pub(crate) const fn replicating(&self) -> Option<u32> {
+        match &self.job {
+            Job::Replicate(job) => Some(job.segment),
+            _ => None,
         }
     }
 
@@ -275,6 +296,8 @@ impl Engine {
                 Job::Destage(job) => self.step_destage(job),
                 Job::Prove(job) => self.step_prove(job),
                 Job::Checkpoint(job) => self.step_checkpoint(job),
+                Job::Replicate(job) => self.step_replicate(job),
+                Job::Clean(job) => self.step_clean(job),
             };
             if step != Step::Over {
                 self.background.job = job;
@@ -373,6 +396,23 @@ impl Engine {
         if let Some(job) = self.begin_prove() {
             self.background.job = Job::Prove(job);
             return true;
+        }
+        if let Some(job) = self.next_for_replicas() {
+            self.background.job = job;
+            return true;
+        }
+        // Nobody asked the area to know: when there is nothing else to do.
+        if self.free.has_news() && !self.log.failed && self.sync.is_idle() {
+            if self.free.is_overfull() {
+                self.background.superblock_due = true;
+            } else if idle && now >= self.background.clean_not_before {
+                self.background.clean_not_before = SimTime(now.0 + RETRY.0);
+                self.sync.wait(crate::sync::Waiter::Tail);
+                self.pump_sync();
+            } else {
+                let at = self.background.clean_not_before.max(idle_at);
+                self.background.wake_at(at);
+            }
         }
         // A plan without any motion is to be noted down all the same.
         if self.background.superblock_due && now >= self.background.checkpoint_not_before {

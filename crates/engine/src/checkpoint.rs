@@ -7,7 +7,8 @@ use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 use crate::attach::Moment;
 use crate::background::{BackgroundIo, RETRY, Step};
 use crate::format::{
-    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, PLAN_PER_PAGE, PlanHeader, PlanPage,
+    AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE,
+    PlanHeader, PlanPage, RUNS_PER_PAGE, Run,
 };
 use crate::pagemap::State;
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
@@ -20,6 +21,7 @@ const LOG_AT_LEAST: u64 = 16 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Map,
+    Free,
     Plan,
     Sync,
     /// Which write or flush of the superblock comes next.
@@ -40,6 +42,9 @@ pub(crate) struct Checkpoint {
     /// The plan at hand, 0 for none; and the first of its slots that is not down yet.
     plan: u64,
     next_wanted: u32,
+    /// What is free, and how many pages of it are down.
+    free: Vec<Run>,
+    next_free: u32,
     phase: Phase,
     mode: Mode,
     last: Option<[u8; 32]>,
@@ -88,6 +93,9 @@ impl Engine {
         if restarts {
             self.log.leave_behind();
         }
+        let under_way = self.pages_under_way();
+        let free_now =
+            if self.free.on { self.free.snapshot(under_way.into_iter()) } else { Vec::new() };
         Checkpoint {
             position: self.log.position(),
             tail: self.log.ring.tail_durable,
@@ -97,6 +105,8 @@ impl Engine {
             page: 1,
             plan: self.background.todo.plan(),
             next_wanted: 0,
+            free: free_now,
+            next_free: 0,
             phase: Phase::Map,
             mode: self.config.mode,
             last: self.background.detach,
@@ -120,6 +130,17 @@ impl Engine {
                         return Step::Wait;
                     }
                     self.put_map(job);
+                    return Step::Again;
+                }
+                job.phase = Phase::Free;
+                Step::Again
+            }
+            Phase::Free => {
+                if self.free.on && job.next_free <= job.free.len() as u32 / RUNS_PER_PAGE {
+                    if !self.may_submit(job.last.is_some()) {
+                        return Step::Wait;
+                    }
+                    self.put_free_map(job);
                     return Step::Again;
                 }
                 job.phase = Phase::Plan;
@@ -193,8 +214,8 @@ impl Engine {
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
         b.trouble = Some(Trouble::Area);
         if matches!(job.phase, Phase::Superblock(_)) {
-            let none = (Vec::new(), Vec::new());
-            b.unfinished = Some(Checkpoint { buffers: none.0, pages: none.1, ..*job });
+            let (buffers, pages) = (Vec::new(), Vec::new());
+            b.unfinished = Some(Checkpoint { buffers, pages, free: Vec::new(), ..*job });
         }
         if self.log.failed {
             self.fail_waiters();
@@ -247,6 +268,27 @@ impl Engine {
         }
         let start = self.geo.checkpoint_at(job.slot) + if first == 1 { 0 } else { first };
         self.write_meta(index, start, count);
+    }
+
+    /// One buffer's worth of the free map.
+    fn put_free_map(&mut self, job: &mut Checkpoint) {
+        if self.background.in_flight == 0 {
+            self.give_back(job, Step::Again);
+        }
+        let index = self.take_buffer();
+        job.buffers.push(index);
+        let at = job.next_free;
+        let last = job.free.len() as u32 / RUNS_PER_PAGE;
+        let end = (at + self.geo.segment_pages).min(last + 1);
+        for number in at..end {
+            let put = free_map_page(self.identity.uuid, job.generation, number, &job.free);
+            let page = self.take_page();
+            put.encode(&mut self.pages[page as usize]);
+            self.put_page(job, page, index, (number - at).into());
+        }
+        job.next_free = end;
+        let start = self.geo.free_map_at(job.slot) + u64::from(at);
+        self.write_meta(index, start, (end - at).into());
     }
 
     /// One buffer's worth of the plan. What the region held is of no use to anyone: the superblock names another.
@@ -320,4 +362,16 @@ impl Engine {
         self.put_page(job, page, index, 0);
         self.write_meta(index, copy, 1);
     }
+}
+
+/// A page of a free map by its number: the runs that belong there, and behind the last nothing.
+pub(crate) fn free_map_page(
+    uuid: AreaId,
+    generation: u64,
+    number: u32,
+    all: &[Run],
+) -> FreeMapPage {
+    let first = number * RUNS_PER_PAGE;
+    let run = |i: usize| all.get(first as usize + i).copied().unwrap_or(Run::NONE);
+    FreeMapPage { uuid, generation, first, runs: std::array::from_fn(run) }
 }

@@ -105,7 +105,8 @@ impl Examined {
         let slot = r.map.find(page)?;
         let log = slot >= r.geo.read_segments * r.geo.segment_pages;
         let dirty = log && (!self.is_clean() || r.map.state(slot) == State::Dirty);
-        dirty.then(|| (page_extent(r.geo.data_at + u64::from(slot), 1), r.map.sum(slot)))
+        let place = r.geo.page_of(slot).filter(|_| dirty)?;
+        Some((page_extent(place, 1), r.map.sum(slot)))
     }
 
     /// The sectors of a home page.
@@ -137,7 +138,10 @@ impl Examined {
         }
         let most = self.recovered.geo.slots().min(PIECE);
         let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
-        let copies: Vec<(u32, u64, State, u32)> = self.copies().collect();
+        // Replicas stand in home, which is not at hand: a read finds out.
+        let geo = &self.recovered.geo;
+        let copies: Vec<(u32, u64, State, u32)> =
+            self.copies().filter(|&(slot, ..)| geo.page_of(slot).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
             let run = copies[at..]
@@ -146,14 +150,14 @@ impl Examined {
                 .take(PIECE as usize)
                 .take_while(|(copy, slot)| copy.0 == *slot)
                 .count();
-            let place = page_extent(self.recovered.geo.data_at + u64::from(first), run as u64);
+            let place = page_extent(geo.page_of(first).unwrap_or_default(), run as u64);
             let bytes = &mut buffer[..run * PAGE_BYTES as usize];
             let read = area.read(place, bytes).is_ok();
             for (copy, page) in
                 copies[at..at + run].iter().zip(bytes.chunks_exact_mut(PAGE_BYTES as usize))
             {
                 let &(slot, home, state, sum) = copy;
-                let here = page_extent(self.recovered.geo.data_at + u64::from(slot), 1);
+                let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
                 if !readable || crc32c::crc32c(page) != sum {
                     let how =
@@ -209,7 +213,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     let mut page = vec![0; PAGE_BYTES as usize];
     for slot in log..recovered.geo.slots() {
         let Some(home) = recovered.map.home(slot) else { continue };
-        let here = page_extent(recovered.geo.data_at + u64::from(slot), 1);
+        let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
         let good =
             area.read(here, &mut page).is_ok() && crc32c::crc32c(&page) == recovered.map.sum(slot);
         if !good {

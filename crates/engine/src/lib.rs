@@ -12,13 +12,17 @@ mod cache;
 mod checkpoint;
 mod destage;
 mod examine;
+mod extents;
 pub mod format;
+mod free;
 mod log;
 mod pagemap;
 mod prove;
 mod read;
 mod reconfigure;
 mod recover;
+mod replicas;
+mod replicate;
 mod shape;
 mod sync;
 mod write;
@@ -35,10 +39,13 @@ pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;
 pub use examine::{Examined, Finding, Repair, RepairReport, examine, repair};
+use free::FreeMap;
 use log::Log;
 use pagemap::PageMap;
 use pagemap::State;
 use read::{Join, Read, Waiting};
+use replicas::Replicas;
+pub use replicas::Replicated;
 use seekless_block::{
     Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };
@@ -84,6 +91,9 @@ pub struct Engine {
     log: Log,
     sync: Sync,
     background: Background,
+    free: FreeMap,
+    replicas: Replicas,
+    edges: Pool<free::Edges>,
     out: VecDeque<Output>,
     stats: Stats,
     scratch: Vec<u32>,
@@ -97,6 +107,8 @@ enum Pending {
     /// It is read; its checksums are being computed.
     Summing(Read),
     HomeWrite(HomeWrite),
+    /// Zeroes beside a write of a part of a free page.
+    Edge(u32),
     Flush {
         id: RequestId,
     },
@@ -198,6 +210,9 @@ impl Engine {
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
+            free: FreeMap::new(&geo, &config),
+            replicas: Replicas::new(&geo),
+            edges: Pool::default(),
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
             scratch: Vec::new(),
@@ -221,7 +236,11 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
-            Input::Install(plan) if self.geo.log_segments > 0 => self.background.ask(plan),
+            Input::Install(plan) if self.geo.log_segments > 0 && !self.free.on => {
+                self.background.ask(plan);
+            }
+            Input::Replicate(replicas) => self.ask_for_replicas(&replicas),
+            Input::Withdraw => self.withdraw(),
             Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
             Input::Bypass(on) => self.bypass = on,
             Input::SetMode(mode) => self.set_mode(mode),
@@ -229,13 +248,22 @@ impl Engine {
             Input::Detach { stamp } => self.background.detach = Some(stamp),
             Input::Tick => {}
         }
-        if self.retry_blocked {
-            self.retry_blocked();
-        }
-        if self.geo.log_segments > 0 && !self.is_at_rest(now) {
-            self.pump_log();
-            self.pump_sync();
-            self.run_background(now);
+        loop {
+            if self.retry_blocked {
+                self.retry_blocked();
+            }
+            if self.free.on {
+                self.yield_space();
+            }
+            if self.geo.log_segments > 0 && (self.free.on || !self.is_at_rest(now)) {
+                self.pump_log();
+                self.pump_sync();
+                self.run_background(now);
+            }
+            // A job has made way for writes that waited.
+            if !self.free.on || !self.retry_blocked {
+                break;
+            }
         }
     }
 
@@ -248,6 +276,9 @@ impl Engine {
             Some(SumFor::Read(io)) => {
                 self.read_summed(io, sums);
                 // It no longer reads a segment that someone may want to write.
+                if self.retry_blocked {
+                    self.retry_blocked();
+                }
                 if self.log.starved || self.background.awaits_readers {
                     self.pump_log();
                     self.run_background(self.background.now);
@@ -386,6 +417,7 @@ impl Engine {
                 }
             }
             Some(Pending::HomeWrite(write)) => self.home_write_done(write, ok),
+            Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
             Some(Pending::Flush { id }) => self.complete(id, Extent::default(), ok),
             Some(Pending::Record(number)) => self.record_done(number, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),
@@ -436,6 +468,9 @@ impl Engine {
         Asked { flags, stream }: Asked,
         memory: Option<Memory>,
     ) {
+        if target == Target::Home && op != Op::Flush {
+            self.replicas.head = extent.end();
+        }
         self.out.push_back(Output::Submit(Io {
             id,
             target,
@@ -476,14 +511,19 @@ impl Engine {
         Extent::new(self.config.grid.0 + first * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
-    /// The sectors of slots within the area.
+    /// The sectors of slots within the area; none of them is a replica's.
     fn place_of(&self, slot: u32, pages: u64) -> Extent {
-        Extent::new((self.geo.data_at + u64::from(slot)) * PAGE_SECTORS, pages * PAGE_SECTORS)
+        let page = self.geo.page_of(slot);
+        debug_assert!(page.is_some(), "slot {slot} does not stand in the area");
+        Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
-    /// The slot that a sector of the area belongs to.
-    fn slot_at(&self, place: Lba) -> u32 {
-        (place.0 / PAGE_SECTORS - self.geo.data_at) as u32
+    /// Where slots stand that follow each other in one segment.
+    fn stand(&self, slot: u32, pages: u64) -> (Target, Extent) {
+        match self.replicas.place(slot) {
+            Some(page) => (Target::Home, self.home_of(page, pages)),
+            None => (Target::Area, self.place_of(slot, pages)),
+        }
     }
 
     const fn segment_of(&self, slot: u32) -> usize {

@@ -32,6 +32,8 @@ pub(crate) struct Read {
     /// The join it is a piece of, or [`ALONE`].
     join: u32,
     target: Target,
+    /// The slot in which it begins, of a read of a copy.
+    from: Option<u32>,
     /// What is read, in the target's addresses.
     io: Extent,
     /// Where `wanted` starts within `io`.
@@ -80,13 +82,34 @@ enum Found {
     Home,
     /// All of it, from this slot on.
     Copy(u32),
+    /// Nowhere: the client has discarded all of it.
+    Zeroes,
     Pieces,
+}
+
+/// Where a piece of a read comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    Home,
+    /// A slot, and those behind it.
+    Copy(u32),
+    Zeroes,
 }
 
 impl Read {
     /// How it is asked for once more.
     const fn again(&self) -> Asked {
         Asked { flags: Flags::NONE, stream: self.stream }
+    }
+
+    /// Whether it reads any of these sectors of the target.
+    pub(crate) fn reads(&self, target: Target, extent: Extent) -> bool {
+        self.target == target && self.io.overlaps(extent)
+    }
+
+    /// Whether it reads a replica in any of these sectors of home.
+    pub(crate) fn reads_replica(&self, home: Extent) -> bool {
+        self.from.is_some() && self.reads(Target::Home, home)
     }
 
     const fn part(&self) -> Part {
@@ -131,12 +154,18 @@ impl Engine {
         match found {
             Found::Copy(slot) => self.read_copy(part, slot, asked),
             Found::Home => self.read_home(part, asked),
+            Found::Zeroes => self.read_zeroes(part),
             Found::Pieces => self.read_pieces(part, asked),
         }
     }
 
     fn locate(&self, wanted: Extent) -> Found {
         let pages = self.pages_of(wanted);
+        if self.free.on && self.free.free.overlaps(pages.clone()) {
+            let all = self.free.free.covers(pages.clone())
+                && self.home_of(pages.start, pages.end - pages.start).contains(wanted);
+            return if all { Found::Zeroes } else { Found::Pieces };
+        }
         if self.map.len() == 0 || pages.is_empty() {
             return Found::Home;
         }
@@ -146,8 +175,13 @@ impl Engine {
         } else {
             self.map.run(pages.start, (pages.end - pages.start) as u32)
         };
-        // What the log has of pages that are at home too lies in no order of reading.
-        if let Some(slot) = copy.filter(|&slot| !self.bypass && !self.is_log(slot)) {
+        // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
+        let copy = copy.filter(|&slot| {
+            !self.bypass
+                && !self.is_log(slot)
+                && (!self.free.on || self.is_nearer(slot, wanted.start))
+        });
+        if let Some(slot) = copy {
             return Found::Copy(slot);
         }
         let dirty = self.map.count(State::Dirty) > 0
@@ -166,15 +200,20 @@ impl Engine {
     /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
     fn on_its_way(&self, sector: Lba, found: Found) -> Option<IoId> {
         let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
-        let place = match found {
-            Found::Copy(slot) => Some(self.place_of(slot, 1).start),
-            Found::Home | Found::Pieces => None,
+        let slot = match found {
+            Found::Copy(slot) => Some(slot),
+            Found::Home | Found::Pieces | Found::Zeroes => None,
+        };
+        let reads = |f: &Read, slot: u32| {
+            f.from.is_some_and(|first| {
+                first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
+            })
         };
         self.fills.iter().copied().find(|io| match self.pending[io.0 as usize] {
-            Some(Pending::Read(f)) if f.target == Target::Home => {
-                found != Found::Pieces && holds(f.io, sector)
+            Some(Pending::Read(f)) if f.from.is_none() => {
+                !matches!(found, Found::Pieces | Found::Zeroes) && holds(f.io, sector)
             }
-            Some(Pending::Read(f)) => place.is_some_and(|p| holds(f.io, p)),
+            Some(Pending::Read(f)) => slot.is_some_and(|slot| reads(&f, slot)),
             _ => false,
         })
     }
@@ -197,14 +236,35 @@ impl Engine {
     fn read_home(&mut self, part: Part, asked: Asked) {
         self.stats.home_reads += 1;
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
-        let end = (part.wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
+        let mut end = (part.wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
+        if self.free.on && end > part.wanted.end().0 {
+            // What is discarded is not what home holds.
+            let behind = self.pages_of(part.wanted).end;
+            if let Some(page) = self.free.free.next(behind) {
+                end = end.min(self.home_of(page, 1).start.0);
+            }
+        }
         let io = Extent::span(part.wanted.start.0, end.max(part.wanted.end().0));
-        self.submit_read(Self::new_read(part, Target::Home, io, Sectors(0)), asked);
+        self.submit_read(Self::new_read(part, (Target::Home, io), None, Sectors(0)), asked);
     }
 
-    fn new_read(part: Part, target: Target, io: Extent, skip: Sectors) -> Read {
+    /// All of it was discarded by the client: home is not asked.
+    fn read_zeroes(&mut self, part: Part) {
+        self.stats.zero_reads += 1;
+        let to = Memory::Client { id: part.id, offset: part.offset };
+        self.out.push_back(Output::Zero { to, len: part.wanted.len });
         let Part { id, wanted, offset, join } = part;
-        Read { id, wanted, offset, join, target, io, skip, ..Read::default() }
+        self.finish_read(&Read { id, wanted, offset, join, ..Read::default() }, Ok(()));
+    }
+
+    fn new_read(
+        part: Part,
+        (target, io): (Target, Extent),
+        from: Option<u32>,
+        skip: Sectors,
+    ) -> Read {
+        let Part { id, wanted, offset, join } = part;
+        Read { id, wanted, offset, join, target, from, io, skip, ..Read::default() }
     }
 
     /// Reads whole pages, as checksums are a page's, and with RAM to put them the whole aligned cluster.
@@ -225,15 +285,16 @@ impl Engine {
             }
         }
         self.note_read(slot, pages.clone());
-        let io = self.place_of(from, u64::from(to - from));
+        let stand = self.stand(from, u64::from(to - from));
         let skip = Sectors(u64::from(slot - from) * PAGE_SECTORS)
             + (part.wanted.start - self.home_of(pages.start, 1).start);
         let whole = self.whole_pages_of(part.wanted) == pages;
-        if !whole && io.bytes() > self.config.buffer_bytes {
+        if !whole && stand.1.bytes() > self.config.buffer_bytes {
             self.read_pieces(part, asked);
         } else {
             self.stats.copy_reads += 1;
-            self.submit_read(Self::new_read(part, Target::Area, io, skip), asked);
+            self.replicas.touch(slot);
+            self.submit_read(Self::new_read(part, stand, Some(from), skip), asked);
         }
     }
 
@@ -246,22 +307,28 @@ impl Engine {
 
     /// Each run of pages from where its newest bytes stand; a page that is asked for in part by itself.
     fn read_pieces(&mut self, part: Part, asked: Asked) {
-        let mut runs: Vec<(Extent, Option<u32>)> = Vec::new();
+        let mut runs: Vec<(Extent, Piece)> = Vec::new();
         let wanted = part.wanted;
         let whole = self.whole_pages_of(wanted);
         let mut at = wanted.start;
         for page in self.pages_of(wanted) {
             let home = self.home_of(page, 1);
             if at < home.start {
-                runs.push((Extent::span(at.0, home.start.0), None));
+                runs.push((Extent::span(at.0, home.start.0), Piece::Home));
             }
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
             // A clean copy is passed by: home is as good, and what stands beside it there comes along.
             let slot = self.map.find(page).filter(|&s| self.map.state(s) == State::Dirty);
-            match (runs.last_mut(), slot) {
-                (Some((run, None)), None) => run.len += this.len,
-                (Some((run, Some(first))), Some(slot))
+            let from = match slot {
+                Some(slot) => Piece::Copy(slot),
+                None if self.free.on && self.free.free.contains(page) => Piece::Zeroes,
+                None => Piece::Home,
+            };
+            match (runs.last_mut(), from) {
+                (Some((run, Piece::Home)), Piece::Home)
+                | (Some((run, Piece::Zeroes)), Piece::Zeroes) => run.len += this.len,
+                (Some((run, Piece::Copy(first))), Piece::Copy(slot))
                     if whole.contains(&page)
                         && whole.contains(&(page - 1))
                         && u64::from(slot) == u64::from(*first) + run.len.0 / PAGE_SECTORS
@@ -269,7 +336,7 @@ impl Engine {
                 {
                     run.len += this.len;
                 }
-                _ => runs.push((this, slot)),
+                _ => runs.push((this, from)),
             }
         }
         let join = match part.join {
@@ -279,25 +346,28 @@ impl Engine {
                 join
             }
         };
-        for (run, slot) in runs {
+        for (run, from) in runs {
             let piece = Part {
                 wanted: run,
                 offset: part.offset + (run.start - wanted.start),
                 join,
                 ..part
             };
-            match slot {
-                Some(slot) => {
+            match from {
+                Piece::Copy(slot) => {
                     self.stats.copy_reads += 1;
                     let pages = self.pages_of(run);
                     self.note_read(slot, pages.clone());
-                    let io = self.place_of(slot, pages.end - pages.start);
+                    let stand = self.stand(slot, pages.end - pages.start);
                     let skip = run.start - self.home_of(pages.start, 1).start;
-                    self.submit_read(Self::new_read(piece, Target::Area, io, skip), asked);
+                    let read = Self::new_read(piece, stand, Some(slot), skip);
+                    self.submit_read(read, asked);
                 }
-                None => {
+                Piece::Zeroes => self.read_zeroes(piece),
+                Piece::Home => {
                     self.stats.home_reads += 1;
-                    self.submit_read(Self::new_read(piece, Target::Home, run, Sectors(0)), asked);
+                    let at = (Target::Home, run);
+                    self.submit_read(Self::new_read(piece, at, None, Sectors(0)), asked);
                 }
             }
         }
@@ -307,20 +377,21 @@ impl Engine {
     /// wanted, where RAM is off or the buffer too short. Pages of the area asked for in part need the buffer.
     fn submit_read(&mut self, mut read: Read, asked: Asked) {
         let fits = read.io.bytes() <= self.config.buffer_bytes;
-        let in_part = read.target == Target::Area && read.io.len != read.wanted.len;
+        let in_part = read.from.is_some() && read.io.len != read.wanted.len;
         let memory = if fits && (!self.cache.is_off() || in_part) {
             let index = self.take_buffer();
             read.buffer = Some(index);
             Memory::Buffer { index, offset: Sectors(0) }
         } else {
             read.io = Extent { start: read.io.start + read.skip, len: read.wanted.len };
+            read.from = read.from.map(|slot| slot + (read.skip.0 / PAGE_SECTORS) as u32);
             read.skip = Sectors(0);
             Memory::Client { id: read.id, offset: read.offset }
         };
         read.mark = self.writes.mark(self.writes_open);
         read.stream = asked.stream;
-        if read.target == Target::Area {
-            let segment = self.segment_of(self.slot_at(read.io.start));
+        if let Some(slot) = read.from {
+            let segment = self.segment_of(slot);
             self.readers[segment] += 1;
         }
         let name = self.start(Pending::Read(read));
@@ -333,9 +404,9 @@ impl Engine {
     /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
     pub(crate) fn read_done(&mut self, io: IoId, mut read: Read, ok: bool) -> bool {
         if ok {
-            let (offset, pages) = match read.target {
-                Target::Area => (Sectors(0), (read.io.len.0 / PAGE_SECTORS) as u32),
-                Target::Home => {
+            let (offset, pages) = match read.from {
+                Some(_) => (Sectors(0), (read.io.len.0 / PAGE_SECTORS) as u32),
+                None => {
                     let (first, pages) = self.provable(read.io);
                     read.proves = (first, pages);
                     let start = self.home_of(first, 1).start;
@@ -371,16 +442,16 @@ impl Engine {
         let Some(Pending::Summing(mut read)) = self.pending[io.0 as usize].take() else {
             unreachable!("only a read that waits for its sums is named")
         };
-        match read.target {
-            Target::Area => {
-                let slot = self.slot_at(read.io.start);
+        match read.from {
+            Some(slot) => {
                 let wanted = Extent::new(read.io.start.0 + read.skip.0, read.wanted.len.0);
                 let mut fault = false;
                 let mut again = false;
-                for (slot, &sum) in (slot..).zip(sums) {
+                for ((slot, &sum), at) in (slot..).zip(sums).zip(0..) {
                     if sum != self.map.sum(slot) {
                         let lost = self.damaged(slot);
-                        let asked_for = self.place_of(slot, 1).overlaps(wanted);
+                        let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
+                        let asked_for = page.overlaps(wanted);
                         fault |= lost && asked_for;
                         read.spoiled |= lost;
                         again |= asked_for;
@@ -399,7 +470,7 @@ impl Engine {
                     return;
                 }
             }
-            Target::Home => {
+            None => {
                 let (first, _) = read.proves;
                 for (page, &sum) in (first..).zip(sums) {
                     self.judge(page, sum, read.mark);
@@ -440,9 +511,11 @@ impl Engine {
 
     /// The read no longer holds its part of the area, nor its buffer.
     fn release(&mut self, read: &Read) {
-        if read.target == Target::Area {
-            let segment = self.segment_of(self.slot_at(read.io.start));
+        if let Some(slot) = read.from {
+            let segment = self.segment_of(slot);
             self.readers[segment] -= 1;
+            // A write may wait for a replica's place.
+            self.retry_blocked |= self.free.on && !self.blocked.is_empty();
         }
         if let Some(index) = read.buffer {
             self.buffers_free.push(index);
@@ -474,8 +547,8 @@ impl Engine {
 
     fn read_failed(&mut self, read: &Read) {
         let asked = read.again();
-        match read.target {
-            Target::Home if read.io.len > read.wanted.len => {
+        match read.from {
+            None if read.io.len > read.wanted.len => {
                 // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
@@ -484,9 +557,9 @@ impl Engine {
                 let memory = Memory::Client { id: read.id, offset: read.offset };
                 self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
             }
-            Target::Home => self.finish_read(read, Err(Fault::Device(read.wanted))),
-            Target::Area => {
-                let first = self.slot_at(read.io.start + read.skip);
+            None => self.finish_read(read, Err(Fault::Device(read.wanted))),
+            Some(slot) => {
+                let first = slot + (read.skip.0 / PAGE_SECTORS) as u32;
                 let pages = self.pages_of(read.wanted);
                 let count = pages.end - pages.start;
                 let exact = read.io.len.0 == count * PAGE_SECTORS;
@@ -530,10 +603,9 @@ impl Engine {
     /// Puts what a buffer brought into RAM, but for what was written since the read began, and but for what home
     /// no longer has the newest bytes of.
     fn fill_from(&mut self, read: &Read, index: u32) {
-        match read.target {
-            Target::Home => self.fill(read.io, index, Sectors(0), read.mark),
-            Target::Area => {
-                let first = self.slot_at(read.io.start);
+        match read.from {
+            None => self.fill(read.io, index, Sectors(0), read.mark),
+            Some(first) => {
                 let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
                 for i in 0..pages {
                     let slot = first + i;

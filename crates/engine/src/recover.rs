@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::attach::AttachError;
+use crate::extents::Extents;
 use crate::format::{
-    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, Header, PLAN_PER_PAGE,
-    Page, PlanHeader, PlanPage, Position, Problem, Superblock, Which, page_extent, read_superblock,
+    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage, Header,
+    PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run, RunKind,
+    Superblock, Which, page_extent, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -32,6 +34,12 @@ pub(crate) struct Recovered {
     pub(crate) records: u64,
     /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
     pub(crate) plan: Option<Vec<(u32, u64, u32)>>,
+    /// What the client has discarded and not written since; of it, what may hold bytes of replicas; and what is open.
+    pub(crate) free: Extents,
+    pub(crate) stained: Extents,
+    open: Extents,
+    /// By segment, the first home page of its replicas.
+    pub(crate) places: Vec<(u32, u64)>,
 }
 
 /// A record found in the log.
@@ -48,12 +56,14 @@ pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     let mut r = begin(area)?;
     if r.superblock.checkpoint_generation > 0 {
         r.load_checkpoint(area)?;
+        r.load_free_map(area)?;
     }
     let log = r.read_log(area)?;
     if let Some(broken) = r.broken(&log) {
         return Err(broken);
     }
     r.apply(area, log.records)?;
+    r.find_places(area)?;
     if r.superblock.plan_generation > 0 {
         r.plan = r.load_plan(area);
     }
@@ -67,11 +77,14 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     let mut salvage = Salvage::default();
     let checkpoint = match r.superblock.checkpoint_generation {
         0 => Ok(()),
-        _ => r.load_checkpoint(area),
+        _ => r.load_checkpoint(area).and_then(|()| r.load_free_map(area)),
     };
     let log = match checkpoint {
         Ok(()) => {
             let log = r.read_log(area)?;
+            if let Some(broken) = r.broken(&log).filter(|_| r.geo.free_map_pages() > 0) {
+                return Err(broken);
+            }
             if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
                 salvage.lost_records = Some((sequence, later));
                 // What stands behind the cut must never be taken for what comes after it.
@@ -79,6 +92,8 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             }
             log
         }
+        // Nothing else tells where replicas may stand in discarded pages: they would be served as what the client wrote.
+        Err(error) if r.geo.free_map_pages() > 0 => return Err(error),
         Err(error) => {
             salvage.rebuilt = Some(error.to_string());
             r = begin(area)?;
@@ -104,6 +119,7 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
         }
     };
     r.apply(area, log.records)?;
+    r.find_places(area)?;
     Ok((r, salvage))
 }
 
@@ -150,6 +166,10 @@ fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         previous: superblock.previous,
         records: 0,
         plan: None,
+        free: Extents::default(),
+        stained: Extents::default(),
+        open: Extents::default(),
+        places: Vec::new(),
         which: found.which,
         other: found.other,
         geo,
@@ -212,6 +232,113 @@ impl Recovered {
         Ok(())
     }
 
+    /// What was free at the moment of the checkpoint.
+    fn load_free_map(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let start = self.geo.free_map_at(self.superblock.checkpoint_slot);
+        let what = "a page of the free map";
+        let (uuid, generation) = (self.superblock.uuid, self.superblock.checkpoint_generation);
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        for number in 0..self.geo.free_map_pages() {
+            let at = start + u64::from(number);
+            area.read(page_extent(at, 1), &mut page)?;
+            let read = FreeMapPage::decode(&page).map_err(|error| AttachError::Damaged {
+                what,
+                page: at,
+                error,
+            })?;
+            let first = number * RUNS_PER_PAGE;
+            if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
+                return Err(AttachError::Stranger { what, page: at });
+            }
+            for run in read.runs {
+                if run == Run::NONE {
+                    return Ok(());
+                }
+                if !self.take_run(run) {
+                    return Err(AttachError::Stranger { what, page: at });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A page that stands in the log was written after it was discarded: a discard makes void what stands there.
+    fn use_logged(&mut self) {
+        if self.geo.free_map_pages() > 0 {
+            for slot in self.geo.read_slots()..self.geo.slots() {
+                if let Some(first) = self.map.home(slot) {
+                    self.take_run(Run { first, pages: 1, kind: RunKind::Used });
+                }
+            }
+        }
+    }
+
+    /// Takes what is known of home pages. False where there are no such pages.
+    fn take_run(&mut self, run: Run) -> bool {
+        let pages = run.first..run.first + u64::from(run.pages);
+        if pages.end > self.home_pages() {
+            return false;
+        }
+        match run.kind {
+            RunKind::Used => {
+                self.free.remove(pages.clone());
+                self.stained.remove(pages);
+            }
+            RunKind::Free => {
+                self.free.insert(pages.clone());
+                self.stained.remove(pages);
+            }
+            RunKind::Stained => {
+                self.free.insert(pages.clone());
+                self.stained.insert(pages);
+            }
+            RunKind::Open => self.open.insert(pages),
+        }
+        true
+    }
+
+    /// Where replicas stand that the map tells of, and what is free after all.
+    fn find_places(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        let open: Vec<_> = self.open.iter().collect();
+        open.into_iter().for_each(|part| self.free.remove(part));
+        self.free.extend(self.stained.iter());
+        if self.geo.free_map_pages() == 0 {
+            return Ok(());
+        }
+        let per = self.geo.segment_pages;
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        for segment in 0..self.geo.read_segments {
+            let first = segment * per;
+            if (first..first + per).all(|slot| self.map.state(slot) == State::Free) {
+                continue;
+            }
+            area.read(page_extent(self.page_of(first), 1), &mut page)?;
+            let header = Header::decode(&page).ok().filter(|h| {
+                h.uuid == self.superblock.uuid && h.position == Position { segment, page: 0 }
+            });
+            let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
+            else {
+                self.clear_segment(segment);
+                continue;
+            };
+            for slot in first..first + per {
+                let at = u64::from(slot - first).wrapping_sub(1);
+                let stands = place.wrapping_add(at);
+                let named = entries.get(at as usize).map(|e| e.home);
+                let good = self.map.home(slot).is_some_and(|home| {
+                    named == Some(home)
+                        && self.stained.contains(stands)
+                        && !self.free.contains(home)
+                });
+                if !good {
+                    self.map.clear(slot);
+                }
+            }
+            self.places.push((segment, place));
+        }
+        Ok(())
+    }
+
     /// What the plan at hand wants. A damaged plan costs its copies, no more.
     fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(u32, u64, u32)>> {
         let (start, slots) = (self.geo.plan_at(), self.geo.read_slots());
@@ -257,6 +384,11 @@ impl Recovered {
         true
     }
 
+    /// The page of the area that a slot of the log or of a map is.
+    fn page_of(&self, slot: u32) -> u64 {
+        self.geo.page_of(slot).unwrap_or_default()
+    }
+
     fn log_slot(&self, segment: u32) -> u32 {
         (self.geo.read_segments + segment) * self.geo.segment_pages
     }
@@ -272,7 +404,7 @@ impl Recovered {
         segment: u32,
         buffer: &mut [u8],
     ) -> Result<(), AttachError> {
-        let at = self.geo.data_at + u64::from(self.log_slot(segment));
+        let at = self.page_of(self.log_slot(segment));
         Ok(area.read(page_extent(at, self.geo.segment_pages.into()), buffer)?)
     }
 
@@ -328,7 +460,7 @@ impl Recovered {
             segment: r.slot / per,
             page: r.slot % per + 1 + data_pages(&r.header),
         });
-        let page = self.geo.data_at + u64::from(at.segment * per + at.page);
+        let page = self.page_of(at.segment * per + at.page);
         Some(AttachError::BrokenLog { page, sequence: self.sequence, later })
     }
 
@@ -431,7 +563,7 @@ impl Recovered {
         };
         for i in 0..self.ring.segments {
             let segment = (self.ring.head + i) % self.ring.segments;
-            let at = self.geo.data_at + u64::from(self.log_slot(segment));
+            let at = self.page_of(self.log_slot(segment));
             let mut first = [0; PAGE_BYTES as usize];
             area.read(page_extent(at, 1), &mut first)?;
             // Where records of this turn stand, all of its pages may hold one.
@@ -452,6 +584,7 @@ impl Recovered {
     fn apply(&mut self, area: &mut dyn Device, records: Vec<Found>) -> Result<(), AttachError> {
         let per = self.geo.segment_pages;
         let mut committed = BTreeSet::new();
+        self.use_logged();
         self.records = records.len() as u64;
         for record in records {
             let segment = record.slot / per - self.geo.read_segments;
@@ -470,8 +603,9 @@ impl Recovered {
             match record.header.content {
                 Content::Data(entries) => {
                     for (slot, entry) in (record.slot + 1..).zip(entries) {
+                        self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
                         if !self.take(slot, Entry { state: State::Dirty, ..entry }) {
-                            let page = self.geo.data_at + u64::from(record.slot);
+                            let page = self.page_of(record.slot);
                             return Err(AttachError::Stranger {
                                 what: "a record of the log",
                                 page,
@@ -507,6 +641,14 @@ impl Recovered {
                     }
                 }
                 Content::Committed(segments) => committed.extend(segments),
+                Content::FreeMap(runs) => {
+                    for run in runs {
+                        if !self.take_run(run) {
+                            let (what, page) = ("a record of the log", self.page_of(record.slot));
+                            return Err(AttachError::Stranger { what, page });
+                        }
+                    }
+                }
                 Content::ReadMap(_) => {}
             }
         }
@@ -534,7 +676,7 @@ impl Recovered {
     ) -> Result<(), AttachError> {
         let first = segment * self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
-        area.read(page_extent(self.geo.data_at + u64::from(first), 1), &mut page)?;
+        area.read(page_extent(self.page_of(first), 1), &mut page)?;
         let Ok(header) = Header::decode(&page) else { return Ok(()) };
         let ours =
             header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };

@@ -12,8 +12,6 @@ pub(crate) struct Shape {
     pub(crate) log_segments: u32,
     /// Never 0.
     pub(crate) segment_pages: u32,
-    /// The page that is slot 0.
-    pub(crate) data_at: u64,
     geometry: Option<Geometry>,
 }
 
@@ -21,6 +19,13 @@ impl Shape {
     /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
     /// any.
     pub(crate) fn of(config: &Config) -> Self {
+        if config.replicas.0 > 0 {
+            let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
+            return sizes
+                .take_while(|&pages| pages >= 8)
+                .find_map(|pages| Geometry::fit_replicas(config.area, pages, config.replicas).ok())
+                .map_or(Self::NONE, Self::new);
+        }
         let percent = config.write_buffer_percent;
         let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
         sizes
@@ -29,15 +34,13 @@ impl Shape {
             .map_or(Self::NONE, Self::new)
     }
 
-    const NONE: Self =
-        Self { read_segments: 0, log_segments: 0, segment_pages: 8, data_at: 0, geometry: None };
+    const NONE: Self = Self { read_segments: 0, log_segments: 0, segment_pages: 8, geometry: None };
 
     pub(crate) const fn new(geometry: Geometry) -> Self {
         Self {
             read_segments: geometry.read_segments(),
             log_segments: geometry.log_segments(),
             segment_pages: geometry.segment_pages(),
-            data_at: geometry.data_at(),
             geometry: Some(geometry),
         }
     }
@@ -64,6 +67,20 @@ impl Shape {
     /// Slots that a plan may name, the maps of segments among them.
     pub(crate) const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages
+    }
+
+    /// The page of the area that a slot is; `None` for a replica's, which stands in home.
+    pub(crate) fn page_of(&self, slot: u32) -> Option<u64> {
+        self.geometry.and_then(|g| g.page_of(slot))
+    }
+
+    /// Pages of a free map; 0 where copies stand in the area.
+    pub(crate) fn free_map_pages(&self) -> u32 {
+        self.geometry.map_or(0, |g| g.free_map_pages())
+    }
+
+    pub(crate) fn free_map_at(&self, slot: u8) -> u64 {
+        self.geometry.map_or(0, |g| g.free_map_at(slot))
     }
 
     pub(crate) fn plan_at(&self) -> u64 {

@@ -21,6 +21,8 @@ pub(crate) enum Waiter {
     Move(u64),
     /// Nobody: the log's tail has moved, and that is to be known after a crash.
     Tail,
+    /// Writes that wait for regions to be open: see `free`.
+    Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,7 @@ impl Engine {
             || self.sync.log_dirty
             || self.sync.has_voids()
             || !self.sync.is_idle()
+            || self.free.is_pending()
             || self.log.failed;
         if log && self.config.gather > Duration::ZERO {
             self.log.hurry = true;
@@ -124,8 +127,9 @@ impl Engine {
         let waiters = std::mem::take(&mut self.sync.waiting);
         let voids = std::mem::take(&mut self.sync.voids);
         let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
-        let home = self.sync.home_dirty || !voids.is_empty() || mark;
-        let records = !voids.is_empty() || mark;
+        let free = self.free.on && self.free.tell(!voids.is_empty() || mark);
+        let records = free || !voids.is_empty() || mark;
+        let home = self.sync.home_dirty || records;
         let mut round = Round {
             waiters,
             voids,
@@ -162,7 +166,8 @@ impl Engine {
 
     fn submit_sync(&mut self, io: IoId, target: Target) {
         let mut waiters = self.sync.round.iter().flat_map(|r| &r.waiters);
-        let client = waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..)));
+        let client =
+            waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
         let class = if client { Class::Foreground } else { Class::Background };
         self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
     }
@@ -187,6 +192,7 @@ impl Engine {
             .chunks(most)
             .map(|some| Content::Tombstones(some.to_vec()))
             .collect();
+        records.extend(self.free.records());
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }
@@ -231,11 +237,13 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
+        self.free.told(round.ok);
         self.tell(round.waiters, round.ok);
         self.pump_sync();
     }
 
     fn tell(&mut self, waiters: Vec<Waiter>, ok: bool) {
+        let mut opened = false;
         for waiter in waiters {
             match waiter {
                 Waiter::Flush(id) => {
@@ -245,7 +253,11 @@ impl Engine {
                 Waiter::Move(number) => self.background.synced = Some((number, ok)),
                 Waiter::Tail if !ok => self.background.tail_failed(),
                 Waiter::Tail => self.background.tail_noted(),
+                Waiter::Open => opened = true,
             }
+        }
+        if opened {
+            self.opened(ok);
         }
     }
 

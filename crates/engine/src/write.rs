@@ -21,6 +21,7 @@ pub(crate) struct HomeWrite {
     /// RAM keeps what it wrote.
     keep: bool,
     fua: bool,
+    op: Op,
     /// It makes something in the write buffer void.
     voids: bool,
 }
@@ -47,8 +48,30 @@ pub(crate) struct Blocked {
     request: Request,
 }
 
+impl Blocked {
+    pub(crate) const fn id(&self) -> RequestId {
+        self.id
+    }
+
+    pub(crate) const fn extent(&self) -> Extent {
+        self.request.extent
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.request.op == Op::Read
+    }
+}
+
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
+        if self.free.on && self.must_wait_for_free(request.extent) {
+            self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
+        if self.free.on && request.op != Op::Discard && self.must_open(request.extent) {
+            self.blocked.push_back(Blocked { id, request: *request });
+            return;
+        }
         if self.rewrite(id, request) {
             return;
         }
@@ -64,10 +87,14 @@ impl Engine {
             && request.op == Op::Write
             && aligned
             && !self.sync.is_void(pages.clone())
+            && !self.touches_free(extent)
             && self.log_has_room(pages.end - pages.start)
         {
             self.absorb(id, request);
-        } else {
+        } else if request.op == Op::Discard
+            || !self.touches_free(extent)
+            || !self.zero_edges(id, request)
+        {
             self.write_home(id, request);
         }
     }
@@ -118,7 +145,7 @@ impl Engine {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
-            let in_part = waits.request.op != Op::Read
+            let in_part = !waits.is_read()
                 && self.pages_of(extent).contains(&page)
                 && !self.whole_pages_of(extent).contains(&page);
             if in_part {
@@ -146,7 +173,7 @@ impl Engine {
         slots
     }
 
-    fn write_home(&mut self, id: RequestId, request: &Request) {
+    pub(crate) fn write_home(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
         // Before anything later can look: no copy and no page in RAM may be used from here on, but for dirty ones:
         // should this write fail, they are what is left.
@@ -171,11 +198,13 @@ impl Engine {
         self.background.overtake(self.pages_of(extent));
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
-        let since = self.writes.mark(if keep { self.writes_open } else { 0 });
+        let since = keep || self.free.on && request.op == Op::Discard;
+        let since = self.writes.mark(if since { self.writes_open } else { 0 });
         let mark = self.writes.begin(extent);
         self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
-        let write = HomeWrite { id, extent, mark, since, keep, fua, voids };
+        let op = request.op;
+        let write = HomeWrite { id, extent, mark, since, keep, fua, op, voids };
         let io = self.start(Pending::HomeWrite(write));
         let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
         let asked = Asked { flags: request.flags, stream: request.stream };
@@ -183,7 +212,7 @@ impl Engine {
     }
 
     pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
-        let HomeWrite { id, extent, mark, since, keep, fua, voids } = write;
+        let HomeWrite { id, extent, mark, since, keep, fua, op, voids } = write;
         self.writes.end(mark);
         self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
@@ -197,8 +226,9 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
+        let uncertain = ok && self.free.on && self.free_written(op, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
-        if ok && fua && (void || self.log.failed) {
+        if ok && fua && (uncertain || void || self.log.failed) {
             // What it, or a write before it, made void must not come back either; nor what failed.
             self.sync.wait(Waiter::Write(id, extent));
         } else {

@@ -83,6 +83,25 @@ impl WriteLog {
             .any(|(i, e)| e.extent.overlaps(extent) && except != Some(Mark(self.base + i as u64)))
     }
 
+    /// The writes other than `except` since `mark` that overlap the extent; `None` where some are forgotten.
+    pub(crate) fn overlapping(
+        &self,
+        mark: Mark,
+        extent: Extent,
+        except: Mark,
+    ) -> Option<Vec<Extent>> {
+        let from = mark.0.checked_sub(self.base)?;
+        let since = self.entries.iter().enumerate().skip(from as usize);
+        let others = since
+            .filter(|(i, e)| e.extent.overlaps(extent) && except != Mark(self.base + *i as u64));
+        Some(others.map(|(_, e)| e.extent).collect())
+    }
+
+    /// The writes in flight.
+    pub(crate) fn open(&self, open_writes: usize) -> impl Iterator<Item = Extent> + '_ {
+        self.entries.iter().rev().filter(|e| e.open).map(|e| e.extent).take(open_writes)
+    }
+
     /// Whether a write in flight overlaps the extent.
     pub(crate) fn open_overlaps(&self, extent: Extent, open_writes: usize) -> bool {
         let mut left = open_writes;

@@ -21,6 +21,15 @@ impl Copy {
     }
 }
 
+/// Replicas that should stand side by side in free pages of the device itself (FS2, SOSP'05).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replica {
+    /// First sector, of the device.
+    pub place: Lba,
+    /// What is replicated there, in this order: whole pages, without gaps.
+    pub homes: Vec<Extent>,
+}
+
 /// Why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {

@@ -150,6 +150,7 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
         mode: options.mode,
         segment_pages: SEGMENT_PAGES_DEFAULT,
         write_buffer_percent: options.write_buffer_percent,
+        replicas: Sectors(0),
         label: identity::label(backing),
     }
 }
@@ -426,6 +427,7 @@ pub fn resize(
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
     let lasting = open(backing, area, true)?;
+    lasting.has_no_replicas()?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
         let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
@@ -446,6 +448,7 @@ pub fn resize(
         mode: s.mode,
         segment_pages: s.segment_pages,
         write_buffer_percent: lasting.percent(),
+        replicas: Sectors(0),
         label: identity::label(backing),
         // No log has so many records behind its checkpoint.
     };
@@ -660,6 +663,7 @@ impl Lasting {
 
     /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        self.has_no_replicas()?;
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
@@ -701,6 +705,16 @@ impl Lasting {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Refuses an area that keeps replicas in the device's discarded pages: they may stand there though the client reads
+    /// zeroes, and nothing here knows that yet.
+    fn has_no_replicas(&self) -> Result<(), ServeError> {
+        if self.superblock.free_map_pages == 0 {
+            return Ok(());
+        }
+        let why = "keeps replicas in the device's discarded pages, which only the simulator does so far; nothing was changed";
+        Err(refused(&self.place, why))
     }
 
     /// Refuses another disk than the area was made for.
@@ -771,6 +785,7 @@ impl Lasting {
         moved: bool,
         drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
+        self.has_no_replicas()?;
         self.is_home(moved)?;
         let s = self.superblock.clone();
         if let Err(e) = &self.guard {

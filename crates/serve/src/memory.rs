@@ -1,7 +1,7 @@
 //! The memory that the engine speaks of: clients' buffers, read buffers, pages in RAM, the staging area.
 //! It refuses to know what the bytes mean.
 
-use seekless_block::PAGE_BYTES;
+use seekless_block::{PAGE_BYTES, Sectors};
 use seekless_engine::{Config, Memory, Move};
 use seekless_nbd::Errno;
 use slab::Slab;
@@ -172,6 +172,14 @@ impl<O> Memories<O> {
     pub(crate) fn put(&mut self, page: &[u8], to: Memory) {
         let mut nobody = Current::nobody();
         transfer(self.place_mut(to, page.len(), &mut nobody), Some(page));
+    }
+
+    /// Fills memory with zeroes.
+    pub(crate) fn zero(&mut self, to: Memory, len: Sectors, current: &mut Current<'_>) {
+        match self.place_mut(to, len.bytes().0 as usize, current) {
+            Some(bytes) => bytes.fill(0),
+            None => unreachable!("the engine named memory that is not there"),
+        }
     }
 
     /// The CRC-32C of each page of memory, one after the other.

@@ -418,6 +418,7 @@ impl<O> Volume<O> {
                 Output::Submit(io) => self.submit(io, current),
                 Output::Move(m) => self.memories.copy(m, current),
                 Output::Put { page, to } => self.memories.put(self.engine.page(page), to),
+                Output::Zero { to, len } => self.memories.zero(to, len, current),
                 Output::Sum(sum) => {
                     self.memories.sum(sum.from, sum.pages, current, &mut self.sums);
                     self.engine.summed(&self.sums);

@@ -14,11 +14,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use seekless_engine::Engine;
 use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
-const USAGE: &str = "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--one]
+const USAGE: &str =
+    "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--replicas] [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
   --failures F   stop after so many failures (5)
+  --replicas     replicas in discarded pages, instead of copies in the area
   --one          live one history alone";
 
 struct Options {
@@ -26,11 +28,13 @@ struct Options {
     seed: u64,
     looks: u64,
     failures: u64,
+    replicas: bool,
     one: bool,
 }
 
 fn options() -> Result<Options, String> {
-    let mut options = Options { states: 1_000_000, seed: 1, looks: 3, failures: 5, one: false };
+    let (states, seed, looks, failures) = (1_000_000, 1, 3, 5);
+    let mut options = Options { states, seed, looks, failures, replicas: false, one: false };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let to = match name.as_str() {
@@ -38,6 +42,10 @@ fn options() -> Result<Options, String> {
             "--seed" => &mut options.seed,
             "--looks" => &mut options.looks,
             "--failures" => &mut options.failures,
+            "--replicas" => {
+                options.replicas = true;
+                continue;
+            }
             "--one" => {
                 options.one = true;
                 continue;
@@ -70,9 +78,9 @@ fn main() -> ExitCode {
     }));
     let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
     while tally.states < options.states && failures < options.failures {
-        if let Err(failure) =
-            explore::<Engine>(&History::of(seed), &Looks::Each(options.looks), &mut tally)
-        {
+        let history =
+            if options.replicas { History::with_replicas(seed) } else { History::of(seed) };
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(options.looks), &mut tally) {
             failures += 1;
             println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);
             shrinking.store(true, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use seekless_disk::{
 use seekless_engine::{
     Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, RequestId, Stats, Target,
 };
-use seekless_layout::Plan;
+use seekless_layout::{Plan, Replica};
 
 use crate::measure::Measured;
 use crate::path::{Kind, Point};
@@ -181,6 +181,43 @@ impl Simulation {
         self.pass_to(self.now + after);
         self.feed(Input::Install(plan));
         self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Takes these sectors for discarded by the client before it began, where copies stand in free pages.
+    pub fn seed_free(&mut self, free: impl IntoIterator<Item = Extent>) {
+        self.engine.seed_free(free);
+    }
+
+    /// Asks for replicas and returns: they are written while requests are served.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn replicate(&mut self, replicas: Vec<Replica>) -> Result<(), SimError> {
+        self.feed(Input::Replicate(replicas));
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Lets time pass until all replicas that were asked for stand, or are refused.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn settle_replicas(&mut self) -> Result<(), SimError> {
+        while self.is_replicating() && self.next_event().is_some() && self.refused.is_none() {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Whether replicas are asked for that do not stand yet.
+    #[must_use]
+    pub fn is_replicating(&self) -> bool {
+        self.engine.is_replicating()
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// Handles every event up to this time.
@@ -364,7 +401,7 @@ impl Simulation {
         self.engine.handle(self.now, input);
         while let Some(output) = self.engine.poll() {
             match output {
-                Output::Move(_) | Output::Put { .. } => {} // there are no bytes here
+                Output::Move(_) | Output::Put { .. } | Output::Zero { .. } => {} // there are no bytes here
                 Output::Sum(sum) => {
                     // And all of them are alike.
                     self.sums.resize(self.sums.len().max(sum.pages as usize), 0);

@@ -10,6 +10,7 @@ mod estimate;
 mod files;
 mod outcome;
 mod place;
+mod replicas;
 mod rolling;
 mod scan;
 pub mod servers;

@@ -4,7 +4,7 @@
 use std::str::FromStr;
 use std::time::Instant;
 
-use seekless_block::{Bytes, Duration, Lba, Request, Sectors, StreamId};
+use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError};
 use seekless_engine::Config;
 use seekless_layout::{
@@ -17,6 +17,7 @@ use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
 use crate::place;
+use crate::replicas::{Replicating, Touched, sidecar};
 use crate::rolling::{AGES_MAX, DAYS_MIN, Host, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 use crate::shuffle::{self, Shuffle};
@@ -51,11 +52,17 @@ pub enum Policy {
     CylindersInPlace,
     /// The same by blocks of 8 KiB.
     BlocksInPlace,
+    /// Replicas in free space (FS2, SOSP'05): what is read together with the hot region, beside it, in the order of reading.
+    Fs2,
+    /// The same for all that is read before, in order of address: FS2-static.
+    Fs2Static,
+    /// As `Fs2`, with the hot region's own blocks: whole sequences side by side. Not the paper's.
+    Fs2Whole,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Vanilla,
         Self::Borg,
         Self::Judged,
@@ -68,6 +75,9 @@ impl Policy {
         Self::OuterZone,
         Self::CylindersInPlace,
         Self::BlocksInPlace,
+        Self::Fs2,
+        Self::Fs2Static,
+        Self::Fs2Whole,
     ];
 
     /// How it lays copies by temperature, where it does.
@@ -94,7 +104,13 @@ impl Policy {
 
     /// Whether copies are laid from what came before.
     const fn learns_before(self) -> bool {
-        !matches!(self, Self::Vanilla | Self::Judged | Self::Oracle)
+        !matches!(self, Self::Vanilla | Self::Judged | Self::Oracle) && !self.replicates()
+    }
+
+    /// Whether it puts replicas into free space.
+    #[must_use]
+    pub const fn replicates(self) -> bool {
+        matches!(self, Self::Fs2 | Self::Fs2Static | Self::Fs2Whole)
     }
 
     /// As on the command line.
@@ -113,6 +129,9 @@ impl Policy {
             Self::OuterZone => "outer-zone",
             Self::CylindersInPlace => "cylinders-in-place",
             Self::BlocksInPlace => "blocks-in-place",
+            Self::Fs2 => "fs2",
+            Self::Fs2Static => "fs2-static",
+            Self::Fs2Whole => "fs2-whole",
         }
     }
 }
@@ -121,8 +140,7 @@ impl FromStr for Policy {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|p| p.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|p| p.name()).collect();
-            format!("'{text}' is not a policy: {}", names.join(", "))
+            format!("'{text}' is not a policy: {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }
@@ -151,8 +169,13 @@ pub struct Options {
     pub replay: Replay,
     /// Share of the days, or of the requests, to learn from: 0 to 1.
     pub train: f64,
-    /// Size of the optimized area.
+    /// Size of the optimized area, or the most that replicas take.
     pub optimized: Bytes,
+    /// Share of the device that is free before a trace without discards, 0 to 1; chosen by `free_seed` among what the trace
+    /// never touches.
+    pub free: f64,
+    /// See `free`.
+    pub free_seed: u64,
     /// Share of it that takes in writes, in percent; 0 writes through.
     pub write_buffer: u8,
     /// Where it lies.
@@ -298,9 +321,14 @@ pub fn simulate(
     scan.facts.path.clone_from(&path);
 
     let disk = Device::new(&options.host.disk)?;
-    let learns =
-        options.policies.iter().any(|&p| p != Policy::Vanilla && p.in_place(options).is_none());
-    let area = if learns { options.optimized.sectors_ceil() } else { Sectors(0) };
+    let copies = options.optimized.sectors_ceil();
+    let replicates = options.policies.iter().any(|p| p.replicates());
+    let in_area = options
+        .policies
+        .iter()
+        .any(|&p| p != Policy::Vanilla && !p.replicates() && p.in_place(options).is_none());
+    let beside = if replicates { sidecar(copies) } else { Sectors(0) };
+    let area = if in_area { copies.max(beside) } else { beside };
     let need = scan.capacity + area;
     if need > disk.capacity() {
         return Err(StudyError::DiskTooSmall {
@@ -318,7 +346,7 @@ pub fn simulate(
         return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
     }
     let engine = Config {
-        area,
+        area: copies,
         cache_bytes: options.host.cache,
         read_ahead: options.host.read_ahead,
         cluster: options.host.cluster,
@@ -329,6 +357,33 @@ pub fn simulate(
     let plans = learn(source, options, &scan, boundary, engine.room(), progress)?;
 
     let mut notes = scan.notes.clone();
+    let touched = if replicates {
+        let mut touched = Touched::new(scan.capacity);
+        for_each(
+            source,
+            options,
+            &scan,
+            boundary,
+            |r| progress(Stage::Learn, r.progress()),
+            |trains, _, request| {
+                touched.observe(request, trains);
+                Ok(())
+            },
+        )?;
+        touched
+    } else {
+        Touched::new(Sectors(0))
+    };
+    let free = if replicates && !touched.discards() {
+        let (free, had) = touched.assumed_free(options.free, options.free_seed);
+        notes.push(format!(
+            "the trace discards nothing: {:.0}% of the device is assumed to be free, of what the trace never touches (seed {}); asked for were {:.0}%",
+            had * 100.0, options.free_seed, options.free * 100.0
+        ));
+        free
+    } else {
+        Vec::new()
+    };
     let replay = possible(options.replay, &scan, &mut notes);
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
@@ -377,13 +432,14 @@ pub fn simulate(
         let area_at = match options.area_at {
             _ if learned.area_at.is_some() => learned.area_at.unwrap_or_default(),
             AreaAt::End => Lba(scan.capacity.0),
-            _ if policy == Policy::Judged => Lba(scan.capacity.0),
+            _ if policy == Policy::Judged || policy.replicates() => Lba(scan.capacity.0),
             AreaAt::Median => learned.median.unwrap_or(Lba(scan.capacity.0)),
         };
         let engine = match policy {
             Policy::Vanilla => Config { area: Sectors(0), ..engine },
             // What is written is not the judge's.
             Policy::Judged => engine.with_write_buffer(0, Duration::ZERO),
+            _ if policy.replicates() => Config { area: beside, replicas: copies, ..engine },
             _ => engine,
         };
         let config = SimConfig {
@@ -395,7 +451,10 @@ pub fn simulate(
         };
         let started = Instant::now();
         let what = (policy, learned.plan, config, disk.clone());
-        let (m, days) = if policy == Policy::Judged {
+        let (m, days) = if policy.replicates() {
+            let parts = (policy, config, disk.clone(), (&touched, free.clone()));
+            (run_replicating(source, options, &scan, boundary, parts, progress)?, Vec::new())
+        } else if policy == Policy::Judged {
             run_judged(source, options, &scan, (boundary, &split), (config, &disk), progress)?
         } else {
             (run(source, options, &scan, boundary, what, progress)?, Vec::new())
@@ -607,6 +666,37 @@ fn run(
     )?;
     simulation.drain().map_err(failed)?;
     simulation.finish().map_err(failed)
+}
+
+fn run_replicating(
+    source: &Source,
+    options: &Options,
+    scan: &Scan,
+    boundary: Boundary,
+    (policy, config, disk, (touched, free)): (Policy, SimConfig, Device, (&Touched, Vec<Extent>)),
+    progress: &mut dyn FnMut(Stage, Progress),
+) -> Result<Measured, StudyError> {
+    let failed = |source| StudyError::Run { policy: policy.name().to_owned(), source };
+    let mut run = Replicating::new(disk, config, policy, free).map_err(failed)?;
+    let mut begun = false;
+    for_each(
+        source,
+        options,
+        scan,
+        boundary,
+        |r| progress(Stage::Run(policy), r.progress()),
+        |trains, _, request| {
+            if trains {
+                run.learn(request);
+                return Ok(());
+            }
+            if !std::mem::replace(&mut begun, true) {
+                run.begin(touched).map_err(failed)?;
+            }
+            run.offer(request).map_err(failed)
+        },
+    )?;
+    run.finish().map_err(failed)
 }
 
 /// Judges by day, or by as many parts of the measured requests where the trace has fewer than four days.

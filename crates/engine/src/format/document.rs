@@ -8,12 +8,12 @@ use seekless_block::{PAGE_BYTES, Sectors, format_size};
 use super::field::{Layout, Part};
 use super::{
     CHECKSUM_AT, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, FIELDS_AT,
-    GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage, Header, KIND_AT,
-    LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, SEGMENT_PAGES_DEFAULT, State,
-    Superblock, VERSION, VERSION_AT, value::AreaFlags,
+    FreeMapPage, GUARD_PAGES, GUARD_REGION_PAGES, Geometry, GuardHeader, GuardPage, Header,
+    KIND_AT, LOG_SEGMENTS_MIN, PLAN_PER_PAGE, PlanHeader, PlanPage, RUNS_PER_PAGE,
+    SEGMENT_PAGES_DEFAULT, State, Superblock, VERSION, VERSION_AT, value::AreaFlags,
 };
 
-const PAGES: [Layout; 8] = [
+const PAGES: [Layout; 9] = [
     Superblock::LAYOUT,
     CheckpointHeader::LAYOUT,
     CheckpointPage::LAYOUT,
@@ -22,6 +22,7 @@ const PAGES: [Layout; 8] = [
     Header::LAYOUT,
     GuardHeader::LAYOUT,
     GuardPage::LAYOUT,
+    FreeMapPage::LAYOUT,
 ];
 
 const INTRODUCTION: &str = "\
@@ -71,6 +72,11 @@ A bar is a flush: what comes before it is on stable storage before anything behi
   segment be overwritten.
 - **A read segment written anew**: a record of kind `Invalid` | map and data, then a record of kind `Committed`.
   Copies are not used after an unclean stop before they are proven, so no flush stands between those.
+- **Discarded pages, free map**: with any of these records, after home was flushed. A region in which the client writes
+  discarded pages again: a record of kind `FreeMap` that opens it |, before a client's flush or FUA is answered; a
+  checkpoint closes it again. Pages that may hold bytes of replicas are told one by one, before and after: a record
+  that they are `Stained` | the replicas; the client's write | a record that they are `Used` |, before its flush or
+  FUA is answered.
 - **A plan**: a superblock without a plan | header and pages of the plan | the superblock that names it.
 - **The guard put up**, before anything is absorbed: what was written home | home's ends into the guard region, and
   its header, `between` | guard pages over home's ends | its header, `up` | only then the superblock that says write-back.
@@ -198,6 +204,13 @@ fn regions(out: &mut String) -> std::fmt::Result {
         for (name, pages, at) in rows {
             writeln!(out, "| {name} | {pages} | {at} |")?;
         }
+        writeln!(
+            out,
+            "\nWhere `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the regions are: two\n\
+             superblocks, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each; that of a checkpoint\n\
+             stands in the place of the same number), a map page for each read segment, the log. There is no plan; the pages of\n\
+             a read segment but its map stand in home, in a row from the page that its map names."
+        )?;
         writeln!(
             out,
             "\nIn the example there are {} read segments and {} of log; {} of {} hold data or headers.",

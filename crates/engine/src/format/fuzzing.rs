@@ -3,8 +3,8 @@
 use seekless_block::PAGE_BYTES;
 
 use super::{
-    CheckpointHeader, CheckpointPage, FormatError, GuardHeader, GuardPage, Header, Page,
-    PlanHeader, PlanPage, Superblock, seal,
+    CheckpointHeader, CheckpointPage, FormatError, FreeMapPage, GuardHeader, GuardPage, Header,
+    Page, PlanHeader, PlanPage, Superblock, seal,
 };
 
 /// Reads bytes as a superblock: as they are, and with what every page begins with set right.
@@ -30,6 +30,14 @@ pub fn header(data: &[u8]) {
 pub fn checkpoint(data: &[u8]) {
     page(data, CheckpointHeader::LAYOUT.kind, CheckpointHeader::decode, CheckpointHeader::encode);
     page(data, CheckpointPage::LAYOUT.kind, CheckpointPage::decode, CheckpointPage::encode);
+}
+
+/// Reads bytes as a page of a free map.
+///
+/// # Panics
+/// As [`superblock`].
+pub fn free_map(data: &[u8]) {
+    page(data, FreeMapPage::LAYOUT.kind, FreeMapPage::decode, FreeMapPage::encode);
 }
 
 /// Reads bytes as a plan's header and as one of its pages.

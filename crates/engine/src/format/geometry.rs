@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
-use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE};
+use super::pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
 
 /// Pages in a segment where nobody asked for another number: 1 MiB.
 pub const SEGMENT_PAGES_DEFAULT: u32 = 256;
@@ -67,6 +67,8 @@ pub struct Geometry {
     segment_pages: u32,
     read_segments: u32,
     log_segments: u32,
+    /// Pages of a free map; 0 where copies stand in the area.
+    free_map_pages: u32,
 }
 
 impl Geometry {
@@ -85,7 +87,46 @@ impl Geometry {
         if pages > u64::from(u32::MAX) {
             return Err(GeometryError::TooLarge { pages });
         }
-        Ok(Self { segment_pages, read_segments: read, log_segments: log })
+        Ok(Self { segment_pages, read_segments: read, log_segments: log, free_map_pages: 0 })
+    }
+
+    /// The same with the copies in free pages of home, and free maps of so many pages each in the area.
+    #[must_use]
+    pub const fn with_free_map(self, free_map_pages: u32) -> Self {
+        Self { free_map_pages, ..self }
+    }
+
+    /// An area beside replicas of `replicas` sectors at most: their maps, what is free, and a log in all the rest.
+    ///
+    /// # Errors
+    /// Where a number is out of its limits, or the area too small.
+    pub fn fit_replicas(
+        area: Sectors,
+        segment_pages: u32,
+        replicas: Sectors,
+    ) -> Result<Self, GeometryError> {
+        let number = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+        let held = u64::from(segment_pages.max(2)) - 1;
+        let read = number((replicas.0 / PAGE_SECTORS).div_ceil(held).max(1));
+        let pages = area.0 / PAGE_SECTORS;
+        // Twice as many pages as replicas take may be stained, every second one of them alone; as much again for what
+        // is free.
+        let slots = u64::from(read) * u64::from(segment_pages);
+        let free = number(2 * slots.div_ceil(RUNS_PER_PAGE.into()) + (pages / 64).min(4096));
+        let with =
+            |log: u64| Self::new(segment_pages, read, number(log)).map(|g| g.with_free_map(free));
+        let least = with(LOG_SEGMENTS_MIN.into())?;
+        if pages < least.pages() {
+            let needed = Sectors(least.pages() * PAGE_SECTORS);
+            return Err(GeometryError::TooSmall { area, segment_pages, needed });
+        }
+        // A longer log makes a longer checkpoint: at most one page for every so many of it.
+        let mut log =
+            u64::from(LOG_SEGMENTS_MIN) + (pages - least.pages()) / u64::from(segment_pages);
+        while with(log)?.pages() > pages {
+            log -= 1;
+        }
+        with(log)
     }
 
     /// As many segments as an area of this size has room for, `log_percent` of them (rounded up) for the
@@ -173,16 +214,46 @@ impl Geometry {
         SUPERBLOCKS + place as u64 * self.checkpoint_pages()
     }
 
-    /// Pages of the plan: its header and its entries.
+    /// Pages of a free map; 0 where copies stand in the area.
+    #[must_use]
+    pub const fn free_map_pages(&self) -> u32 {
+        self.free_map_pages
+    }
+
+    /// The first page of a free map's place, 0 or 1.
+    #[must_use]
+    pub const fn free_map_at(&self, place: u8) -> u64 {
+        self.checkpoint_at(2) + place as u64 * self.free_map_pages as u64
+    }
+
+    /// The page of the area that a slot is; `None` for a replica's, which stands in home.
+    #[must_use]
+    pub const fn page_of(&self, slot: u32) -> Option<u64> {
+        let read = self.read_slots();
+        if self.free_map_pages == 0 {
+            Some(self.data_at() + slot as u64)
+        } else if slot >= read {
+            Some(self.data_at() + self.read_segments as u64 + (slot - read) as u64)
+        } else if slot.is_multiple_of(self.segment_pages) {
+            Some(self.data_at() + (slot / self.segment_pages) as u64)
+        } else {
+            None
+        }
+    }
+
+    /// Pages of the plan: its header and its entries. None where copies stand in home.
     #[must_use]
     pub const fn plan_pages(&self) -> u64 {
+        if self.free_map_pages > 0 {
+            return 0;
+        }
         1 + self.read_slots().div_ceil(PLAN_PER_PAGE) as u64
     }
 
     /// The first page of the plan.
     #[must_use]
     pub const fn plan_at(&self) -> u64 {
-        self.checkpoint_at(2)
+        self.checkpoint_at(2) + 2 * self.free_map_pages as u64
     }
 
     /// The page that is slot 0.
@@ -194,7 +265,12 @@ impl Geometry {
     /// Pages of the area that are in use.
     #[must_use]
     pub const fn pages(&self) -> u64 {
-        self.data_at() + self.slots() as u64
+        let segments = if self.free_map_pages > 0 {
+            self.read_segments as u64 + (self.slots() - self.read_slots()) as u64
+        } else {
+            self.slots() as u64
+        };
+        self.data_at() + segments
     }
 }
 

@@ -3,7 +3,7 @@
 use super::FormatError;
 use super::field::{Field, page};
 use super::pages::COUNT_MAX;
-use super::value::{AreaId, Entry, Position};
+use super::value::{AreaId, Entry, Position, Run};
 use crate::pagemap::{HOME_PAGES_MAX, State};
 
 page! {
@@ -16,7 +16,8 @@ page! {
     16 uuid: AreaId,
     /// Number of the record; each is one more than the one before. 0 in the map of a read segment.
     32 sequence: u64 where 0..=COUNT_MAX,
-    /// The highest sequence number known to be on stable storage when this was written.
+    /// The highest sequence number known to be on stable storage when this was written; in the map of a segment
+    /// of replicas, the home page in which the first of them stands.
     40 durable: u64 where 0..=COUNT_MAX,
     /// The plan that was at work; 0 for none.
     48 plan_generation: u64 where 0..=COUNT_MAX,
@@ -144,6 +145,8 @@ contents! {
     4 Invalid(u32),
     /// These read segments were written anew: their maps count again.
     5 Committed(u32),
+    /// What became of these home pages, one after the other.
+    6 FreeMap(Run),
 }
 
 impl Content {

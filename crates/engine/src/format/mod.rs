@@ -24,11 +24,11 @@ pub use geometry::{Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFA
 pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
 pub use header::{Content, Header, Tombstone};
 pub use pages::{
-    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, PLAN_PER_PAGE, PlanHeader, PlanPage,
-    Superblock,
+    CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, FreeMapPage, PLAN_PER_PAGE, PlanHeader,
+    PlanPage, RUNS_PER_PAGE, Superblock,
 };
 pub use read::{Problem, SuperblockError, Superblocks, Which, read_superblock};
-pub use value::{AreaFlags, AreaId, Entry, Label, Position};
+pub use value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];

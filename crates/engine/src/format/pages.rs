@@ -3,7 +3,7 @@
 use seekless_block::{Lba, PAGE_SECTORS, Sectors};
 
 use super::field::page;
-use super::value::{AreaFlags, AreaId, Entry, Label, Position};
+use super::value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 use super::{FormatError, Geometry};
 use crate::api::Mode;
 use crate::pagemap::HOME_PAGES_MAX;
@@ -12,6 +12,8 @@ use crate::pagemap::HOME_PAGES_MAX;
 pub const ENTRIES_PER_PAGE: u32 = 337;
 /// Slots that one page of a plan tells of.
 pub const PLAN_PER_PAGE: u32 = 675;
+/// Runs that one page of a free map tells of.
+pub const RUNS_PER_PAGE: u32 = 337;
 /// Generations and sequence numbers end here, which nobody lives to see: one more can always be counted.
 pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
 
@@ -60,6 +62,9 @@ page! {
     135 inside: bool,
     /// Which of the two places for a checkpoint is in use.
     136 checkpoint_slot: u8 where 0..=1,
+    /// Pages of a free map, of which there are two; 0 where copies stand in the area itself and not in free pages of
+    /// home.
+    140 free_map_pages: u32,
     /// What the driver can prove of a home that nobody changed; the engine does not look into it.
     144 stamp: [u8; 32],
     /// The name of home as the driver knows it, for people.
@@ -124,6 +129,37 @@ page! {
     44 wanted: [Option<u64>; PLAN_PER_PAGE as usize],
 }
 
+page! {
+    /// A part of what the client has discarded and not written since, at the moment of a checkpoint. Behind the last run
+    /// is one of no pages, and nothing.
+    FreeMapPage "free map page" = 9, FreeMapPage::check;
+    /// Of which area.
+    16 uuid: AreaId,
+    /// Of which checkpoint.
+    32 generation: u64 where 1..=COUNT_MAX,
+    /// The number of the first run.
+    40 first: u32,
+    /// Runs of home pages that are free, stained or open.
+    44 runs: [Run; RUNS_PER_PAGE as usize],
+}
+
+impl FreeMapPage {
+    fn check(&self) -> Result<(), FormatError> {
+        let held = self.runs.iter().take_while(|run| **run != Run::NONE).count();
+        let (held, behind) = self.runs.split_at(held);
+        let wrong = held.iter().find(|run| run.kind == RunKind::Used);
+        match wrong.or_else(|| behind.iter().find(|run| **run != Run::NONE)) {
+            None => Ok(()),
+            Some(run) => Err(FormatError::Field {
+                page: Self::LAYOUT.name,
+                field: "runs",
+                found: format!("{run:?}"),
+                expected: "runs that are not used, then nothing".to_owned(),
+            }),
+        }
+    }
+}
+
 impl Superblock {
     /// How the area is divided.
     ///
@@ -138,7 +174,8 @@ impl Superblock {
             FormatError::Field { page: Self::LAYOUT.name, field: "segment_pages", found, expected }
         };
         let geometry = Geometry::new(self.segment_pages, self.read_segments, self.log_segments)
-            .map_err(|e| wrong(e.to_string()))?;
+            .map_err(|e| wrong(e.to_string()))?
+            .with_free_map(self.free_map_pages);
         if geometry.pages() > self.area_size.0 / PAGE_SECTORS {
             return Err(wrong(format!("what fits into the area's {}", self.area_size)));
         }
@@ -154,7 +191,13 @@ impl Superblock {
         let place = self.position;
         let none_or =
             |generation: u64, found: u64, all: u64| found == if generation == 0 { 0 } else { all };
-        let checks: [(&'static str, bool, String, String); 6] = [
+        let checks: [(&'static str, bool, String, String); 7] = [
+            (
+                "plan_generation",
+                self.plan_generation == 0 || self.free_map_pages == 0,
+                self.plan_generation.to_string(),
+                "0 where copies stand in home".to_owned(),
+            ),
             (
                 "checkpoint_entries",
                 none_or(self.checkpoint_generation, self.checkpoint_entries, all),

@@ -25,6 +25,7 @@ pub(super) fn superblock() -> Superblock {
         segment_pages: 8,
         read_segments: 4,
         log_segments: 3,
+        free_map_pages: 0,
         previous: 0xDEAD_BEEF,
         tail: 4,
         grid: 7,
@@ -56,9 +57,9 @@ prop_compose! {
         (read in Just(read), log in Just(log), pages in Just(1u32 << power),
          uuid in any::<[u8; 16]>(), stamp in any::<[u8; 32]>(), label in ".{0,80}",
          numbers in any::<[u64; 4]>(), has in any::<[bool; 4]>(), previous in any::<u32>(),
-         home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..4,
+         free_map_pages in prop_oneof![Just(0u32), 1u32..5000], home in 1..=HOME_PAGES_MAX * 8, spare in 0u64..4096, grid in 0u8..8, flags in 0u8..4,
          segment in read..read + log, tail in read..read + log, page in 0..=1u32 << power) -> Superblock {
-        let geometry = Geometry::new(pages, read, log).unwrap();
+        let geometry = Geometry::new(pages, read, log).unwrap().with_free_map(free_map_pages);
         let all = [AreaFlags::DIRTY, AreaFlags::CLEAN];
         Superblock {
             uuid: AreaId(uuid),
@@ -69,12 +70,13 @@ prop_compose! {
             checkpoint_generation: if has[1] { (numbers[2] & COUNT_MAX).max(1) } else { 0 },
             checkpoint_entries: if has[1] { geometry.slots().into() } else { 0 },
             next_sequence: numbers[3] & COUNT_MAX,
-            plan_generation: if has[2] { (numbers[3] & COUNT_MAX).max(1) } else { 0 },
-            plan_slots: if has[2] { geometry.read_slots().into() } else { 0 },
+            plan_generation: if has[2] && free_map_pages == 0 { (numbers[3] & COUNT_MAX).max(1) } else { 0 },
+            plan_slots: if has[2] && free_map_pages == 0 { geometry.read_slots().into() } else { 0 },
             position: Position { segment, page },
             segment_pages: pages,
             read_segments: read,
             log_segments: log,
+            free_map_pages,
             previous,
             tail,
             grid,
@@ -86,6 +88,22 @@ prop_compose! {
             stamp,
             label: Label::new(&label),
         }
+    }
+}
+
+fn run(kinds: &'static [RunKind]) -> impl Strategy<Value = Run> {
+    let pages = (0..HOME_PAGES_MAX, 1..=u32::MAX);
+    (pages, prop::sample::select(kinds)).prop_map(|((first, pages), kind)| {
+        let room = HOME_PAGES_MAX - first;
+        Run { first, pages: pages.min(u32::try_from(room).unwrap_or(u32::MAX)), kind }
+    })
+}
+
+prop_compose! {
+    fn free_maps()(uuid in any::<[u8; 16]>(), generation in 1..=COUNT_MAX, first in any::<u32>(),
+                   held in prop::collection::vec(run(&RunKind::ALL[1..]), 0..=337)) -> FreeMapPage {
+        let run = |i: usize| held.get(i).copied().unwrap_or(Run::NONE);
+        FreeMapPage { uuid: AreaId(uuid), generation, first, runs: std::array::from_fn(run) }
     }
 }
 
@@ -102,6 +120,7 @@ fn content() -> impl Strategy<Value = Content> {
         prop::collection::vec(tombstone, 0..=335).prop_map(Content::Tombstones),
         prop::collection::vec(any::<u32>(), 0..=1005).prop_map(Content::Invalid),
         prop::collection::vec(any::<u32>(), 0..=1005).prop_map(Content::Committed),
+        prop::collection::vec(run(&RunKind::ALL), 0..=335).prop_map(Content::FreeMap),
     ]
 }
 
@@ -168,7 +187,8 @@ any_page!(
     PlanPage,
     Header,
     GuardHeader,
-    GuardPage
+    GuardPage,
+    FreeMapPage
 );
 
 fn comes_back<T: AnyPage>(written: &T) -> Result<Page, TestCaseError> {
@@ -187,6 +207,7 @@ fn fuzz_all(bytes: &[u8]) {
     fuzzing::checkpoint(bytes);
     fuzzing::plan(bytes);
     fuzzing::guard(bytes);
+    fuzzing::free_map(bytes);
 }
 
 proptest! {
@@ -196,17 +217,18 @@ proptest! {
     fn pages_come_back_as_they_were_written(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(),
         head in checkpoint_headers(), plan in plan_pages(), slots in any::<u64>(),
-        (guard, guarded) in guards(), bit in 0usize..32_768,
+        free in free_maps(), (guard, guarded) in guards(), bit in 0usize..32_768,
     ) {
         let plan_head = PlanHeader { uuid: plan.uuid, generation: plan.generation, slots };
         for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
                          comes_back(&head)?, comes_back(&plan)?, comes_back(&plan_head)?,
-                         comes_back(&guard)?, comes_back(&guarded)?] {
+                         comes_back(&guard)?, comes_back(&guarded)?, comes_back(&free)?] {
             page[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Superblock::decode(&page).is_err() && Header::decode(&page).is_err());
             prop_assert!(CheckpointPage::decode(&page).is_err() && PlanPage::decode(&page).is_err());
             prop_assert!(CheckpointHeader::decode(&page).is_err() && PlanHeader::decode(&page).is_err());
             prop_assert!(GuardHeader::decode(&page).is_err() && GuardPage::decode(&page).is_err());
+            prop_assert!(FreeMapPage::decode(&page).is_err());
         }
     }
 
@@ -219,11 +241,11 @@ proptest! {
     #[test]
     fn no_fields_make_a_page_panic(
         superblock in superblocks(), header in headers(), checkpoint in checkpoint_pages(), plan in plan_pages(),
-        (guard, guarded) in guards(),
+        free in free_maps(), (guard, guarded) in guards(),
         wrong in prop::collection::vec((16usize..240, any::<u8>()), 1..6), far in 16usize..4096, byte in any::<u8>(),
     ) {
         for mut page in [comes_back(&superblock)?, comes_back(&header)?, comes_back(&checkpoint)?,
-                         comes_back(&plan)?, comes_back(&guard)?, comes_back(&guarded)?] {
+                         comes_back(&plan)?, comes_back(&guard)?, comes_back(&guarded)?, comes_back(&free)?] {
             page[far] = byte;
             for &(at, byte) in &wrong {
                 page[at] = byte;
@@ -312,6 +334,7 @@ fn what_is_wrong_is_said() {
         (134, &[4], "flags = [04]; expected known flags alone"),
         (135, &[0], "area_at = sector 123456; expected sector 0 where the area is not inside"),
         (136, &[2], "checkpoint_slot = 2; expected 0 to 1"),
+        (140, &[1], "plan_generation = 4; expected 0 where copies stand in home"),
         (
             176,
             &[0],
@@ -325,8 +348,8 @@ fn what_is_wrong_is_said() {
         "the superblock says area_at = sector 18446744073709551615; expected an area that ends before sector 2^64"
     );
     assert_eq!(
-        with(140, &[1]),
-        "the superblock holds something at byte 140, where version 1 writes zero"
+        with(137, &[1]),
+        "the superblock holds something at byte 137, where version 1 writes zero"
     );
 }
 
@@ -356,7 +379,7 @@ fn impossible_entries_and_records_are_refused() {
             .1
             .to_owned()
     };
-    assert_eq!(with(72, &[6]), "a known kind of record");
+    assert_eq!(with(72, &[7]), "a known kind of record");
     assert_eq!(with(72, &[0]), "a known kind of record");
     assert_eq!(with(74, &336u16.to_le_bytes()), "no more items than the page has room for");
     assert_eq!(with(72, &[1]), "no dirty copy in a read segment");

@@ -279,6 +279,63 @@ impl Entry {
     pub const FREE: Self = Self { home: 0, state: State::Free, sum: 0 };
 }
 
+/// What is known of a range of home pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum RunKind {
+    /// The client's: home holds its bytes.
+    #[default]
+    Used = 0,
+    /// Discarded and not written since: zeroes, whatever home holds; no replica was ever written there.
+    Free = 1,
+    /// Free, and may hold bytes of replicas: counts as free until a `Used` says otherwise.
+    Stained = 2,
+    /// Being written by the client: what is `Free` here counts as used.
+    Open = 3,
+}
+
+impl RunKind {
+    /// Every kind, in the order of its two bits.
+    pub const ALL: [Self; 4] = [Self::Used, Self::Free, Self::Stained, Self::Open];
+}
+
+/// A range of home pages, and what is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Run {
+    /// First home page.
+    pub first: u64,
+    /// How many.
+    pub pages: u32,
+    /// What is known of them.
+    pub kind: RunKind,
+}
+
+impl Run {
+    /// No page at all.
+    pub const NONE: Self = Self { first: 0, pages: 0, kind: RunKind::Used };
+}
+
+impl Field for Run {
+    const BYTES: usize = 12;
+    const FORMAT: &'static str = "run: u64 first home page * 4 + kind, u32 number of pages";
+    fn put(&self, out: &mut [u8]) {
+        (self.first << 2 | self.kind as u64).put(&mut out[..8]);
+        self.pages.put(&mut out[8..]);
+    }
+    fn get(bytes: &[u8]) -> Result<Self, &'static str> {
+        let word = u64::get(&bytes[..8])?;
+        let kind = RunKind::ALL[(word & 3) as usize];
+        let read = Self { first: word >> 2, pages: u32::get(&bytes[8..])?, kind };
+        if read.first + u64::from(read.pages) > HOME_PAGES_MAX {
+            return Err("home pages below 2^38");
+        }
+        if read.pages == 0 && read != Self::NONE {
+            return Err("zeroes where there is no page");
+        }
+        Ok(read)
+    }
+}
+
 impl Field for Entry {
     const BYTES: usize = 12;
     const FORMAT: &'static str = "entry: u64 home page * 4 + state, u32 CRC-32C of its bytes";

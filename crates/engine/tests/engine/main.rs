@@ -16,6 +16,7 @@ use seekless_engine::{
 use seekless_layout::{Copy, Plan};
 
 mod area;
+mod replicas;
 
 /// 64 pages, a few sectors before the grid and a part of a page at the end.
 const CAPACITY: u64 = 3 + 64 * 8 + 5;
@@ -99,6 +100,7 @@ impl World {
             mode: config.mode,
             segment_pages: config.segment_pages,
             write_buffer_percent: config.write_buffer_percent,
+            replicas: config.replicas,
             label: "a test".to_owned(),
         };
         format_area(&mut area, &options).unwrap();
@@ -171,6 +173,7 @@ impl World {
                     let bytes = *self.engine.page(page);
                     self.memory(to, Sectors(8)).copy_from_slice(&bytes);
                 }
+                Output::Zero { to, len } => self.memory(to, len).fill(0),
                 Output::Sum(sum) => {
                     let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * 8));
                     let sums: Vec<u32> = bytes.chunks(4096).map(crc32c::crc32c).collect();
@@ -327,7 +330,8 @@ impl World {
 
     /// Home by itself holds what was written last.
     fn home_is_complete(&mut self) {
-        for s in 0..CAPACITY {
+        let stained: Vec<Extent> = self.engine.stained().collect();
+        for s in (0..CAPACITY).filter(|&s| !stained.iter().any(|e| e.contains(Extent::new(s, 1)))) {
             let mut sector = [0; SECTOR];
             self.home.read(Extent::new(s, 1), &mut sector).unwrap();
             let (value, history) = (value_of(&sector), &self.history[s as usize]);

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use seekless_engine::{Input, Mode, Target};
 
-use super::history::{History, Step, plan_of};
+use super::history::{History, Step, plan_of, replicas_of};
 use super::machine::{Machine, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
 use super::mend::{Resize, mend};
@@ -300,6 +300,11 @@ impl<M: Machine> Live<M> {
                 let plan = plan_of(pieces, self.setup.home, world.machine().room());
                 world.handle(Input::Install(plan))?;
             }
+            Step::Replicate(sides) => {
+                let list = replicas_of(sides, self.setup.grid);
+                world.handle(Input::Replicate(list))?;
+            }
+            Step::Withdraw => world.handle(Input::Withdraw)?,
             &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
             Step::Drain => world.handle(Input::Drain)?,
             Step::Pass => drop(world.pass()?),
@@ -316,9 +321,16 @@ impl<M: Machine> Live<M> {
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
             &Step::Restart(by_another) => {
+                if by_another.is_some() {
+                    // Whoever uses home by itself sees what stands in discarded pages.
+                    world.handle(Input::Withdraw)?;
+                }
                 world.rest(by_another.map_or(0, |b| b.0))?;
                 self.stop(&mut look)?;
                 let world = &mut self.world;
+                if by_another.is_some() && !world.machine().stained().is_empty() {
+                    return Err("all at rest, and replicas are not withdrawn".to_owned());
+                }
                 if !world.machine().is_dirty() {
                     world.bare_home()?;
                     if let Some((start, len)) = by_another {
@@ -331,7 +343,8 @@ impl<M: Machine> Live<M> {
                 // What an orderly stop leaves is on the medium: none of it is lost with the caches.
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
-            Step::Resize { .. } if world.is_broken() => {}
+            // What has replicas is not resized.
+            Step::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &Step::Resize { home, area } => {
                 world.rest(1)?;
                 world.handle(Input::Drain)?;
@@ -529,8 +542,15 @@ fn go_on<M: Machine>(
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
     for _ in 0..rng.random_range(0..6) {
-        let op =
-            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)];
+        let op = if setup.replicas > 0 && rng.random_ratio(1, 3) {
+            let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+            let mut page = || rng.random_range(0..pages);
+            let side = (page(), vec![(page(), 1), (page(), 1)]);
+            world.handle(Input::Replicate(replicas_of(&[side], setup.grid)))?;
+            Op::Discard
+        } else {
+            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
+        };
         let start = rng.random_range(0..setup.home);
         let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
         world.issue(
@@ -576,7 +596,12 @@ fn bare_home_is_safe<M: Machine>(
     let pages = (setup.home - setup.grid) / PAGE_SECTORS;
     let first = setup.grid..setup.grid + PAGE_SECTORS;
     let last = setup.grid + (pages - 1) * PAGE_SECTORS..setup.grid + pages * PAGE_SECTORS;
-    let lacks = |lba: u64| model.survives(lba, &home[lba as usize][..]);
+    // Where the client may have discarded, home may hold bytes of replicas.
+    let zeroes = [0; SECTOR_BYTES as usize];
+    let lacks = |lba: u64| match model.survives(lba, &zeroes) {
+        Ok(()) if setup.replicas > 0 => Ok(()),
+        _ => model.survives(lba, &home[lba as usize][..]),
+    };
     let guarded =
         first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
     let absorbs = setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack));
@@ -586,7 +611,9 @@ fn bare_home_is_safe<M: Machine>(
     match lacking {
         Some(what) if !absorbs => Err(format!("in write-through, bare home: {what}")),
         Some(what) if M::GUARDS && !guarded => Err(format!("bare home has no guard, and {what}")),
-        _ if guarded && !absorbs => Err("in write-through, home is guarded".to_owned()),
+        _ if guarded && !absorbs && setup.replicas == 0 => {
+            Err("in write-through, home is guarded".to_owned())
+        }
         _ => Ok(()),
     }
 }

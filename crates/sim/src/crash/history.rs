@@ -5,12 +5,15 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
 use seekless_engine::{Class, Io, Mode, Target};
-use seekless_layout::{Copy, Plan};
+use seekless_layout::{Copy, Plan, Replica};
 
 use super::machine::Setup;
 
 /// A piece of a plan: home sector, sectors, sectors left free before its place.
 pub type Piece = (u64, u64, u64);
+
+/// Replicas to be written: from a home page on, these runs of home pages in this order.
+pub type Side = (u64, Vec<(u64, u64)>);
 
 /// One thing that happens. A number that chooses is reduced to what there is to choose from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,10 @@ pub enum Step {
     Settle(u64),
     /// A new plan.
     Install(Vec<Piece>),
+    /// Replicas to be written into what was discarded.
+    Replicate(Vec<Side>),
+    /// No more replicas, and zeroes where they stood.
+    Withdraw,
     /// Another mode.
     Mode(Mode),
     /// Bring all home.
@@ -123,10 +130,24 @@ impl History {
     /// The history of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
+        Self::make(seed, false)
+    }
+
+    /// The same with replicas in what is discarded instead of copies in the area.
+    #[must_use]
+    pub fn with_replicas(seed: u64) -> Self {
+        Self::make(seed, true)
+    }
+
+    fn make(seed: u64, replicas: bool) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let bent = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
+        let drawn = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
             [rng.random_range(0..5)];
+        let bent = if replicas { Bent::Fair } else { drawn };
         let mut setup = setup(&mut rng);
+        if replicas {
+            setup.replicas = rng.random_range(1..5) * 7 * PAGE_SECTORS;
+        }
         // What a client was told and the area then fails to take is lost, and every flush says so: no history for devices
         // that heal.
         if bent != Bent::Break {
@@ -181,11 +202,27 @@ impl History {
         }
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
-        let plan = Vec::new();
-        let mut mix =
-            Mix { rng, bent, pages, grid: setup.grid, home: setup.home, weights, hot, plan };
+        let mut mix = Mix {
+            rng,
+            bent,
+            pages,
+            grid: setup.grid,
+            home: setup.home,
+            weights,
+            hot,
+            plan: Vec::new(),
+            freed: (0, 0),
+        };
         let count = mix.rng.random_range(count);
-        let steps = (0..count).map(|_| mix.step()).collect();
+        let often = mix.rng.random_range(2..8);
+        let step = |mix: &mut Mix| {
+            if replicas && mix.rng.random_ratio(1, often) {
+                mix.about_replicas()
+            } else {
+                mix.step()
+            }
+        };
+        let steps = (0..count).map(|_| step(&mut mix)).collect();
         Self { seed, setup, steps }
     }
 }
@@ -200,6 +237,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         grid,
         segment_pages: 8,
         write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
+        replicas: 0,
         write_back: pick(&[0, 1, 1]) == 1,
         cache_pages: pick(&[0, 0, 3, 32]),
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),
@@ -240,9 +278,44 @@ struct Mix {
     /// The page around which most happens.
     hot: u64,
     plan: Vec<Piece>,
+    /// Pages discarded last.
+    freed: (u64, u64),
 }
 
 impl Mix {
+    /// Of discarded pages and what stands there.
+    fn about_replicas(&mut self) -> Step {
+        let (op, (start, len)) = match self.rng.random_range(0..20) {
+            0..5 => {
+                let (start, len) = self.aligned(20);
+                self.freed = ((start - self.grid) / PAGE_SECTORS, len / PAGE_SECTORS);
+                (Op::Discard, (start, len))
+            }
+            5..14 => {
+                let sides = self.rng.random_range(1..3);
+                let side = |mix: &mut Self| {
+                    // Often where there is room for it.
+                    let (first, pages) = mix.freed;
+                    let place = match mix.rng.random_range(0..4) {
+                        0 => mix.page(),
+                        _ => first + mix.rng.random_range(0..pages.max(1)),
+                    };
+                    let runs = mix.rng.random_range(1..4);
+                    let run = |mix: &mut Self| {
+                        let page = mix.rng.random_range(0..mix.pages);
+                        (page, mix.rng.random_range(1..4).min(mix.pages - page))
+                    };
+                    (place, (0..runs).map(|_| run(mix)).collect())
+                };
+                return Step::Replicate((0..sides).map(|_| side(self)).collect());
+            }
+            14 => return Step::Withdraw,
+            15..18 => return Step::Settle(self.rng.random()),
+            _ => (Op::Write, self.any(20)),
+        };
+        Step::Ask { op, start, len, fua: self.rng.random_ratio(1, 6) }
+    }
+
     fn step(&mut self) -> Step {
         let mut at = self.rng.random_range(0..self.weights.iter().sum());
         let kind = self.weights.iter().position(|&w| {
@@ -373,6 +446,18 @@ impl Mix {
         }
         self.plan.clone()
     }
+}
+
+/// These replicas on a device whose first page begins at `grid`.
+#[must_use]
+pub(crate) fn replicas_of(sides: &[Side], grid: u64) -> Vec<Replica> {
+    let extent =
+        |page: u64, pages: u64| Extent::new(grid + page * PAGE_SECTORS, pages * PAGE_SECTORS);
+    let side = |(place, runs): &Side| Replica {
+        place: extent(*place, 1).start,
+        homes: runs.iter().map(|&(page, pages)| extent(page, pages)).collect(),
+    };
+    sides.iter().map(side).collect()
 }
 
 /// The plan of these pieces on a device of `home` sectors with room for copies of `room`; pieces that do not fit or copy

@@ -24,6 +24,8 @@ pub struct Setup {
     pub segment_pages: u32,
     /// Share of the segments that are the write buffer, in percent.
     pub write_buffer_percent: u8,
+    /// Sectors that replicas may take of what the client has discarded; 0 where copies stand in the area.
+    pub replicas: u64,
     /// Whether it begins with write-back.
     pub write_back: bool,
     /// Pages of RAM; 0 is none.
@@ -105,6 +107,10 @@ pub trait Machine: Sized {
     fn is_drained(&self) -> bool;
     /// Whether it says why it does not go on.
     fn says_why(&self) -> bool;
+    /// Where home may hold bytes of replicas and the client reads zeroes.
+    fn stained(&self) -> Vec<Extent> {
+        Vec::new()
+    }
     /// Whether the engine has come to rest for good.
     fn is_detached(&self) -> bool;
     /// See [`seekless_engine::Engine::handle`].
@@ -134,6 +140,7 @@ impl Machine for Engine {
             mode: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             segment_pages: setup.segment_pages,
             write_buffer_percent: setup.write_buffer_percent,
+            replicas: Sectors(setup.replicas),
             label: "home".to_owned(),
         };
         format_area(area, &options).map(drop).map_err(|e| format!("{e:?}"))
@@ -150,6 +157,7 @@ impl Machine for Engine {
             mode: before.mode,
             segment_pages: before.segment_pages,
             write_buffer_percent: setup.write_buffer_percent,
+            replicas: Sectors(setup.replicas),
             label: "home".to_owned(),
         };
         resize_area(area, &options, &before).map(|_| true).map_err(|e| format!("{e:?}"))
@@ -192,8 +200,13 @@ impl Machine for Engine {
 
     fn log(setup: &Setup) -> Range<u64> {
         let (pages, percent) = (setup.segment_pages, setup.write_buffer_percent);
-        let Ok(geometry) = Geometry::fit(Sectors(setup.area), pages, percent) else { return 0..0 };
-        let first = geometry.data_at() + u64::from(geometry.read_segments()) * u64::from(pages);
+        let area = Sectors(setup.area);
+        let geometry = match setup.replicas {
+            0 => Geometry::fit(area, pages, percent),
+            replicas => Geometry::fit_replicas(area, pages, Sectors(replicas)),
+        };
+        let Ok(geometry) = geometry else { return 0..0 };
+        let first = geometry.page_of(geometry.read_slots()).unwrap_or_default();
         let log = u64::from(geometry.log_segments()) * u64::from(pages);
         first * PAGE_SECTORS..(first + log) * PAGE_SECTORS
     }
@@ -224,6 +237,10 @@ impl Machine for Engine {
 
     fn says_why(&self) -> bool {
         self.trouble().is_some()
+    }
+
+    fn stained(&self) -> Vec<Extent> {
+        self.stained().collect()
     }
 
     fn is_detached(&self) -> bool {

@@ -13,6 +13,6 @@ mod model;
 mod world;
 
 pub use explore::{Failure, Looks, Tally, explore, shrink};
-pub use history::{Fault, History, Piece, Slow, Step};
+pub use history::{Fault, History, Piece, Side, Slow, Step};
 pub use machine::{Machine, Mended, Refused, Setup, Stamp};
 pub use medium::Disk;

@@ -177,6 +177,7 @@ impl<M: Machine> World<M> {
                     let bytes = self.machine.page(page).to_vec();
                     self.memory(to, Sectors(PAGE_SECTORS))?.copy_from_slice(&bytes);
                 }
+                Output::Zero { to, len } => self.memory(to, len)?.fill(0),
                 Output::Sum(sum) => {
                     let bytes =
                         self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
@@ -447,7 +448,12 @@ impl<M: Machine> World<M> {
     /// Whether home alone, without the engine, is what clients know. Nothing is in flight.
     pub(crate) fn bare_home(&self) -> Result<(), String> {
         let medium = self.medium.borrow();
+        let stained = self.machine.stained();
         for (lba, sector) in medium.current().sectors(Target::Home).iter().enumerate() {
+            let replica = stained.iter().any(|e| e.contains(Extent::new(lba as u64, 1)));
+            if replica {
+                continue;
+            }
             self.past
                 .model
                 .current(lba as u64, &sector[..])

@@ -1,0 +1,338 @@
+//! Which blocks deserve a replica, and where it should stand (FS2, SOSP'05, 2.2 and 3.1). The disk is cut into regions,
+//! and references to each are counted: the region with most is where the head is most of the time. What is read outside
+//! of it, but together with blocks of it, is replicated in free space near there, side by side in the order in which it
+//! was read. Nothing else: what is read often but by itself gains nothing, and is left alone.
+//!
+//! It departs from the paper where it says so: [`ReplicationConfig::whole`] replicates whole sequences.
+
+use std::collections::VecDeque;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors};
+
+use crate::{Pages, Replica};
+
+/// Reads remembered between two plans, the latest: 2 MiB.
+const REMEMBERED: usize = 1 << 17;
+/// Pages whose uses are remembered from plan to plan.
+const COUNTED: usize = 1 << 20;
+/// Free ranges shorter than this, in sectors, are no place: 64 KiB.
+const SHORT: u64 = 128;
+/// A replica is planned in runs of this length at most, in sectors: 1 MiB less a page.
+const RUN: u64 = 255 * PAGE_SECTORS;
+
+/// How replication is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicationConfig {
+    /// Size of the device, and where its pages lie.
+    pub capacity: Sectors,
+    /// First sector of its first page, 0 to 7.
+    pub grid: Sectors,
+    /// Length of a region. The paper's is a multiple of a block group; how many it does not say.
+    pub region: Sectors,
+    /// Reads so far apart in the order of reading are still used together.
+    pub near: u32,
+    /// A block is replicated once it was used together with the hot region in so many reads.
+    pub least: u32,
+    /// Replicate the hot region's own blocks as well where they were read together with others: then whole sequences
+    /// stand side by side. The paper replicates what lies outside alone.
+    pub whole: bool,
+    /// Most that one plan replicates.
+    pub most: Sectors,
+}
+
+impl ReplicationConfig {
+    /// As the paper has it, where it says so: regions of a 128th of the device, of whole block groups of 128 MiB, reads
+    /// used together within 8, and seen so once.
+    #[must_use]
+    pub fn new(capacity: Sectors, grid: Sectors) -> Self {
+        let group = 128 << 11;
+        let region = Sectors((capacity.0 / 128).div_ceil(group).max(1) * group);
+        let most = Sectors(256 << 11);
+        Self { capacity, grid, region, near: 8, least: 1, whole: false, most }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Replication {
+    config: ReplicationConfig,
+    pages: Pages,
+    /// References by region, halved at each plan.
+    references: Vec<u64>,
+    recent: VecDeque<Extent>,
+    /// First sector of a page to how often it was used together with the hot region, halved at each plan.
+    together: FxHashMap<u64, u32>,
+}
+
+impl Replication {
+    /// Of a device of which nothing is known.
+    #[must_use]
+    pub fn new(config: ReplicationConfig) -> Self {
+        let regions = config.capacity.0.div_ceil(config.region.0.max(1)) as usize;
+        Self {
+            pages: Pages::new(config.grid, config.capacity),
+            references: vec![0; regions.max(1)],
+            recent: VecDeque::new(),
+            together: FxHashMap::default(),
+            config,
+        }
+    }
+
+    /// Takes in one request, in order of arrival. Reads alone count.
+    pub fn observe(&mut self, request: &Request) {
+        let extent = self.pages.touched(request.extent);
+        if request.op != Op::Read || extent.is_empty() {
+            return;
+        }
+        let region = self.region_of(extent);
+        self.references[region] += 1;
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(extent);
+    }
+
+    /// Reads remembered since the last plan.
+    #[must_use]
+    pub fn observed(&self) -> usize {
+        self.recent.len()
+    }
+
+    fn region_of(&self, extent: Extent) -> usize {
+        let region = extent.start.0 / self.config.region.0.max(1);
+        (region as usize).min(self.references.len() - 1)
+    }
+
+    /// The region that was referred to most, the first of equals; `None` where nothing was.
+    #[must_use]
+    pub fn hot_region(&self) -> Option<Extent> {
+        let most = *self.references.iter().max()?;
+        let at = self.references.iter().position(|&n| n == most && n > 0)? as u64;
+        let region = self.config.region.0;
+        Some(Extent::span(at * region, ((at + 1) * region).min(self.config.capacity.0)))
+    }
+
+    /// What to replicate, and where: in `free`, which is in order and has no replicas in it. `placed` says whether a page,
+    /// by its first sector, has a replica. What was observed is used up.
+    pub fn plan(
+        &mut self,
+        free: impl IntoIterator<Item = Extent>,
+        placed: impl Fn(Lba) -> bool,
+    ) -> Vec<Replica> {
+        let Some(hot) = self.hot_region() else { return Vec::new() };
+        let wanted = self.candidates(hot, placed);
+        let replicas = side_by_side(&wanted, free, hot);
+        self.recent.clear();
+        self.references.iter_mut().for_each(|n| *n /= 2);
+        self.together.retain(|_, n| {
+            *n /= 2;
+            *n > 0
+        });
+        replicas
+    }
+
+    /// Pages to be replicated, in the order in which they were read last.
+    fn candidates(&mut self, hot: Extent, placed: impl Fn(Lba) -> bool) -> Vec<Extent> {
+        let near = self.config.near as usize;
+        let inside: Vec<bool> = self.recent.iter().map(|e| hot.contains(*e)).collect();
+        // How many of the first so many reads were inside, so that a window costs two looks.
+        let mut before = vec![0u32; inside.len() + 1];
+        for (i, &is) in inside.iter().enumerate() {
+            before[i + 1] = before[i] + u32::from(is);
+        }
+        let window = |i: usize| {
+            let (from, to) = (i.saturating_sub(near), (i + near + 1).min(inside.len()));
+            (before[to] - before[from], (to - from) as u32)
+        };
+        let outside_with_hot = |i: usize| !inside[i] && window(i).0 > 0;
+        for (i, extent) in self.recent.iter().enumerate() {
+            if outside_with_hot(i) {
+                for page in starts(*extent) {
+                    if self.together.len() < COUNTED || self.together.contains_key(&page) {
+                        *self.together.entry(page).or_default() += 1;
+                    }
+                }
+            }
+        }
+        let mut taken: FxHashSet<u64> = FxHashSet::default();
+        let mut wanted: Vec<Extent> = Vec::new();
+        let mut left = self.config.most.0 / PAGE_SECTORS;
+        for (i, extent) in self.recent.iter().enumerate() {
+            let outside = outside_with_hot(i);
+            let (within, all) = window(i);
+            let along = self.config.whole && inside[i] && within < all;
+            if !outside && !along {
+                continue;
+            }
+            for page in starts(*extent) {
+                let often =
+                    along || self.together.get(&page).is_some_and(|&n| n >= self.config.least);
+                if left == 0 || !often || placed(Lba(page)) || !taken.insert(page) {
+                    continue;
+                }
+                left -= 1;
+                match wanted.last_mut() {
+                    Some(last) if last.end().0 == page => last.len.0 += PAGE_SECTORS,
+                    _ => wanted.push(Extent::new(page, PAGE_SECTORS)),
+                }
+            }
+        }
+        wanted
+    }
+}
+
+/// First sectors of the pages of a run of them.
+fn starts(extent: Extent) -> impl Iterator<Item = u64> {
+    (extent.start.0..extent.end().0).step_by(PAGE_SECTORS as usize)
+}
+
+/// Lays runs side by side into free ranges: near the hot region first, and the longer ones before the shorter (3.1: more
+/// weight where more is free).
+#[must_use]
+pub fn side_by_side(
+    wanted: &[Extent],
+    free: impl IntoIterator<Item = Extent>,
+    hot: Extent,
+) -> Vec<Replica> {
+    let sectors: u64 = wanted.iter().map(|e| e.len.0).sum();
+    let middle = hot.start.0 + hot.len.0 / 2;
+    let mut ranges: Vec<Extent> = free.into_iter().filter(|e| e.len.0 >= SHORT).collect();
+    // A region further away for each time that all of it fits less.
+    ranges.sort_by_key(|e| {
+        let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
+        let misses = sectors.max(1).div_ceil(e.len.0.min(sectors.max(1)));
+        (away / hot.len.0.max(1) + misses, away)
+    });
+    let mut replicas: Vec<Replica> = Vec::new();
+    let mut ranges = ranges.into_iter();
+    let mut here = Extent::default();
+    let mut run = Replica::default();
+    let mut run_len = 0;
+    let mut wanted = wanted.iter().copied();
+    let mut next = wanted.next();
+    while let Some(home) = next {
+        let here_left = here.len.0 / PAGE_SECTORS * PAGE_SECTORS;
+        if here_left == 0 || run_len == RUN {
+            if run_len > 0 {
+                replicas.push(std::mem::take(&mut run));
+                run_len = 0;
+            }
+            if here_left == 0 {
+                // All that is free is taken.
+                let Some(range) = ranges.next() else { break };
+                here = range;
+            }
+            continue;
+        }
+        if run_len == 0 {
+            run.place = here.start;
+        }
+        let len = home.len.0.min(here_left).min(RUN - run_len);
+        run.homes.push(Extent::new(home.start.0, len));
+        run_len += len;
+        here = Extent::span(here.start.0 + len, here.end().0);
+        next = if len == home.len.0 {
+            wanted.next()
+        } else {
+            Some(Extent::span(home.start.0 + len, home.end().0))
+        };
+    }
+    if run_len > 0 {
+        replicas.push(run);
+    }
+    replicas
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use seekless_block::SimTime;
+
+    const MIB: u64 = 1 << 11;
+
+    fn config() -> ReplicationConfig {
+        let region = Sectors(MIB);
+        ReplicationConfig {
+            region,
+            near: 2,
+            ..ReplicationConfig::new(Sectors(64 * MIB), Sectors(0))
+        }
+    }
+
+    fn read(planner: &mut Replication, start: u64, pages: u64) {
+        let extent = Extent::new(start, pages * PAGE_SECTORS);
+        planner.observe(&Request::new(SimTime(0), Op::Read, extent));
+    }
+
+    /// Files 0 and 2 in region 10, file 1 far away (figure 4), and another by itself.
+    fn figure_4() -> Replication {
+        let mut planner = Replication::new(config());
+        for i in 0..6 {
+            read(&mut planner, 10 * MIB + i * 64, 1);
+            read(&mut planner, 50 * MIB + i * 80, 1);
+            read(&mut planner, 10 * MIB + 904 + i * 64, 1);
+        }
+        for i in 0..10 {
+            read(&mut planner, 30 * MIB + i * 160, 1);
+        }
+        planner
+    }
+
+    #[test]
+    fn what_lies_outside_is_replicated_beside_the_hot_region_in_order_and_nothing_else() {
+        let mut planner = figure_4();
+        assert_eq!(planner.hot_region(), Some(Extent::new(10 * MIB, MIB)));
+        let free = [Extent::new(5, 200), Extent::new(11 * MIB, 4096), Extent::new(40 * MIB, 9000)];
+        let plan = planner.plan(free, |_| false);
+        let homes: Vec<Extent> = (0..6).map(|i| Extent::new(50 * MIB + i * 80, 8)).collect();
+        // Two of the third file were read within two of the last read in the hot region.
+        let tail: Vec<Extent> = (0..2).map(|i| Extent::new(30 * MIB + i * 160, 8)).collect();
+        let place = Lba(11 * MIB);
+        assert_eq!(plan, [Replica { place, homes: [homes, tail].concat() }]);
+        assert!(planner.plan(free, |_| false).is_empty(), "what was observed is used up");
+    }
+
+    #[test]
+    fn whole_sequences_are_laid_as_they_were_read_and_what_has_a_replica_is_left_out() {
+        let mut planner = figure_4();
+        planner.config.whole = true;
+        let plan = planner.plan([Extent::new(20 * MIB, 4096)], |page| page.0 >= 50 * MIB);
+        let first: Vec<u64> = plan[0].homes.iter().take(4).map(|e| e.start.0).collect();
+        assert_eq!(first, [0, 904, 64, 968].map(|at| 10 * MIB + at));
+    }
+
+    proptest! {
+        #[test]
+        fn replicas_lie_in_free_space_once(
+            reads in prop::collection::vec((0u64..8000, 1u64..20), 1..200),
+            gaps in prop::collection::vec((0u64..400, 1u64..900), 0..20),
+            whole in any::<bool>(),
+        ) {
+            let mut planner = Replication::new(ReplicationConfig { whole, least: 1, ..config() });
+            for (at, pages) in reads {
+                read(&mut planner, at * 8, pages);
+            }
+            let mut free: Vec<Extent> = Vec::new();
+            let mut at = 0;
+            for (gap, len) in gaps {
+                free.push(Extent::new((at + gap) * 8, len * 8));
+                at += gap + len + 1;
+            }
+            let mut used: Vec<Extent> = Vec::new();
+            let mut homes: FxHashSet<u64> = FxHashSet::default();
+            for replica in planner.plan(free.iter().copied(), |_| false) {
+                let len: u64 = replica.homes.iter().map(|e| e.len.0).sum();
+                let place = Extent::new(replica.place.0, len);
+                prop_assert!(len > 0 && len <= RUN);
+                prop_assert!(free.iter().any(|f| f.contains(place)), "{place:?}");
+                prop_assert!(used.iter().all(|u| !u.overlaps(place)));
+                used.push(place);
+                for page in replica.homes.iter().flat_map(|e| starts(*e)) {
+                    prop_assert!(homes.insert(page), "one replica a page");
+                }
+            }
+        }
+    }
+}
