@@ -47,6 +47,8 @@ impl Flags {
     pub const META: Self = Self(4);
     /// Read-ahead: nobody waits yet.
     pub const AHEAD: Self = Self(8);
+    /// Of zeroes: the space stays allocated (NBD's NO_HOLE). Without it the client gives the space back.
+    pub const NO_HOLE: Self = Self(16);
 
     /// Whether all bits of `other` are set.
     #[must_use]

@@ -4,13 +4,14 @@
 mod control;
 mod format;
 mod offline;
+mod replicate;
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use seekless_block::{Bytes, SECTOR_BYTES};
-use seekless_engine::Mode;
+use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
+use seekless_engine::{Mode, Replicated};
 use seekless_serve::{Address, ServerStats};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ pub(crate) use format::{FormatArgs, format};
 pub(crate) use offline::{
     CheckArgs, DumpArgs, RepairArgs, ResizeArgs, check, dump, repair, resize,
 };
+pub(crate) use replicate::{Placed, ReplicateArgs, replicate};
 
 /// A volume.
 #[derive(Clone, Debug, clap::Args)]
@@ -60,13 +62,61 @@ pub(crate) struct VolumeState {
     pub(crate) moving_bytes: Option<(u64, u64)>,
     /// Copied to their places, since the server's start.
     pub(crate) moved_bytes: u64,
+    /// Replicas in discarded pages, where the area is made for them.
+    #[serde(default)]
+    pub(crate) replicas: Option<ReplicaState>,
     /// Since the server's start.
     pub(crate) requests: u64,
     pub(crate) nbd_clients: u64,
     /// Pages of the area that did not match their checksums, since the server's start.
     pub(crate) damaged_pages: u64,
+    /// Why the server does not go on with what it was asked, where it does not.
+    pub(crate) trouble: Option<String>,
     /// The last I/O that failed, since the server's start.
     pub(crate) last_failure: Option<String>,
+}
+
+/// How replicas in discarded pages (FS2) stand. Of the volume, `spare` is what is free of data and of replicas: below 10% of its
+/// pages replication stops and replicas give way, below 5% in haste; at 15% it goes on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ReplicaState {
+    /// Replicas at most.
+    pub(crate) room_bytes: u64,
+    /// Pages of the volume.
+    pub(crate) home_bytes: u64,
+    /// Of them, discarded and not written since.
+    pub(crate) free_bytes: u64,
+    /// Free, and no replica stands there.
+    pub(crate) spare_bytes: u64,
+    /// Free, and bytes of replicas may stand there.
+    pub(crate) stained_bytes: u64,
+    /// Asked for and not begun.
+    pub(crate) waiting_bytes: u64,
+    /// Too little is spare: nothing is replicated.
+    pub(crate) suspended: bool,
+    /// Since the server's start: asked for and impossible, as the place was not free or the home had a replica; given up for
+    /// clients; reads of discarded pages.
+    pub(crate) refused_bytes: u64,
+    pub(crate) yielded_bytes: u64,
+    pub(crate) zero_reads: u64,
+}
+
+impl ReplicaState {
+    fn of(r: &Replicated, stats: &ServerStats) -> Self {
+        let pages = |n: u64| n * PAGE_BYTES;
+        Self {
+            room_bytes: r.room.bytes().0,
+            home_bytes: r.home.bytes().0,
+            free_bytes: r.free.bytes().0,
+            spare_bytes: r.free.bytes().0.saturating_sub(r.bound.bytes().0),
+            stained_bytes: r.stained.bytes().0,
+            waiting_bytes: r.waiting.bytes().0,
+            suspended: r.suspended,
+            refused_bytes: pages(stats.engine.replicas_refused),
+            yielded_bytes: pages(stats.engine.yielded),
+            zero_reads: stats.engine.zero_reads,
+        }
+    }
 }
 
 pub(crate) const VOLUME_SCHEMA: &str = "seekless.volume/1";
@@ -108,9 +158,11 @@ impl VolumeState {
             guarded: a.guarded,
             moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
             moved_bytes: stats.engine.moved_bytes,
+            replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),
             requests: stats.engine.requests,
             nbd_clients: stats.clients as u64,
             damaged_pages: stats.engine.damaged,
+            trouble: a.trouble.map(|t| t.to_string()),
             last_failure: failure,
         }
     }

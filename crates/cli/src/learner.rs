@@ -1,4 +1,5 @@
-//! The learners of a live volume: BORG's access graph of what was asked, planned on demand; and the same, judged.
+//! The learners of a live volume: BORG's access graph of what was asked, planned on demand; the same, judged; and FS2's
+//! replicas in free space. Which of them it is, the volume's area says.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -6,9 +7,10 @@ use seekless_block::{Bytes, Lba, Request, Sectors};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{
-    AccessGraph, Budget, Decoded, JudgeConfig, Pages, Plan, PlanConfig, Reach, next_plan,
+    AccessGraph, Budget, Decoded, JudgeConfig, Pages, Plan, PlanConfig, Reach, Replica,
+    Replication, ReplicationConfig, next_plan,
 };
-use seekless_serve::Wish;
+use seekless_serve::{Room, Wish};
 use seekless_sim::{Act, Clock, Judged, JudgedConfig, Replay, SimConfig, SimError};
 use seekless_study::Learner;
 
@@ -124,6 +126,81 @@ impl seekless_serve::Learner for BorgLearner {
         // Only now: what the plan was made of is what the next start wants.
         if std::mem::take(&mut self.planned) {
             self.how.training.planned(&mut self.graph);
+        }
+    }
+}
+
+/// Reads between two plans of replicas, at most: what the simulator has, too.
+const READS: usize = 4096;
+/// How far before the hot region replicas may begin.
+const BEFORE: Sectors = Sectors(64 << 11);
+
+/// Learns for whatever the volume's area is made for: copies in the area, or replicas in discarded pages.
+pub(crate) struct LiveLearner {
+    copies: Box<dyn seekless_serve::Learner>,
+    /// What was asked for that replicas do not have.
+    only_copies: Option<&'static str>,
+    replicas: Option<Replication>,
+}
+
+impl LiveLearner {
+    pub(crate) fn new(
+        copies: Box<dyn seekless_serve::Learner>,
+        only_copies: Option<&'static str>,
+    ) -> Self {
+        Self { copies, only_copies, replicas: None }
+    }
+}
+
+impl seekless_serve::Learner for LiveLearner {
+    fn begin(&mut self, config: &Config, plan: Plan) -> Result<(), String> {
+        if config.replicas.0 == 0 {
+            return self.copies.begin(config, plan);
+        }
+        if let Some(option) = self.only_copies {
+            return Err(format!(
+                "{option} is for copies in an area, and this volume keeps replicas in discarded pages: leave it out"
+            ));
+        }
+        let most = config.replicas;
+        let planning = ReplicationConfig::new(config.capacity, config.grid);
+        self.replicas = Some(Replication::new(ReplicationConfig { most, ..planning }));
+        Ok(())
+    }
+
+    fn observe(&mut self, request: &Request) {
+        match &mut self.replicas {
+            Some(planner) => planner.observe(request),
+            None => self.copies.observe(request),
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        self.copies.plan()
+    }
+
+    fn replicate(&mut self, room: &Room) -> Vec<Replica> {
+        let Some(planner) = &mut self.replicas else { return Vec::new() };
+        // What was seen is kept for when something can be done.
+        if room.state.suspended || room.state.waiting.0 > 0 || room.free.is_empty() {
+            return Vec::new();
+        }
+        let Some(hot) = planner.hot_region() else { return Vec::new() };
+        planner.plan(room.beside(hot, BEFORE), |page| room.is_placed(page))
+    }
+
+    fn is_due(&self) -> bool {
+        self.replicas.as_ref().is_some_and(|planner| planner.observed() >= READS)
+    }
+
+    fn keep(&mut self) {
+        self.copies.keep();
+    }
+
+    fn wishes(&mut self, quiet: Duration) -> Vec<Wish> {
+        match self.replicas {
+            Some(_) => Vec::new(),
+            None => self.copies.wishes(quiet),
         }
     }
 }

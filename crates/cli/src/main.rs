@@ -9,6 +9,7 @@ mod convert;
 mod demo;
 mod disks;
 mod emulate;
+mod fs;
 mod learner;
 mod manual;
 mod model;
@@ -70,6 +71,7 @@ enum Command {
     Format(admin::FormatArgs),
     Status(admin::StatusArgs),
     Replan(admin::ReplanArgs),
+    Replicate(admin::ReplicateArgs),
     Drain(admin::DrainArgs),
     Mode(admin::ModeArgs),
     Detach(admin::DetachArgs),
@@ -84,6 +86,9 @@ enum Command {
     /// Disks and other devices: the catalogue, and getting one from measurements
     #[command(subcommand)]
     Disk(disks::Args),
+    /// A directory whose small files are kept in groups, after EEFS: mounted, looked after, and as it was
+    #[command(subcommand)]
+    Fs(fs::Args),
     /// Server workloads on a directory: operations a second, latencies, joules
     #[command(subcommand)]
     Workload(workload::Args),
@@ -114,6 +119,7 @@ fn main() -> ExitCode {
         Command::Format(args) => admin::format(&args),
         Command::Status(args) => admin::status(&args),
         Command::Replan(args) => admin::replan(&args),
+        Command::Replicate(args) => admin::replicate(&args),
         Command::Drain(args) => admin::drain(&args),
         Command::Mode(args) => admin::mode(&args),
         Command::Detach(args) => admin::detach(&args),
@@ -122,6 +128,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => admin::dump(&args),
         Command::Resize(args) => admin::resize(&args),
         Command::Rescue(args) => rescue::run(&args),
+        Command::Fs(args) => fs::run(&args),
         Command::Workload(args) => workload::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),

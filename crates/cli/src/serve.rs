@@ -28,7 +28,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::admin::control_socket;
-use crate::learner::{BorgLearner, EDGES, JudgedLearner, Setup};
+use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
 use crate::output;
 use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
@@ -45,7 +45,8 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
 /// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
 /// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
-/// that is gone when the server ends; the backing itself then always holds all data at its own place. Stops on
+/// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
+/// with --replicas, copies stand in what clients have discarded (docs/replicas.md). Stops on
 /// SIGINT or SIGTERM, with everything written made durable and the area in order; learns at once on SIGUSR1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -103,7 +104,7 @@ pub(crate) struct Args {
     /// Directory whose disk holds the optimized area [default: the backing's]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     area_dir: Option<PathBuf>,
-    /// How often to make a new plan of what was learned: 90s, 15m, 1h, 1d
+    /// How often to make a new plan of what was learned: 90s, 15m, 1h, 1d. Of replicas also whenever 4096 reads were seen
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     learn_every: Duration,
@@ -442,7 +443,8 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     }
     let mut knows = false;
     if learns && args.judge {
-        builder = builder.learner(Box::new(JudgedLearner::new(judged(args)?)), None);
+        let judged = Box::new(JudgedLearner::new(judged(args)?));
+        builder = builder.learner(Box::new(LiveLearner::new(judged, Some("--judge"))), None);
     } else if learns {
         let mut learner = BorgLearner::new(args.learning.learner());
         if let Some(path) = &args.state {
@@ -450,6 +452,8 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             knows = known.is_some();
             learner = learner.remember(memory, known);
         }
+        let state = args.state.as_ref().map(|_| "--state");
+        let learner = LiveLearner::new(Box::new(learner), state);
         builder = builder.learner(Box::new(learner), Some(args.learn_every));
     }
     if let Some(device) = &args.observe {

@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Chooses which of that is free
     #[arg(long, value_name = "N", default_value_t = 1)]
     free_seed: u64,
+    /// With fs2, how many replicas a page may have; a read takes the nearest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    degree: u32,
     /// Share of the optimized area that takes in writes (write-back, as BORG does); 0 = write-through
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "0")]
     write_buffer: f64,
@@ -101,6 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         optimized: args.optimized,
         free: args.free,
         free_seed: args.free_seed,
+        degree: args.degree,
         write_buffer: (args.write_buffer * 100.0).ceil() as u8,
         area_at: match args.optimized_at {
             Place::Median => AreaAt::Median,

@@ -1,5 +1,6 @@
-//! What the engine itself costs a request, with no device behind it: `cost vanilla|map read|write REQUESTS`
-//! answers every I/O at once; prints nanoseconds per request. Run under an instruction counter with two
+//! What the engine itself costs a request, with no device behind it: `cost vanilla|map|free|replicas read|write REQUESTS`
+//! answers every I/O at once; prints nanoseconds per request. `free` may have replicas and has none; `replicas` has as
+//! many as `map` has copies, of other pages than are asked for. Run under an instruction counter with two
 //! numbers of requests, the difference is the requests' alone.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::disallowed_types, reason = "it measures; the engine is told the time")]
@@ -8,7 +9,7 @@ use std::time::Instant;
 
 use seekless_block::{Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Output, RequestId};
-use seekless_layout::{Copy, Plan};
+use seekless_layout::{Copy, Plan, Replica};
 
 /// Sectors of the device (8 GiB), of all copies (256 MiB), of a request and a copy (4 KiB).
 const SPAN: u64 = 1 << 24;
@@ -53,14 +54,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "write" => Op::Write,
         _ => return Err("the second argument is read or write".into()),
     };
-    // Where there is a map, every request is for something it has a copy of.
-    let (area, stride) = match map.as_str() {
-        "vanilla" => (Sectors(0), RUN),
-        "map" => (Sectors(COPIED * 5 / 4), STRIDE),
-        _ => return Err("the first argument is vanilla or map".into()),
+    // Where there is a map, every request is for something it has a copy of; where there are replicas, for something beside.
+    let (area, stride, replicas) = match map.as_str() {
+        "vanilla" => (Sectors(0), RUN, Sectors(0)),
+        "map" => (Sectors(COPIED * 5 / 4), STRIDE, Sectors(0)),
+        "free" | "replicas" => (Sectors(1 << 17), STRIDE, Sectors(COPIED * 5 / 4)),
+        _ => return Err("the first argument is vanilla, map, free or replicas".into()),
     };
-    let mut engine = Engine::new(Config { area, ..Config::new(Sectors(SPAN)) });
-    if area > Sectors(0) {
+    // Free is the other half of the device.
+    let home = if replicas > Sectors(0) { 2 * SPAN } else { SPAN };
+    let mut engine = Engine::new(Config { area, replicas, ..Config::new(Sectors(home)) });
+    if replicas > Sectors(0) {
+        engine.seed_free([Extent::new(SPAN, SPAN)]);
+    }
+    if map == "replicas" {
+        let homes: Vec<Extent> =
+            (0..COPIED / RUN).map(|i| Extent::new(i * STRIDE + RUN, RUN)).collect();
+        engine.handle(SimTime(0), Input::Replicate(vec![Replica { place: Lba(SPAN), homes }]));
+        drain(&mut engine, SimTime(0));
+        if engine.copied() != Sectors(COPIED) {
+            return Err(
+                format!("only {} of {COPIED} sectors were copied", engine.copied().0).into()
+            );
+        }
+    } else if map == "map" {
         engine.handle(SimTime(0), Input::Install(full_map()));
         drain(&mut engine, SimTime(0));
         if engine.copied() != Sectors(COPIED) {

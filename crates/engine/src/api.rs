@@ -212,7 +212,7 @@ pub enum Fault {
     Damaged(Extent),
 }
 
-/// What keeps the engine from bringing its work to an end. It goes on trying.
+/// What keeps the engine from doing all that it was asked. It goes on trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// Log, checkpoint or superblock.
@@ -224,6 +224,11 @@ pub enum Trouble {
     /// Of pages that stand in the write buffer alone.
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]
     Copies,
+    /// Of writes that neither device took. It does not end.
+    #[error(
+        "writes whose clients were told that they had ended could be written neither to the area nor home, and are lost: every flush fails until the server is started anew"
+    )]
+    Lost,
 }
 
 impl Trouble {
@@ -244,6 +249,8 @@ pub struct Config {
     pub write_buffer_percent: u8,
     /// How much replicas may take of the pages of home that are free (FS2, SOSP'05); zero for copies in the area itself.
     pub replicas: Sectors,
+    /// How many replicas a page may have (6.1): at least 1.
+    pub degree: u32,
     /// Where writes go.
     pub mode: Mode,
     /// How long a write without FUA that was absorbed may stay in RAM before it goes down, its client told at once: a volatile write
@@ -298,6 +305,7 @@ impl Config {
             area: Sectors(0),
             write_buffer_percent: 0,
             replicas: Sectors(0),
+            degree: 1,
             mode: Mode::WriteThrough,
             gather: Duration::ZERO,
             grid: Sectors(0),

@@ -1,7 +1,7 @@
 //! From bytes to an engine: formatting an area, and recovering what one holds, from its checkpoint and the log behind
 //! it. Nothing here guesses: what does not fit together is an error that says what to do, and nothing was changed.
 
-use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, Sectors};
+use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::checkpoint::free_map_page;
 use crate::format::{
@@ -86,11 +86,29 @@ pub enum AttachError {
         /// Which one knows.
         later: u64,
     },
+    /// The device cannot read a page that there is no doing without.
+    #[error(
+        "{what} (page {page} of the area) cannot be read: nothing was changed; run `seekless check`, then `seekless repair`"
+    )]
+    Unreadable {
+        /// What stands there.
+        what: &'static str,
+        /// Where, from the start of the area.
+        page: u64,
+    },
     /// It has replicas in discarded pages.
     #[error(
-        "the area keeps replicas in the device's discarded pages, and knows where they may stand: divided anew it would forget that; nothing was changed"
+        "bytes of replicas may stand in {stained} of discarded pages, and the area alone knows where: run `seekless detach` first; nothing was changed"
     )]
-    HasReplicas,
+    HasReplicas {
+        /// How much.
+        stained: Sectors,
+    },
+    /// Where replicas may stand is not known any more.
+    #[error(
+        "what is damaged told where replicas stand: discarded pages may read as other bytes of the same disk, which no repair can tell from data. Nothing was changed: copy the disk and its area, then let the file system's own check look at the disk"
+    )]
+    ReplicasUnknown(#[source] Box<AttachError>),
     /// What only the area holds would be lost.
     #[error(
         "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
@@ -221,7 +239,7 @@ impl Identity {
     }
 }
 
-fn write_page(
+pub(crate) fn write_page(
     area: &mut dyn Device,
     at: u64,
     encode: impl FnOnce(&mut Page),
@@ -246,7 +264,7 @@ pub fn format_area(
 /// dropped; home is complete before, and not touched. A crash before it ends leaves the area as it was or none.
 ///
 /// # Errors
-/// Where it was not drained and detached in order, where it has replicas in discarded pages; as [`format_area`].
+/// Where it was not drained and detached in order, where bytes of replicas may stand in home; as [`format_area`].
 pub fn resize_area(
     area: &mut dyn Device,
     options: &FormatOptions,
@@ -256,7 +274,10 @@ pub fn resize_area(
         return Err(AttachError::NotDrained);
     }
     if before.free_map_pages > 0 {
-        return Err(AttachError::HasReplicas);
+        let stained = Sectors(recover(area)?.stained.pages() * PAGE_SECTORS);
+        if stained.0 > 0 {
+            return Err(AttachError::HasReplicas { stained });
+        }
     }
     // It keeps its name, and records of before still stand there: none may be taken for one of the new log.
     let records = u64::from(before.log_segments) * u64::from(before.segment_pages);
@@ -321,14 +342,31 @@ impl Engine {
         stamp: [u8; 32],
     ) -> Result<(Self, AttachReport), AttachError> {
         let recovered = recover(area)?;
-        Self::from_recovered(area, recovered, config, stamp)
+        Self::from_recovered(area, recovered, config, (stamp, false))
+    }
+
+    /// The same, by a driver that knows whether something kept others from writing home since the area was last in use
+    /// (`guarded`). Then what it knows to be free is; else only where the stamp proves it, and after an unclean
+    /// stop nothing is.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub fn attach_guarded(
+        area: &mut dyn Device,
+        config: Config,
+        stamp: [u8; 32],
+        guarded: bool,
+    ) -> Result<(Self, AttachReport), AttachError> {
+        let mut recovered = recover(area)?;
+        recovered.doubt_free(guarded, &stamp);
+        Self::from_recovered(area, recovered, config, (stamp, guarded))
     }
 
     pub(crate) fn from_recovered(
         area: &mut dyn Device,
         r: Recovered,
         mut config: Config,
-        stamp: [u8; 32],
+        (stamp, guarded): ([u8; 32], bool),
     ) -> Result<(Self, AttachReport), AttachError> {
         let s = &r.superblock;
         if s.home_capacity != config.capacity {
@@ -341,6 +379,7 @@ impl Engine {
         config.grid = Sectors(s.grid.into());
         config.segment_pages = s.segment_pages;
         config.mode = s.mode;
+        config.replicas = if s.free_map_pages > 0 { r.geo.room() } else { Sectors(0) };
         let identity = Identity {
             uuid: s.uuid,
             inside: s.inside.then_some(s.area_at),
@@ -352,15 +391,14 @@ impl Engine {
             plan: if r.plan.is_some() { s.plan_generation } else { 0 },
         };
         let plan_generation = s.plan_generation;
-        let clean = s.flags.contains(AreaFlags::CLEAN) && r.records == 0;
-        let trusted = clean && stamp != [0; 32] && stamp == s.stamp;
+        let (clean, trusted) = (r.is_clean(), r.is_trusted(&stamp));
         let mut engine = Self::with(config, r.geo, identity);
         engine.map = r.map;
         // Somebody else may have written where the client had discarded.
-        if trusted || !clean {
+        if trusted || !clean || guarded {
             engine.free.resume(r.free, r.stained);
-            for (segment, first) in r.places {
-                engine.replicas.bind(segment, first, engine.geo.segment_pages - 1);
+            for (segment, first, pages) in r.places {
+                engine.replicas.bind(segment, first, pages.min(engine.geo.segment_pages - 1));
             }
         } else if engine.free.on {
             (0..engine.geo.read_slots()).for_each(|slot| engine.map.clear(slot));

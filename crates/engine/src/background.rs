@@ -237,10 +237,10 @@ impl Engine {
     }
 
     /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
-    /// change of the mode and a detach wait for it. They are tried again every second.
+    /// change of the mode and a detach wait for it. They are tried again every second. Where nothing does: what was lost.
     #[must_use]
-    pub const fn trouble(&self) -> Option<Trouble> {
-        self.background.trouble
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
     }
 
     pub(crate) fn set_mode(&mut self, mode: Mode) {

@@ -28,6 +28,8 @@ pub(crate) struct Destage {
     items: Vec<(u64, u32, u32)>,
     reads: Vec<(u32, u32, u32)>,
     next: usize,
+    /// What could not be read in one piece is read page by page.
+    singly: bool,
     /// Where the pages in order of home start in the staging memory.
     second: u32,
     phase: Phase,
@@ -116,10 +118,18 @@ impl Engine {
             })
             .collect();
         self.background.clear_stage(2 * second);
-        let urgent = matches!(which, Which::Urgent(_));
-        let (next, phase) = (0, Phase::Read);
-        let (written, spoiled, tail) = (0, false, self.log.ring.tail);
-        Some(Destage { items, reads, next, second, phase, urgent, written, spoiled, tail })
+        Some(Destage {
+            items,
+            reads,
+            next: 0,
+            singly: false,
+            second,
+            phase: Phase::Read,
+            urgent: matches!(which, Which::Urgent(_)),
+            written: 0,
+            spoiled: false,
+            tail: self.log.ring.tail,
+        })
     }
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
@@ -140,6 +150,17 @@ impl Engine {
                 if self.background.in_flight > 0 {
                     return Step::Wait;
                 }
+                if !job.singly {
+                    job.singly = true;
+                    for &(_, slot, at) in &job.items {
+                        if std::mem::take(&mut self.background.bad[at as usize]) {
+                            job.reads.push((slot, at, 1));
+                        }
+                    }
+                    return Step::Again;
+                }
+                // From here on that is what home fails.
+                self.background.failed = false;
                 for &(slot, ..) in &job.reads {
                     let segment = self.segment_of(slot);
                     self.readers[segment] -= 1;

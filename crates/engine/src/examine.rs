@@ -2,7 +2,8 @@
 
 use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
-use crate::attach::AttachError;
+use crate::attach::{AttachError, write_page};
+use crate::extents::Extents;
 use crate::format::{AreaFlags, Superblock, page_extent};
 use crate::pagemap::State;
 use crate::recover::{Recovered, recover, salvage};
@@ -71,8 +72,8 @@ impl Examined {
 
     /// Whether it was detached in order and nothing was written since.
     #[must_use]
-    pub const fn is_clean(&self) -> bool {
-        self.recovered.superblock.flags.contains(AreaFlags::CLEAN) && self.recovered.records == 0
+    pub fn is_clean(&self) -> bool {
+        self.recovered.is_clean()
     }
 
     /// Records of the log behind the checkpoint.
@@ -114,6 +115,27 @@ impl Examined {
     pub fn home_of(&self, page: u64) -> Extent {
         let grid = u64::from(self.recovered.superblock.grid);
         Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
+    }
+
+    /// Takes for free what an attach would: see [`Engine::attach_guarded`].
+    #[must_use]
+    pub fn doubting(mut self, guarded: bool, stamp: &[u8; 32]) -> Self {
+        self.recovered.doubt_free(guarded, stamp);
+        self
+    }
+
+    /// Whether a home page is one that the client has discarded and not written since: it reads as zeroes, whatever home
+    /// holds.
+    #[must_use]
+    pub fn is_free(&self, page: u64) -> bool {
+        self.recovered.free.contains(page)
+    }
+
+    /// How much of home is so, and how much of that may hold bytes of replicas.
+    #[must_use]
+    pub fn free(&self) -> (Sectors, Sectors) {
+        let sectors = |set: &Extents| Sectors(set.pages() * PAGE_SECTORS);
+        (sectors(&self.recovered.free), sectors(&self.recovered.stained))
     }
 
     /// What is amiss that does not keep the area from being attached. With `data`, every copy is read and held
@@ -159,7 +181,7 @@ impl Examined {
                 let &(slot, home, state, sum) = copy;
                 let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
-                if !readable || crc32c::crc32c(page) != sum {
+                if !readable || crc_fast::crc32_iscsi(page) != sum {
                     let how =
                         if readable { "does not match its checksum" } else { "cannot be read" };
                     let home = self.home_of(home);
@@ -208,14 +230,20 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
         );
         report.mended.push(Finding { loss: true, what });
     }
+    for page in &salvage.unreadable {
+        let what = format!(
+            "page {page} of the area cannot be read: what the log says from there on, if anything, is gone, and zeroes are written there"
+        );
+        report.mended.push(Finding { loss: true, what });
+    }
     // Give up what cannot be read any more.
     let log = recovered.geo.read_segments * recovered.geo.segment_pages;
     let mut page = vec![0; PAGE_BYTES as usize];
     for slot in log..recovered.geo.slots() {
         let Some(home) = recovered.map.home(slot) else { continue };
         let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
-        let good =
-            area.read(here, &mut page).is_ok() && crc32c::crc32c(&page) == recovered.map.sum(slot);
+        let good = area.read(here, &mut page).is_ok()
+            && crc_fast::crc32_iscsi(&page) == recovered.map.sum(slot);
         if !good {
             let grid = u64::from(recovered.superblock.grid);
             let extent = Extent::new(grid + home * PAGE_SECTORS, PAGE_SECTORS);
@@ -230,9 +258,37 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
     }
+    let s = &recovered.superblock;
+    if s.free_map_pages > 0 && recovered.is_clean() {
+        // Put down as in use it would be believed about what is free, whoever wrote home since.
+        if report.lost.is_empty() {
+            let which = recovered.which as u64;
+            for copy in [1 - which, which] {
+                write_page(area, copy, |page| {
+                    s.encode(page);
+                })?;
+                area.flush()?;
+            }
+            return Ok(Repair::Done(report));
+        }
+        recovered.free = recovered.stained.clone();
+    }
+    let log_pages = recovered.geo.slots() - log;
     // Whatever the map says of copies is in doubt now; dirty stays dirty.
     recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
-    Engine::from_recovered(area, recovered, config, [0; 32])?;
+    Engine::from_recovered(area, recovered, config, ([0; 32], false))?;
+    // The next attach looks there again, or where the log goes on from now; most devices can read what was written anew.
+    let mut unreadable = salvage.unreadable;
+    for _ in 0..=log_pages {
+        for page in unreadable.drain(..) {
+            area.write_zeroes(page_extent(page, 1))?;
+            area.flush()?;
+        }
+        match recover(area) {
+            Err(AttachError::Unreadable { page, .. }) => unreadable.push(page),
+            _ => break,
+        }
+    }
     Ok(Repair::Done(report))
 }

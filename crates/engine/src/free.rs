@@ -1,6 +1,6 @@
 //! Which pages of home the client has discarded and not written since (FS2, SOSP'05, 2.1, at the level of blocks): under
-//! any file system that discards, its free space. A read of such a page returns zeroes whatever home holds, so that
-//! replicas may stand there.
+//! any file system that discards, its free space. Zeroes of which the client keeps no space are as good. A read of such
+//! a page returns zeroes whatever home holds, so that replicas may stand there.
 //!
 //! What the area knows of it, so that after a crash nothing uncertain counts as free:
 //! - A page without replica bytes counts by region. Before the first write lands in its discarded pages, a region is
@@ -123,8 +123,9 @@ impl FreeMap {
         self.freed.len() > FREED_MOST
     }
 
-    /// Whether the area could still take some of these pages for free after a crash.
-    fn is_uncertain(&self, pages: std::ops::Range<u64>) -> bool {
+    /// Whether the area could still take some of these pages for free after a crash. What was absorbed of them meanwhile
+    /// could stand in the log before the record that calls them free, and would be read until it is brought home.
+    pub(crate) fn is_uncertain(&self, pages: std::ops::Range<u64>) -> bool {
         self.used.overlaps(pages.clone()) || self.told.used.overlaps(pages)
     }
 
@@ -162,24 +163,16 @@ impl FreeMap {
         closed
     }
 
-    /// Whether the area is just being told that zeroes stand in any of these pages, which are about to be written: then
-    /// they have to wait. It is not told so of the others any more.
-    fn is_called_clean(&mut self, pages: std::ops::Range<u64>) -> bool {
-        self.cleaned.remove(pages.clone());
-        self.told.cleaned.overlaps(pages)
-    }
-
     /// A write to these pages has ended.
     fn wrote(&mut self, pages: std::ops::Range<u64>) {
         if !self.free.overlaps(pages.clone()) {
             return;
         }
-        // To be told exactly: what the area takes for stained, or will.
-        let exact: Vec<_> = self
-            .stained
-            .within(pages.clone())
-            .chain(self.told.staining.within(pages.clone()))
-            .collect();
+        // To be told exactly: what the area takes for stained, or will; and what it is just being told is free, behind
+        // whatever a checkpoint says meanwhile.
+        let told = &self.told;
+        let sets = [&self.stained, &told.staining, &told.freed];
+        let exact: Vec<_> = sets.iter().flat_map(|set| set.within(pages.clone())).collect();
         for part in exact {
             self.used.insert(part);
         }
@@ -189,6 +182,7 @@ impl FreeMap {
             &mut self.freed,
             &mut self.cleaned,
             &mut self.staining,
+            &mut self.told.freed,
         ] {
             set.remove(pages.clone());
         }
@@ -377,15 +371,18 @@ impl Engine {
             || self.free.stained.overlaps(pages) && self.replica_is_read(rounded)
     }
 
-    /// Whether a write waits for the area to know that its region is written to.
+    /// Whether a write waits for the area to know that its region is written to, and what it is just being told of it.
     pub(crate) fn must_open(&mut self, extent: Extent) -> bool {
         let pages = self.pages_of(extent);
-        if self.free.is_called_clean(pages.clone()) {
+        // The area is just being told that zeroes stand there.
+        if self.free.told.cleaned.overlaps(pages.clone()) {
             self.sync.wait(Waiter::Open);
             return true;
         }
-        let closed = self.free.closed(pages);
+        let closed = self.free.closed(pages.clone());
         if closed.is_empty() {
+            // It is not told so any more. Not before the write goes on: while it waits nothing is cleaned again.
+            self.free.cleaned.remove(pages);
             return false;
         }
         for regions in closed.iter() {
@@ -485,9 +482,15 @@ impl Engine {
         }
     }
 
-    /// A write, or a discard, has ended well at home. True where the area has to know before it is answered with FUA.
-    pub(crate) fn free_written(&mut self, op: Op, extent: Extent, mark: Mark, since: Mark) -> bool {
-        if op == Op::Discard {
+    /// A write has ended well at home, or what `frees` pages. True where the area has to know before it is answered with FUA.
+    pub(crate) fn free_written(
+        &mut self,
+        frees: bool,
+        extent: Extent,
+        mark: Mark,
+        since: Mark,
+    ) -> bool {
+        if frees {
             // Where another write was on its way the device alone knows which came last.
             let mut sure = Extents::default();
             if let Some(others) = self.writes.overlapping(since, extent, mark) {
@@ -501,5 +504,25 @@ impl Engine {
             self.free.wrote(self.pages_of(extent));
         }
         self.free.is_uncertain(self.pages_of(extent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_while_it_is_told_to_be_free_is_told_to_be_used() {
+        let mut map = FreeMap { on: true, region_pages: 8, home_pages: 64, ..FreeMap::default() };
+        map.discarded(0..8);
+        assert!(map.tell(true));
+        map.wrote(2..3);
+        let free: Vec<u64> = map.told.freed.iter().flatten().collect();
+        assert_eq!(free, [0, 1, 3, 4, 5, 6, 7]);
+        // Its record may have been on its way.
+        assert!(map.is_uncertain(2..3) && map.is_pending());
+        map.told(true);
+        assert!(map.tell(false));
+        assert!(map.told.used.contains(2));
     }
 }

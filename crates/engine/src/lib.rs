@@ -40,7 +40,7 @@ use background::{Background, BackgroundIo};
 use cache::RamCache;
 pub use examine::{Examined, Finding, Repair, RepairReport, examine, repair};
 use free::FreeMap;
-use log::Log;
+use log::{Homeward, Log};
 use pagemap::PageMap;
 use pagemap::State;
 use read::{Join, Read, Waiting};
@@ -114,6 +114,8 @@ enum Pending {
     },
     /// A record of the log, by its number.
     Record(u64),
+    /// A piece of a record that the area did not take.
+    Homeward(Homeward),
     SyncHome,
     SyncArea,
     Background(BackgroundIo),
@@ -420,6 +422,7 @@ impl Engine {
             Some(Pending::Edge(edges)) => self.edge_done(edges, ok),
             Some(Pending::Flush { id }) => self.complete(id, Extent::default(), ok),
             Some(Pending::Record(number)) => self.record_done(number, ok),
+            Some(Pending::Homeward(piece)) => self.piece_home_done(piece, ok),
             Some(Pending::SyncHome) => self.sync_home_done(ok),
             Some(Pending::SyncArea) => self.sync_area_done(ok),
             Some(Pending::Background(what)) => self.background_done(what, ok),

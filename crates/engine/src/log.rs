@@ -3,7 +3,9 @@
 //! place, so nothing that was flushed can be torn; the header carries the checksums of the data and of the header
 //! before it, so that recovery finds the end by itself.
 //!
-//! Records end in their order, whatever the order of their I/Os: what comes after a lost one is lost too.
+//! Records end in their order, whatever the order of their I/Os. What one holds that the area does not take, and what
+//! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
+//! not take it either is it lost.
 
 use std::collections::VecDeque;
 
@@ -36,6 +38,9 @@ struct Record {
     /// Its checksums are known.
     summed: bool,
     ended: bool,
+    /// Pieces of it on their way home, where the area did not take it; and whether those that ended, ended well.
+    homeward: Option<u32>,
+    saved: bool,
     tries: u8,
     sequence: u64,
     previous: u32,
@@ -43,6 +48,14 @@ struct Record {
     checksum: u32,
     /// The tail that its header names.
     tail: u32,
+}
+
+/// A piece of a record that the area did not take, on its way home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Homeward {
+    extent: Extent,
+    from: Memory,
+    tries: u8,
 }
 
 impl Record {
@@ -324,6 +337,7 @@ impl Engine {
                 self.control_done(false);
             }
         }
+        self.flush_records();
     }
 
     /// Moves the head to the next segment, if that is free and nobody reads it.
@@ -363,6 +377,8 @@ impl Engine {
             sealed: false,
             summed: false,
             ended: false,
+            homeward: None,
+            saved: false,
             tries: 0,
             sequence: 0,
             previous: 0,
@@ -543,17 +559,79 @@ impl Engine {
             return;
         }
         record.ended = true;
-        let (page, buffer) = (record.page, record.buffer);
+        let page = record.page;
         self.pages_free.push(page);
-        self.buffers_free.push(buffer);
         self.log.failed |= !ok;
         self.log.in_flight -= 1;
-        while self.log.records.front().is_some_and(|r| r.ended) {
+        self.end_records();
+    }
+
+    /// Ends the records at the front that may end.
+    fn end_records(&mut self) {
+        while let Some(record) = self.log.records.front().filter(|r| r.ended) {
+            let has_data = matches!(&record.content, Content::Data(entries) if !entries.is_empty());
+            if self.log.failed && has_data && record.homeward.is_none() {
+                self.send_home();
+                break;
+            }
             if let Some(record) = self.log.records.pop_front() {
                 self.log.base += 1;
+                self.buffers_free.push(record.buffer);
                 self.end_record(record);
             }
         }
+        self.flush_records();
+    }
+
+    /// The area did not take the front record: what it holds goes home.
+    fn send_home(&mut self) {
+        let Some(record) = self.log.records.front() else { return };
+        let Content::Data(entries) = &record.content else { return };
+        let mut pieces: Vec<(u64, u64, u64)> = Vec::new();
+        for (entry, at) in entries.iter().zip(1..) {
+            match pieces.last_mut() {
+                Some((first, pages, _)) if *first + *pages == entry.home => *pages += 1,
+                _ => pieces.push((entry.home, 1, at)),
+            }
+        }
+        let index = record.buffer;
+        if let Some(record) = self.log.records.front_mut() {
+            (record.ended, record.homeward, record.saved) =
+                (false, Some(pieces.len() as u32), true);
+        }
+        for (page, pages, at) in pieces {
+            let extent = self.home_of(page, pages);
+            let offset = Sectors(at * seekless_block::PAGE_SECTORS);
+            // As with any write home: from here on no copy may be used but what is left should it fail.
+            self.drop_copies(extent, |state| state != State::Dirty);
+            self.background.overtake(page..page + pages);
+            let from = Memory::Buffer { index, offset };
+            self.send_piece_home(Homeward { extent, from, tries: 0 });
+        }
+    }
+
+    fn send_piece_home(&mut self, piece: Homeward) {
+        let io = self.start(Pending::Homeward(piece));
+        let (extent, from) = (piece.extent, Some(piece.from));
+        self.submit(io, Target::Home, Op::Write, extent, Asked::default(), from);
+    }
+
+    /// A piece of the front record has come home, or not.
+    pub(crate) fn piece_home_done(&mut self, piece: Homeward, ok: bool) {
+        self.sync.home_dirty = true;
+        if !ok && piece.tries < TRIES {
+            self.send_piece_home(Homeward { tries: piece.tries + 1, ..piece });
+            return;
+        }
+        if ok {
+            // No other write to these pages was let through meanwhile: what stands there is older.
+            self.drop_copies(piece.extent, |_| true);
+        }
+        let Some(record) = self.log.records.front_mut() else { return };
+        record.saved &= ok;
+        record.homeward = record.homeward.map(|left| left - 1);
+        record.ended = record.homeward == Some(0);
+        self.end_records();
     }
 
     /// All records before it have ended, and so has it.
@@ -575,7 +653,7 @@ impl Engine {
         }
         let mut writes = std::mem::take(&mut record.writes);
         for write in writes.drain(..) {
-            self.absorbed_done(write, ok);
+            self.absorbed_done(write, ok || record.saved);
         }
         if record.waiter {
             self.control_done(ok);
@@ -591,5 +669,27 @@ impl Engine {
             self.pages.push(Box::new([0; seekless_block::PAGE_BYTES as usize]));
             self.pages.len() as u32 - 1
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment is written anew once recovery neither begins there nor has anything to bring back from it.
+    #[test]
+    fn a_segment_is_free_when_that_is_durably_known() {
+        let ring =
+            |tail, tail_durable, replay| Ring { segments: 8, head: 2, tail, tail_durable, replay };
+        assert_eq!(ring(2, 2, 2).free(), 7);
+        assert_eq!(ring(2, 6, 2).free(), 3, "the tail has passed, and the area does not know");
+        assert_eq!(ring(2, 2, 7).free(), 4, "the checkpoint begins there");
+        assert_eq!(ring(7, 6, 0).free(), 3);
+        let mut told = ring(1, 6, 2);
+        told.tail_is_durable(0);
+        assert_eq!((told.tail_durable, told.free()), (0, 5));
+        told.tail_is_durable(7);
+        assert_eq!(told.tail_durable, 0, "it does not go back");
+        assert!(told.is_live(1) && !told.is_live(7));
     }
 }

@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// The map between slots of the area and pages of home. A home page stands in one slot at most.
+/// The map between slots of the area and pages of home. A home page stands in one slot, but for what was added.
 #[derive(Debug)]
 pub(crate) struct PageMap {
     /// By slot, little endian: home page in the upper 38 bits, state in the lower 2. Zero where free.
@@ -86,42 +86,73 @@ impl PageMap {
         self.sums[slot as usize]
     }
 
-    /// The slot in which the copy of a home page stands, whatever its state.
+    /// A slot in which a copy of a home page stands, whatever its state.
     pub(crate) fn find(&self, home: u64) -> Option<u32> {
-        let at = self.search(home).ok()?;
-        Some(self.slot_of(self.table[at]))
+        self.find_all(home).next()
     }
 
-    /// The slot of `home` where copies of `pages` home pages in a row, from `home` on, stand in as many
+    /// All slots in which copies of a home page stand.
+    pub(crate) fn find_all(&self, home: u64) -> impl Iterator<Item = u32> + '_ {
+        let hash = mix(home);
+        let tag = self.tag(hash as u32);
+        let mut at = self.start(hash);
+        std::iter::from_fn(move || {
+            loop {
+                let entry = self.table[at];
+                if entry == EMPTY {
+                    return None;
+                }
+                at = self.next(at);
+                // What the table names is never free.
+                if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home {
+                    return Some(self.slot_of(entry));
+                }
+            }
+        })
+    }
+
+    /// The slots of `home` where copies of `pages` home pages in a row, from `home` on, stand in as many
     /// slots in a row, each of them clean or dirty.
-    pub(crate) fn run(&self, home: u64, pages: u32) -> Option<u32> {
-        let first = self.find(home)?;
-        let end = first.checked_add(pages).filter(|&end| end as usize <= self.homes.len())?;
-        let whole = (first..end).zip(home..).all(|(slot, home)| {
-            let word = self.word(slot);
-            word >> 2 == home && State::from_bits(word).is_served()
-        });
-        whole.then_some(first)
+    pub(crate) fn runs(&self, home: u64, pages: u32) -> impl Iterator<Item = u32> + '_ {
+        self.find_all(home).filter(move |&first| {
+            let end = first.checked_add(pages).filter(|&end| end as usize <= self.homes.len());
+            end.is_some_and(|end| {
+                (first..end).zip(home..).all(|(slot, home)| {
+                    let word = self.word(slot);
+                    word >> 2 == home && State::from_bits(word).is_served()
+                })
+            })
+        })
     }
 
-    /// Lets a slot hold a copy of a home page. What the slot held is forgotten, and so is the slot that
+    /// Lets a slot hold a copy of a home page. What the slot held is forgotten, and so is every slot that
     /// held this home page before.
     ///
     /// # Panics
     /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
     pub(crate) fn set(&mut self, slot: u32, home: u64, state: State, sum: u32) {
+        let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
+        while let Some(other) = another(self) {
+            self.clear(other);
+        }
+        self.add(slot, home, state, sum);
+    }
+
+    /// As [`Self::set`], but the slots that hold this home page already go on to.
+    ///
+    /// # Panics
+    /// As it does.
+    pub(crate) fn add(&mut self, slot: u32, home: u64, state: State, sum: u32) {
         assert!(state != State::Free, "a copy of page {home} in slot {slot} cannot be free");
         assert!(home < HOME_PAGES_MAX, "home page {home} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
             self.clear(slot);
-            match self.search(home) {
-                Ok(at) => {
-                    let before = self.slot_of(self.table[at]);
-                    self.put(before, 0);
-                    self.table[at] = self.entry(slot, mix(home));
-                }
-                Err(at) => self.table[at] = self.entry(slot, mix(home)),
+            let hash = mix(home);
+            let mut at = self.start(hash);
+            while self.table[at] != EMPTY {
+                at = self.next(at);
             }
+            self.table[at] = self.entry(slot, hash);
         }
         self.put(slot, home << 2 | state as u64);
         self.sums[slot as usize] = sum;
@@ -144,9 +175,7 @@ impl PageMap {
     /// Frees a slot; one that is free stays so.
     pub(crate) fn clear(&mut self, slot: u32) {
         let Some(home) = self.home(slot) else { return };
-        if let Ok(at) = self.search(home) {
-            self.remove(at);
-        }
+        self.remove(self.search(slot, home));
         self.put(slot, 0);
     }
 
@@ -204,22 +233,14 @@ impl PageMap {
         if at + 1 == self.table.len() { 0 } else { at + 1 }
     }
 
-    /// The entry of a home page, or the empty one where it would stand.
-    fn search(&self, home: u64) -> Result<usize, usize> {
+    /// The entry of a slot that holds a home page.
+    fn search(&self, slot: u32, home: u64) -> usize {
         let hash = mix(home);
-        let tag = self.tag(hash as u32);
         let mut at = self.start(hash);
-        loop {
-            let entry = self.table[at];
-            if entry == EMPTY {
-                return Err(at);
-            }
-            // What the table names is never free.
-            if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home {
-                return Ok(at);
-            }
+        while self.table[at] != self.entry(slot, hash) {
             at = self.next(at);
         }
+        at
     }
 
     /// Empties an entry, and moves back those behind it that its place kept from their own: no marks of
@@ -260,6 +281,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Step {
         Set(u32, u64, State, u32),
+        Add(u32, u64, State, u32),
         State(u32, State),
         Clear(u32),
     }
@@ -277,6 +299,7 @@ mod tests {
         prop_oneof![
             4 => (0..slots, home(), held(), any::<u32>()).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
             4 => (0..slots, held(), any::<u32>()).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
+            4 => (0..slots, held(), any::<u32>()).prop_map(|(s, t, c)| Step::Add(s, u64::from(s % 12) + 3, t, c)),
             1 => (0..slots, held()).prop_map(|(s, t)| Step::State(s, t)),
             2 => (0..slots).prop_map(Step::Clear),
         ]
@@ -284,19 +307,25 @@ mod tests {
 
     type Twin = BTreeMap<u32, (u64, State, u32)>;
 
-    fn twin_find(twin: &Twin, home: u64) -> Option<u32> {
-        twin.iter().find(|(_, held)| held.0 == home).map(|(&slot, _)| slot)
+    fn twin_find(twin: &Twin, home: u64) -> Vec<u32> {
+        twin.iter().filter(|(_, held)| held.0 == home).map(|(&slot, _)| slot).collect()
     }
 
-    fn twin_run(twin: &Twin, home: u64, pages: u32) -> Option<u32> {
-        let first = twin_find(twin, home)?;
-        (0..pages)
-            .all(|i| {
+    fn twin_runs(twin: &Twin, home: u64, pages: u32) -> Vec<u32> {
+        let whole = |first: &u32| {
+            (0..pages).all(|i| {
                 twin.get(&(first + i)).is_some_and(|&(h, state, _)| {
                     h == home + u64::from(i) && matches!(state, State::Clean | State::Dirty)
                 })
             })
-            .then_some(first)
+        };
+        twin_find(twin, home).into_iter().filter(whole).collect()
+    }
+
+    fn sorted(slots: impl Iterator<Item = u32>) -> Vec<u32> {
+        let mut slots: Vec<u32> = slots.collect();
+        slots.sort_unstable();
+        slots
     }
 
     proptest! {
@@ -310,6 +339,10 @@ mod tests {
                     Step::Set(slot, home, state, sum) => {
                         map.set(slot, home, state, sum);
                         twin.retain(|_, held| held.0 != home);
+                        twin.insert(slot, (home, state, sum));
+                    }
+                    Step::Add(slot, home, state, sum) => {
+                        map.add(slot, home, state, sum);
                         twin.insert(slot, (home, state, sum));
                     }
                     Step::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
@@ -328,9 +361,10 @@ mod tests {
                     prop_assert!(held.is_none_or(|h| map.sum(slot) == h.2));
                 }
                 for home in (0..44).chain(HOME_PAGES_MAX - 12..HOME_PAGES_MAX + 2) {
-                    prop_assert_eq!(map.find(home), twin_find(&twin, home));
+                    prop_assert_eq!(sorted(map.find_all(home)), twin_find(&twin, home));
+                    prop_assert_eq!(map.find(home), map.find_all(home).next());
                     for pages in 1..5 {
-                        prop_assert_eq!(map.run(home, pages), twin_run(&twin, home, pages));
+                        prop_assert_eq!(sorted(map.runs(home, pages)), twin_runs(&twin, home, pages));
                     }
                 }
                 prop_assert_eq!(map.len(), twin.len() as u64);
@@ -371,7 +405,7 @@ mod tests {
             let looks: usize = (0..50_000)
                 .map(|slot| {
                     let home = map.home(slot).unwrap();
-                    let (at, start) = (map.search(home).unwrap(), map.start(mix(home)));
+                    let (at, start) = (map.search(slot, home), map.start(mix(home)));
                     1 + (at + map.table.len() - start) % map.table.len()
                 })
                 .sum();
@@ -383,12 +417,13 @@ mod tests {
     #[test]
     fn maps_of_no_slot_and_of_one_work() {
         let none = PageMap::new(0);
-        assert_eq!((none.find(7), none.run(7, 1), none.len()), (None, None, 0));
+        assert_eq!((none.find(7), none.runs(7, 1).next(), none.len()), (None, None, 0));
         let mut one = PageMap::new(1);
         one.set(0, 7, State::Dirty, 1);
         one.set(0, 8, State::Clean, 2);
         assert_eq!((one.find(7), one.find(8), one.sum(0)), (None, Some(0), 2));
-        assert_eq!((one.run(8, 1), one.run(8, 2), one.run(8, u32::MAX)), (Some(0), None, None));
+        let run = |pages| one.runs(8, pages).next();
+        assert_eq!((run(1), run(2), run(u32::MAX)), (Some(0), None, None));
         one.clear(0);
         assert_eq!((one.find(8), one.count(State::Free)), (None, 1));
     }

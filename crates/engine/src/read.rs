@@ -173,7 +173,9 @@ impl Engine {
         let copy = if before_grid {
             None
         } else {
-            self.map.run(pages.start, (pages.end - pages.start) as u32)
+            // Of several the nearest.
+            let runs = self.map.runs(pages.start, (pages.end - pages.start) as u32);
+            runs.min_by_key(|&slot| self.way_to(slot))
         };
         // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
         let copy = copy.filter(|&slot| {
@@ -495,17 +497,19 @@ impl Engine {
 
     /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
     pub(crate) fn judge(&mut self, page: u64, sum: u32, mark: Mark) {
-        let Some(slot) = self.map.find(page) else { return };
-        if self.map.state(slot) != State::Suspect
-            || self.writes.touched(mark, self.home_of(page, 1), None)
-        {
+        let suspect = |engine: &Self| {
+            engine.map.find_all(page).find(|&slot| engine.map.state(slot) == State::Suspect)
+        };
+        if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
             return;
         }
-        if self.map.sum(slot) == sum {
-            self.map.set_state(slot, State::Clean);
-            self.stats.proven += 1;
-        } else {
-            self.drop_copy(slot);
+        while let Some(slot) = suspect(self) {
+            if self.map.sum(slot) == sum {
+                self.map.set_state(slot, State::Clean);
+                self.stats.proven += 1;
+            } else {
+                self.drop_copy(slot);
+            }
         }
     }
 

@@ -8,9 +8,9 @@ use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 use crate::attach::AttachError;
 use crate::extents::Extents;
 use crate::format::{
-    CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage, Header,
-    PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run, RunKind,
-    Superblock, Which, page_extent, read_superblock,
+    AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
+    Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
+    RunKind, Superblock, Which, page_extent, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -38,8 +38,10 @@ pub(crate) struct Recovered {
     pub(crate) free: Extents,
     pub(crate) stained: Extents,
     open: Extents,
-    /// By segment, the first home page of its replicas.
-    pub(crate) places: Vec<(u32, u64)>,
+    /// By segment, the first home page of its replicas, and how many there were.
+    pub(crate) places: Vec<(u32, u64, u32)>,
+    /// Pages of the log that the device could not read.
+    unreadable: BTreeSet<u64>,
 }
 
 /// A record found in the log.
@@ -58,8 +60,8 @@ pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         r.load_checkpoint(area)?;
         r.load_free_map(area)?;
     }
-    let log = r.read_log(area)?;
-    if let Some(broken) = r.broken(&log) {
+    let log = r.read_log(area);
+    if let Some(broken) = r.broken(&log).or_else(|| log.unreadable()) {
         return Err(broken);
     }
     r.apply(area, log.records)?;
@@ -81,27 +83,26 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     };
     let log = match checkpoint {
         Ok(()) => {
-            let log = r.read_log(area)?;
-            if let Some(broken) = r.broken(&log).filter(|_| r.geo.free_map_pages() > 0) {
-                return Err(broken);
+            let log = r.read_log(area);
+            let broken = r.broken(&log).or_else(|| log.unreadable());
+            if let Some(broken) = broken.filter(|_| r.geo.free_map_pages() > 0) {
+                return Err(AttachError::ReplicasUnknown(Box::new(broken)));
             }
-            if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
-                salvage.lost_records = Some((sequence, later));
-                // What stands behind the cut must never be taken for what comes after it.
-                r.sequence = later + 1;
-            }
+            salvage.cut(&mut r, &log);
             log
         }
         // Nothing else tells where replicas may stand in discarded pages: they would be served as what the client wrote.
-        Err(error) if r.geo.free_map_pages() > 0 => return Err(error),
+        Err(error) if r.geo.free_map_pages() > 0 => {
+            return Err(AttachError::ReplicasUnknown(Box::new(error)));
+        }
         Err(error) => {
             salvage.rebuilt = Some(error.to_string());
             r = begin(area)?;
             for segment in 0..r.geo.read_segments {
-                r.load_read_segment(area, segment)?;
+                r.load_read_segment(area, segment);
             }
-            let (before, complete) = r.log_before(area)?;
-            let log = r.read_log(area)?;
+            let (before, complete) = r.log_before(area);
+            let log = r.read_log(area);
             let at = (r.ring.head, r.page);
             salvage.incomplete = !complete;
             if let Some(first) = before.first() {
@@ -111,10 +112,7 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
             (r.ring.head, r.page) = at;
             salvage.doubtful =
                 (r.log_slot(0)..r.geo.slots()).filter_map(|slot| r.map.home(slot)).collect();
-            if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(&log) {
-                salvage.lost_records = Some((sequence, later));
-                r.sequence = later + 1;
-            }
+            salvage.cut(&mut r, &log);
             log
         }
     };
@@ -134,6 +132,20 @@ pub(crate) struct Salvage {
     pub(crate) doubtful: Vec<u64>,
     /// And whether the log before it breaks off.
     pub(crate) incomplete: bool,
+    /// Pages at which the log may go on, which cannot be read.
+    pub(crate) unreadable: Vec<u64>,
+}
+
+impl Salvage {
+    /// The log ends where it ends, and not where it should.
+    fn cut(&mut self, r: &mut Recovered, log: &LogFound) {
+        self.unreadable.clone_from(&log.unreadable);
+        if let Some(AttachError::BrokenLog { sequence, later, .. }) = r.broken(log) {
+            self.lost_records = Some((sequence, later));
+            // What stands behind the cut must never be taken for what comes after it.
+            r.sequence = later + 1;
+        }
+    }
 }
 
 /// The log from its beginning to its end.
@@ -141,6 +153,15 @@ struct LogFound {
     records: Vec<Found>,
     /// What a record behind the end says was on stable storage, and its own sequence.
     known: Option<(u64, u64)>,
+    /// Pages that cannot be read, and of which nobody can say that they are not what comes next.
+    unreadable: Vec<u64>,
+}
+
+impl LogFound {
+    fn unreadable(&self) -> Option<AttachError> {
+        let what = "what may be the log's next record";
+        self.unreadable.first().map(|&page| AttachError::Unreadable { what, page })
+    }
 }
 
 fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
@@ -170,6 +191,7 @@ fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
         stained: Extents::default(),
         open: Extents::default(),
         places: Vec::new(),
+        unreadable: BTreeSet::new(),
         which: found.which,
         other: found.other,
         geo,
@@ -186,12 +208,29 @@ impl Recovered {
         self.superblock.home_capacity.0.saturating_sub(self.superblock.grid.into()) / PAGE_SECTORS
     }
 
+    /// It was detached in order, and nothing was written since.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.superblock.flags.contains(AreaFlags::CLEAN) && self.records == 0
+    }
+
+    /// And home is as it was then.
+    pub(crate) fn is_trusted(&self, stamp: &[u8; 32]) -> bool {
+        self.is_clean() && *stamp != [0; 32] && *stamp == self.superblock.stamp
+    }
+
+    /// Where somebody else may have written home, only what may hold bytes of replicas counts as free.
+    pub(crate) fn doubt_free(&mut self, guarded: bool, stamp: &[u8; 32]) {
+        if !guarded && !self.is_trusted(stamp) {
+            self.free = self.stained.clone();
+        }
+    }
+
     fn load_checkpoint(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
         let start = self.geo.checkpoint_at(self.superblock.checkpoint_slot);
         let mut page: Page = [0; PAGE_BYTES as usize];
         let damaged = |what, page| move |error| AttachError::Damaged { what, page, error };
-        area.read(page_extent(start, 1), &mut page)?;
         let what = "the checkpoint's header";
+        readable(area, start, &mut page, what)?;
         let header = CheckpointHeader::decode(&page).map_err(damaged(what, start))?;
         let s = &self.superblock;
         if header.uuid != s.uuid
@@ -210,7 +249,7 @@ impl Recovered {
         while at < pages {
             let count = (pages - at).min(256);
             let bytes = (count * PAGE_BYTES) as usize;
-            area.read(page_extent(start + 1 + at, count), &mut buffer[..bytes])?;
+            readable(area, start + 1 + at, &mut buffer[..bytes], "the checkpoint from there on")?;
             for (i, bytes) in buffer[..bytes].chunks_exact(PAGE_BYTES as usize).enumerate() {
                 let number = start + 1 + at + i as u64;
                 let page = CheckpointPage::decode(bytes).map_err(damaged(what, number))?;
@@ -240,7 +279,7 @@ impl Recovered {
         let mut page: Page = [0; PAGE_BYTES as usize];
         for number in 0..self.geo.free_map_pages() {
             let at = start + u64::from(number);
-            area.read(page_extent(at, 1), &mut page)?;
+            readable(area, at, &mut page, what)?;
             let read = FreeMapPage::decode(&page).map_err(|error| AttachError::Damaged {
                 what,
                 page: at,
@@ -312,8 +351,9 @@ impl Recovered {
             if (first..first + per).all(|slot| self.map.state(slot) == State::Free) {
                 continue;
             }
-            area.read(page_extent(self.page_of(first), 1), &mut page)?;
-            let header = Header::decode(&page).ok().filter(|h| {
+            // Where it cannot be read, or is damaged, its copies are lost, no more.
+            let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+            let header = read.ok().and_then(|()| Header::decode(&page).ok()).filter(|h| {
                 h.uuid == self.superblock.uuid && h.position == Position { segment, page: 0 }
             });
             let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
@@ -334,7 +374,7 @@ impl Recovered {
                     self.map.clear(slot);
                 }
             }
-            self.places.push((segment, place));
+            self.places.push((segment, place, entries.len() as u32));
         }
         Ok(())
     }
@@ -379,7 +419,13 @@ impl Recovered {
             if entry.home >= self.home_pages() {
                 return false;
             }
-            self.map.set(slot, entry.home, entry.state, entry.sum);
+            // Replicas stand beside each other; what is in the log stands alone.
+            let log = slot >= self.geo.read_segments * self.geo.segment_pages;
+            if log || self.geo.free_map_pages() == 0 {
+                self.map.set(slot, entry.home, entry.state, entry.sum);
+            } else {
+                self.map.add(slot, entry.home, entry.state, entry.sum);
+            }
         }
         true
     }
@@ -398,58 +444,69 @@ impl Recovered {
         (first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
     }
 
-    fn read_segment(
-        &self,
-        area: &mut dyn Device,
-        segment: u32,
-        buffer: &mut [u8],
-    ) -> Result<(), AttachError> {
+    /// A segment of the log. Pages that the device cannot read are zeroes, and noted down: neither a header nor, but where
+    /// that is what stood there, data.
+    fn read_segment(&mut self, area: &mut dyn Device, segment: u32, buffer: &mut [u8]) {
         let at = self.page_of(self.log_slot(segment));
-        Ok(area.read(page_extent(at, self.geo.segment_pages.into()), buffer)?)
+        if area.read(page_extent(at, self.geo.segment_pages.into()), buffer).is_ok() {
+            return;
+        }
+        for (page, bytes) in (at..).zip(buffer.chunks_exact_mut(PAGE_BYTES as usize)) {
+            if area.read(page_extent(page, 1), bytes).is_err() {
+                bytes.fill(0);
+                self.unreadable.insert(page);
+            }
+        }
     }
 
     /// The records from the checkpoint's position to the end of the log.
-    fn read_log(&mut self, area: &mut dyn Device) -> Result<LogFound, AttachError> {
+    fn read_log(&mut self, area: &mut dyn Device) -> LogFound {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut records: Vec<Found> = Vec::new();
         let (mut segment, mut page) = (self.ring.head, self.page);
         let (mut sequence, mut previous) = (self.sequence, self.previous);
-        self.read_segment(area, segment, &mut buffer)?;
-        let mut looked = 0;
+        self.read_segment(area, segment, &mut buffer);
+        // Where the next record was looked for, and is not.
+        let mut looked: Vec<u64> = Vec::new();
         loop {
             let record = self.record_in(&buffer, segment, page, sequence, previous);
             if let Some(record) = record {
                 page = record.slot % per + 1 + data_pages(&record.header);
                 sequence += 1;
                 previous = record.checksum;
-                looked = 0;
+                looked.clear();
                 records.push(record);
             } else {
+                looked.push(self.page_of(self.log_slot(segment) + page));
                 // The writer may have gone on in the next segment; round the whole log there is no more.
-                looked += 1;
-                if looked > 1 || self.ring.segments == 1 {
+                if looked.len() > 1 || self.ring.segments == 1 {
                     break;
                 }
                 segment = (segment + 1) % self.ring.segments;
                 page = 0;
-                self.read_segment(area, segment, &mut buffer)?;
+                self.read_segment(area, segment, &mut buffer);
             }
         }
         let durable = records.iter().map(|r| r.header.durable).max().unwrap_or(0);
-        let known = self.evidence(area, sequence, segment)?;
+        let known = self.evidence(area, sequence, segment);
         // A torn record is the end, unless someone knows that it was whole once: then its pages are damaged, and
         // whoever reads them is told.
         let end = records
             .iter()
             .position(|r| !r.whole && r.header.sequence > durable.max(known.map_or(0, |(d, _)| d)))
             .unwrap_or(records.len());
+        if let Some(torn) = records.get(end) {
+            let first = self.page_of(torn.slot);
+            looked = (first..=first + u64::from(data_pages(&torn.header))).collect();
+        }
+        looked.retain(|page| self.unreadable.contains(page));
         records.truncate(end);
         if let Some(last) = records.last() {
             self.sequence = last.header.sequence + 1;
             self.previous = last.checksum;
         }
-        Ok(LogFound { records, known })
+        LogFound { records, known, unreadable: looked }
     }
 
     /// Whether the log breaks off before its end.
@@ -467,14 +524,14 @@ impl Recovered {
     /// The records before the checkpoint's position that may still matter, where the checkpoint itself is lost: back from
     /// the one that the superblock names, each by the checksum that the next one has of it, to the begin of the tail.
     /// True where it was reached.
-    fn log_before(&self, area: &mut dyn Device) -> Result<(Vec<Found>, bool), AttachError> {
+    fn log_before(&mut self, area: &mut dyn Device) -> (Vec<Found>, bool) {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut all: BTreeMap<u32, Found> = BTreeMap::new();
         let (tail, head) = (self.ring.tail, self.ring.head);
         for i in 0..=self.ring.distance(tail, head) {
             let segment = (tail + i) % self.ring.segments;
-            self.read_segment(area, segment, &mut buffer)?;
+            self.read_segment(area, segment, &mut buffer);
             for page in 0..if segment == head { self.page } else { per } {
                 let at = page as usize * PAGE_BYTES as usize;
                 let header = Header::decode(&buffer[at..at + PAGE_BYTES as usize]).ok();
@@ -498,7 +555,7 @@ impl Recovered {
         records.reverse();
         let begins = (self.log_slot(tail), self.log_slot(head) + self.page);
         let complete = records.first().map_or(begins.1, |f| f.slot) == begins.0;
-        Ok((records, complete))
+        (records, complete)
     }
 
     /// The record that belongs at a page of a segment.
@@ -528,7 +585,7 @@ impl Recovered {
         {
             return None;
         }
-        let sum = |page: u32| bytes(page).map(crc32c::crc32c);
+        let sum = |page: u32| bytes(page).map(crc_fast::crc32_iscsi);
         let whole = match &header.content {
             Content::Data(entries) => {
                 entries.iter().zip(page + 1..).all(|(e, page)| sum(page) == Some(e.sum))
@@ -543,42 +600,44 @@ impl Recovered {
     /// Whether anywhere in the log stands a record of this area that comes after `sequence` and knows of it: the
     /// highest sequence that it says was on stable storage, and its own.
     fn evidence(
-        &self,
+        &mut self,
         area: &mut dyn Device,
         sequence: u64,
         expected_in: u32,
-    ) -> Result<Option<(u64, u64)>, AttachError> {
+    ) -> Option<(u64, u64)> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut best: Option<(u64, u64)> = None;
-        let mut look = |bytes: &[u8], position: Position| {
-            let Ok(header) = Header::decode(bytes) else { return };
-            // A client may have written what looks like a header, but not where it says it stands.
-            let ours = header.uuid == self.superblock.uuid
-                && header.position == position
-                && !matches!(header.content, Content::ReadMap(_));
-            if ours && header.sequence >= sequence {
-                best = best.max(Some((header.durable, header.sequence)));
-            }
-        };
+        let mut before = false;
         for i in 0..self.ring.segments {
             let segment = (self.ring.head + i) % self.ring.segments;
             let at = self.page_of(self.log_slot(segment));
             let mut first = [0; PAGE_BYTES as usize];
-            area.read(page_extent(at, 1), &mut first)?;
             // Where records of this turn stand, all of its pages may hold one.
-            let newer = Header::decode(&first).is_ok_and(|h| {
-                h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
-            });
+            let newer = area.read(page_extent(at, 1), &mut first).is_err()
+                || Header::decode(&first).is_ok_and(|h| {
+                    h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
+                });
             // Where the record should be that was not found, the first page may be what is damaged.
-            if newer || i == 0 || segment == expected_in {
-                self.read_segment(area, segment, &mut buffer)?;
+            let here = newer || i == 0 || segment == expected_in;
+            // And behind such a segment it may not have been written when those after it were.
+            if here || before {
+                self.read_segment(area, segment, &mut buffer);
                 for (bytes, page) in buffer.chunks_exact(PAGE_BYTES as usize).zip(0..) {
-                    look(bytes, Position { segment: self.geo.read_segments + segment, page });
+                    let position = Position { segment: self.geo.read_segments + segment, page };
+                    // A client may have written what looks like a header, but not where it says it stands.
+                    let later = Header::decode(bytes).ok().filter(|h| {
+                        h.uuid == self.superblock.uuid
+                            && h.position == position
+                            && !matches!(h.content, Content::ReadMap(_))
+                            && h.sequence >= sequence
+                    });
+                    best = best.max(later.map(|h| (h.durable, h.sequence)));
                 }
             }
+            before = here;
         }
-        Ok(best)
+        best
     }
 
     fn apply(&mut self, area: &mut dyn Device, records: Vec<Found>) -> Result<(), AttachError> {
@@ -625,7 +684,7 @@ impl Recovered {
                             }
                         } else {
                             for slot in
-                                pages.filter_map(|home| self.map.find(home)).collect::<Vec<_>>()
+                                pages.flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
                             {
                                 self.map.clear(slot);
                             }
@@ -654,9 +713,12 @@ impl Recovered {
         }
         for segment in committed {
             if segment < self.geo.read_segments {
-                self.load_read_segment(area, segment)?;
+                self.load_read_segment(area, segment);
             }
         }
+        // Behind its end, where the checkpoint may know of records that are lost, the log goes on.
+        let (head, page) = (self.log_slot(self.ring.head), self.page.min(per));
+        (head + page..head + per).for_each(|slot| self.map.clear(slot));
         // What the tail has passed is at home; what it has not is newer than home, as far as anyone knows.
         for segment in 0..self.ring.segments {
             let live = self.ring.distance(self.ring.tail, segment)
@@ -669,27 +731,36 @@ impl Recovered {
     }
 
     /// The map of a read segment that was written after the checkpoint. A damaged one costs its copies, no more.
-    fn load_read_segment(
-        &mut self,
-        area: &mut dyn Device,
-        segment: u32,
-    ) -> Result<(), AttachError> {
+    fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) {
         let first = segment * self.geo.segment_pages;
         let mut page: Page = [0; PAGE_BYTES as usize];
-        area.read(page_extent(self.page_of(first), 1), &mut page)?;
-        let Ok(header) = Header::decode(&page) else { return Ok(()) };
+        let read = area.read(page_extent(self.page_of(first), 1), &mut page);
+        let Some(header) = read.ok().and_then(|()| Header::decode(&page).ok()) else { return };
         let ours =
             header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
         if let (Content::ReadMap(entries), true) = (header.content, ours) {
             for (slot, entry) in (first + 1..first + self.geo.segment_pages).zip(entries) {
-                let free = entry.state != State::Free && self.map.find(entry.home).is_none();
+                let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
+                let log = self.geo.read_segments * self.geo.segment_pages;
+                let free = entry.state != State::Free
+                    && self.map.find_all(entry.home).zip(0..).all(|(s, n)| s < log && n < most);
                 if free {
                     self.take(slot, entry);
                 }
             }
         }
-        Ok(())
     }
+}
+
+/// Reads pages that there is no doing without.
+fn readable(
+    area: &mut dyn Device,
+    page: u64,
+    bytes: &mut [u8],
+    what: &'static str,
+) -> Result<(), AttachError> {
+    let pages = bytes.len() as u64 / PAGE_BYTES;
+    area.read(page_extent(page, pages), bytes).map_err(|_| AttachError::Unreadable { what, page })
 }
 
 fn data_pages(header: &Header) -> u32 {

@@ -51,6 +51,12 @@ pub struct Replicated {
     pub suspended: bool,
     /// Free pages of home that may hold bytes of replicas.
     pub stained: Sectors,
+    /// Pages of home that the client has discarded and not written since.
+    pub free: Sectors,
+    /// All pages of home, of which the watermarks are shares.
+    pub home: Sectors,
+    /// Replicas at most.
+    pub room: Sectors,
 }
 
 /// See the module.
@@ -155,6 +161,9 @@ impl Engine {
             waiting: pages(self.replicas.asked.iter().map(|b| b.homes.len() as u64).sum()),
             suspended: self.replicas.suspended,
             stained: pages(self.free.stained.pages()),
+            free: pages(self.free.free.pages()),
+            home: pages(self.free.home_pages),
+            room: self.geo.room(),
         })
     }
 
@@ -165,17 +174,47 @@ impl Engine {
         matches!(self.state_of(page), Some(State::Clean | State::Dirty))
     }
 
+    /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
+    pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
+        let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
+        let places = self.map.find_all(page).filter_map(|slot| self.replicas.place(slot));
+        places.map(|place| self.home_of(place, 1).start)
+    }
+
+    /// Whether one more replica of a home page may be made: it has fewer than it may, and nothing of it is in doubt or in
+    /// the write buffer.
+    pub(crate) fn may_have_another(&self, page: u64) -> bool {
+        let mut replicas = 0;
+        let fine = self.map.find_all(page).all(|slot| {
+            replicas += 1;
+            !self.is_log(slot) && self.map.state(slot) == State::Clean
+        });
+        fine && replicas < self.config.degree.max(1)
+    }
+
     /// Whether replicas are asked for, or on their way.
     #[must_use]
     pub fn is_replicating(&self) -> bool {
         !self.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
-    /// Where free pages of home are that no replica is bound to, in order.
+    /// First sectors of the home pages that have a replica, or are about to, in no order: there may be millions.
+    #[must_use]
+    pub fn replicated_homes(&self) -> Vec<Lba> {
+        let slots = if self.free.on { self.geo.read_slots() } else { 0 };
+        let standing = (0..slots).filter_map(|slot| self.map.home(slot));
+        let asked = self.replicas.asked.iter().flat_map(|batch| batch.homes.iter().copied());
+        standing.chain(asked).map(|page| self.home_of(page, 1).start).collect()
+    }
+
+    /// Where free pages of home are that no replica is bound to or asked for, in order.
     #[must_use]
     pub fn room_for_replicas(&self) -> Vec<Extent> {
         let mut room = self.free.free.clone();
         self.replicas.runs().for_each(|run| room.remove(run));
+        for batch in &self.replicas.asked {
+            room.remove(batch.first..batch.first + batch.homes.len() as u64);
+        }
         room.iter().map(|part| self.home_of(part.start, part.end - part.start)).collect()
     }
 
@@ -325,11 +364,15 @@ impl Engine {
         })
     }
 
-    /// Whether a replica is nearer to the head than its home (2.3).
+    /// How far from the head a slot is that is a page of home (2.3).
+    pub(crate) fn way_to(&self, slot: u32) -> Option<u64> {
+        let page = self.replicas.place(slot)?;
+        Some(self.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
+    }
+
+    /// Whether a replica is nearer to the head than its home.
     pub(crate) fn is_nearer(&self, slot: u32, home: Lba) -> bool {
-        let Some(page) = self.replicas.place(slot) else { return true };
-        let (head, place) = (self.replicas.head.0, self.home_of(page, 1).start.0);
-        head.abs_diff(place) < head.abs_diff(home.0)
+        self.way_to(slot).is_none_or(|way| way < self.replicas.head.0.abs_diff(home.0))
     }
 
     /// Forgets all replicas and begins to write zeroes where they stood.

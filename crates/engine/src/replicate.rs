@@ -95,7 +95,7 @@ impl Engine {
             let can = page < self.free.home_pages
                 && !seen.contains(page)
                 && !self.free.free.contains(page)
-                && self.map.find(page).is_none()
+                && self.may_have_another(page)
                 && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
             if can {
                 seen.insert(page..page + 1);
@@ -273,11 +273,11 @@ impl Engine {
         let slot = job.segment * self.geo.segment_pages + 1;
         let mut good = 0;
         for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
-            if self.background.bad[at] || self.map.find(home).is_some() || self.replicas.withdrawing
+            if self.background.bad[at] || !self.may_have_another(home) || self.replicas.withdrawing
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.map.set(slot, home, State::Clean, self.background.sums[at]);
+                self.map.add(slot, home, State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

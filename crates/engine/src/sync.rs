@@ -209,7 +209,13 @@ impl Engine {
         let Phase::Records { left } = &mut round.phase else { return };
         *left -= 1;
         round.ok &= ok;
-        if *left > 0 {
+    }
+
+    /// The records that were to end by now have: where none is left of the round's, the area is flushed. What ended along
+    /// with the last of them is covered as well, and a later header shall say so.
+    pub(crate) fn flush_records(&mut self) {
+        let Some(round) = &mut self.sync.round else { return };
+        if round.phase != (Phase::Records { left: 0 }) {
             return;
         }
         round.phase = Phase::Area;

@@ -21,7 +21,8 @@ pub(crate) struct HomeWrite {
     /// RAM keeps what it wrote.
     keep: bool,
     fua: bool,
-    op: Op,
+    /// It gives its pages back.
+    frees: bool,
     /// It makes something in the write buffer void.
     voids: bool,
 }
@@ -62,13 +63,23 @@ impl Blocked {
     }
 }
 
+/// Whether the client gives pages back: a discard, or zeroes of which it keeps no space. A loop device writes both as
+/// holes in its file, and cannot be asked which of them was meant: home gets the zeroes either way.
+const fn frees(request: &Request) -> bool {
+    match request.op {
+        Op::Discard => true,
+        Op::WriteZeroes => !request.flags.contains(Flags::NO_HOLE),
+        _ => false,
+    }
+}
+
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
         if self.free.on && self.must_wait_for_free(request.extent) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
-        if self.free.on && request.op != Op::Discard && self.must_open(request.extent) {
+        if self.free.on && !frees(request) && self.must_open(request.extent) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
@@ -88,13 +99,11 @@ impl Engine {
             && aligned
             && !self.sync.is_void(pages.clone())
             && !self.touches_free(extent)
+            && !self.free.is_uncertain(pages.clone())
             && self.log_has_room(pages.end - pages.start)
         {
             self.absorb(id, request);
-        } else if request.op == Op::Discard
-            || !self.touches_free(extent)
-            || !self.zero_edges(id, request)
-        {
+        } else if frees(request) || !self.touches_free(extent) || !self.zero_edges(id, request) {
             self.write_home(id, request);
         }
     }
@@ -168,7 +177,7 @@ impl Engine {
                 all.filter(|&s| self.map.home(s).is_some_and(|page| pages.contains(&page))),
             );
         } else {
-            slots.extend(pages.filter_map(|page| self.map.find(page)));
+            slots.extend(pages.flat_map(|page| self.map.find_all(page)));
         }
         slots
     }
@@ -198,13 +207,13 @@ impl Engine {
         self.background.overtake(self.pages_of(extent));
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
-        let since = keep || self.free.on && request.op == Op::Discard;
+        let frees = frees(request);
+        let since = keep || self.free.on && frees;
         let since = self.writes.mark(if since { self.writes_open } else { 0 });
         let mark = self.writes.begin(extent);
         self.writes_open += 1;
         let fua = request.flags.contains(Flags::FUA);
-        let op = request.op;
-        let write = HomeWrite { id, extent, mark, since, keep, fua, op, voids };
+        let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
         let io = self.start(Pending::HomeWrite(write));
         let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
         let asked = Asked { flags: request.flags, stream: request.stream };
@@ -212,21 +221,19 @@ impl Engine {
     }
 
     pub(crate) fn home_write_done(&mut self, write: HomeWrite, ok: bool) {
-        let HomeWrite { id, extent, mark, since, keep, fua, op, voids } = write;
+        let HomeWrite { id, extent, mark, since, keep, fua, frees, voids } = write;
         self.writes.end(mark);
         self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         self.sync.home_dirty = true;
         if ok && voids {
-            let slots = self.copies_of(extent);
             // No other write to these pages was let through meanwhile: what stands there is older.
-            slots.iter().for_each(|&slot| self.drop_copy(slot));
-            self.scratch = slots;
+            self.drop_copies(extent, |_| true);
         }
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        let uncertain = ok && self.free.on && self.free_written(op, extent, mark, since);
+        let uncertain = ok && self.free.on && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed) {
             // What it, or a write before it, made void must not come back either; nor what failed.
@@ -234,6 +241,17 @@ impl Engine {
         } else {
             self.complete(id, extent, ok);
         }
+    }
+
+    /// The copies of the pages an extent touches, those in such a state, are not to be used any more.
+    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(State) -> bool) {
+        let slots = self.copies_of(extent);
+        for &slot in &slots {
+            if these(self.map.state(slot)) {
+                self.drop_copy(slot);
+            }
+        }
+        self.scratch = slots;
     }
 
     /// The copy in a slot is not to be used any more.
@@ -331,7 +349,10 @@ impl Engine {
         self.writes_open -= 1;
         self.retry_blocked |= !self.blocked.is_empty();
         if told {
-            self.sync.lost |= failed;
+            if failed {
+                self.cache.invalidate(extent);
+                self.sync.lost = true;
+            }
             return;
         }
         if !failed && !self.cache.is_off() {

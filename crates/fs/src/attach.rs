@@ -9,7 +9,7 @@ use crate::api::{Config, FileNumber};
 use crate::commit::Log;
 use crate::format::{
     Change, CheckpointHeader, FormatError, Geometry, GeometryError, Page, RecordPage, Role,
-    Superblock, records,
+    Superblock, crc32c, records,
 };
 use crate::gfs::Gfs;
 use crate::table::{Table, TableError};
@@ -249,17 +249,15 @@ impl Reader<'_> {
         if pages == 0 || pages > self.geometry.log_pages - page {
             return Ok(None);
         }
-        let mut sum = crc32c::crc32c(&first.body);
         let mut bodies = vec![first.body];
         for i in 1..pages {
             let Some(next) = one(i)? else { return Ok(None) };
             if (next.pages, next.batch_sum) != (pages, first.batch_sum) {
                 return Ok(None);
             }
-            sum = crc32c::crc32c_append(sum, &next.body);
             bodies.push(next.body);
         }
-        if sum != first.batch_sum {
+        if crc32c(bodies.iter().map(|body| &body[..])) != first.batch_sum {
             return Ok(None);
         }
         let mut changes = Vec::new();
@@ -406,7 +404,7 @@ pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
                 found.dead_bytes += u64::from(slot.bytes);
             }
         }
-        let whole = bytes.get(..group.bytes as usize).map(crc32c::crc32c);
+        let whole = bytes.get(..group.bytes as usize).map(crc_fast::crc32_iscsi);
         if whole != Some(group.sum) {
             found.damaged.push((number, live));
         }

@@ -90,6 +90,22 @@ impl Cache {
         }
     }
 
+    pub(crate) const fn uses(&self) -> u64 {
+        self.clock
+    }
+
+    pub(crate) const fn count_from(&mut self, uses: u64) {
+        if uses > self.clock {
+            self.clock = uses;
+        }
+    }
+
+    /// The group that need not stay and was not used for longest, and its use.
+    pub(crate) fn oldest(&self) -> Option<(u64, u32)> {
+        let mut all = self.by_use.iter().map(|(used, group)| (*used, *group));
+        all.find(|(_, group)| self.groups.get(group).is_some_and(|c| !c.held))
+    }
+
     /// Forgets groups that need not stay until at most `bytes` are left, but never the one used last.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let mut passed = 0;

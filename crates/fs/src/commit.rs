@@ -13,7 +13,7 @@ use crate::FileNumber;
 use crate::api::{Fault, Reply, RequestId, What};
 use crate::format::{
     BODY_BYTES, Change, CheckpointHeader, Geometry, GroupRecord, Page, RecordPage, Role,
-    SlotRecord, file_bytes, group_bytes, pack,
+    SlotRecord, crc32c, file_bytes, group_bytes, pack,
 };
 use crate::gfs::{Flight, Gfs, bins};
 
@@ -413,7 +413,7 @@ impl Gfs {
             cluster,
             clusters: clusters as u16,
             bytes,
-            sum: crc32c::crc32c(&image),
+            sum: crc_fast::crc32_iscsi(&image),
             files: slots.len() as u16,
         };
         job.changes.push(Change::Group(record, slots.into()));
@@ -535,7 +535,7 @@ impl Gfs {
         let Some((at, used)) = self.log.place(&self.geometry, pages) else {
             unreachable!("room for a batch was made before it was begun");
         };
-        let batch_sum = bodies.iter().fold(0, |sum, b| crc32c::crc32c_append(sum, b));
+        let batch_sum = crc32c(bodies.iter().map(|body| &body[..]));
         let data: Vec<u8> = (0..)
             .zip(bodies)
             .flat_map(|(index, body)| {

@@ -121,6 +121,8 @@ pub struct Ffs {
     files: FxHashMap<u64, Node>,
     cache: FxHashMap<u32, Buffer>,
     by_use: BTreeMap<u64, u32>,
+    /// Sectors in memory: a block's fragments alone where that is all there is of it.
+    cached: u64,
     dirty: BTreeSet<(SimTime, u32)>,
     clock: u64,
     stats: FfsStats,
@@ -150,6 +152,7 @@ impl Ffs {
             files: FxHashMap::default(),
             cache: FxHashMap::default(),
             by_use: BTreeMap::new(),
+            cached: 0,
             dirty: BTreeSet::new(),
             clock: 0,
             stats: FfsStats::default(),
@@ -270,10 +273,49 @@ impl Ffs {
     fn forget(&mut self, block: u32) {
         if let Some(old) = self.cache.remove(&block) {
             self.by_use.remove(&old.used);
+            self.cached -= u64::from(old.sectors);
             if let Some(time) = old.dirty {
                 self.dirty.remove(&(time, block));
             }
         }
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub const fn cached_bytes(&self) -> u64 {
+        self.cached * SECTOR_BYTES
+    }
+
+    /// Counts uses; a block used later has a larger one. Two caches that share their memory share this count.
+    #[must_use]
+    pub const fn uses(&self) -> u64 {
+        self.clock
+    }
+
+    /// Goes on counting uses from here, if that is further.
+    pub const fn count_from(&mut self, uses: u64) {
+        if uses > self.clock {
+            self.clock = uses;
+        }
+    }
+
+    /// The use of the block that was not used for longest.
+    #[must_use]
+    pub fn oldest_use(&self) -> Option<u64> {
+        self.by_use.first_key_value().map(|(used, _)| *used)
+    }
+
+    /// Forgets the block that was not used for longest; where it is newer than on the disk, it is written.
+    pub fn forget_oldest(&mut self) -> Work {
+        let mut work = Work::default();
+        let Some((_, oldest)) = self.by_use.pop_first() else { return work };
+        let Some(buffer) = self.cache.remove(&oldest) else { return work };
+        self.cached -= u64::from(buffer.sectors);
+        if let Some(time) = buffer.dirty {
+            self.dirty.remove(&(time, oldest));
+            work.later.push((Op::Write, Self::extent(oldest, buffer.sectors.into())));
+        }
+        work
     }
 
     /// Gives a file blocks up to `size`.
@@ -354,19 +396,17 @@ impl Ffs {
 
     fn insert(&mut self, block: u32, sectors: u8, meta: bool, work: &mut Work) {
         self.clock += 1;
-        if let Some(old) = self.cache.get(&block) {
+        let old = self.cache.remove(&block);
+        if let Some(old) = old {
             self.by_use.remove(&old.used);
+            self.cached -= u64::from(old.sectors);
         }
-        let dirty = self.cache.get(&block).and_then(|b| b.dirty);
+        let dirty = old.and_then(|b| b.dirty);
         self.cache.insert(block, Buffer { used: self.clock, dirty, sectors, meta });
+        self.cached += u64::from(sectors);
         self.by_use.insert(self.clock, block);
-        while self.cache.len() as u64 * BLOCK > self.config.cache.0 && self.cache.len() > 1 {
-            let Some((_, oldest)) = self.by_use.pop_first() else { break };
-            let Some(buffer) = self.cache.remove(&oldest) else { break };
-            if let Some(time) = buffer.dirty {
-                self.dirty.remove(&(time, oldest));
-                work.later.push((Op::Write, Self::extent(oldest, buffer.sectors.into())));
-            }
+        while self.cached_bytes() > self.config.cache.0 && self.cache.len() > 1 {
+            work.later.extend(self.forget_oldest().later);
         }
     }
 
@@ -384,6 +424,7 @@ impl Ffs {
             self.insert(block, sectors, meta, work);
         }
         let Some(buffer) = self.cache.get_mut(&block) else { return };
+        self.cached += u64::from(sectors.saturating_sub(buffer.sectors));
         buffer.sectors = buffer.sectors.max(sectors);
         if sync {
             if let Some(time) = buffer.dirty.take() {
@@ -744,7 +785,9 @@ mod tests {
         let mut written = 0;
         for f in 0..200 {
             written += fs.write(T, f, 0, 8_192).unwrap().later.len();
-            assert!(fs.cache.len() <= 128);
+            assert!(fs.cached_bytes() <= 1 << 20);
+            let sum: u64 = fs.cache.values().map(|b| u64::from(b.sectors)).sum();
+            assert_eq!(fs.cached, sum);
         }
         assert!(written > 60, "{written}");
     }

@@ -236,6 +236,31 @@ impl Gfs {
         self.cache.bytes()
     }
 
+    /// Counts uses of groups in memory; one used later has a larger one. Two caches that share their memory share
+    /// this count.
+    #[must_use]
+    pub const fn uses(&self) -> u64 {
+        self.cache.uses()
+    }
+
+    /// Goes on counting uses from here, if that is further.
+    pub const fn count_from(&mut self, uses: u64) {
+        self.cache.count_from(uses);
+    }
+
+    /// The use of the group that was not used for longest, among those that may be forgotten.
+    #[must_use]
+    pub fn oldest_use(&self) -> Option<u64> {
+        self.cache.oldest().map(|(used, _)| used)
+    }
+
+    /// Forgets that group.
+    pub fn forget_oldest(&mut self) {
+        if let Some((_, group)) = self.cache.oldest() {
+            self.cache.remove(group);
+        }
+    }
+
     /// Whether nothing is under way and nothing waits to be written.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -412,7 +437,8 @@ impl Gfs {
             (None, _) => None,
             (Some(at), None) => Some(Fault::Read(self.geometry.group_extent(at.cluster, at.bytes))),
             (Some(at), Some(bytes)) => {
-                let whole = bytes.get(..at.bytes as usize).filter(|b| crc32c::crc32c(b) == at.sum);
+                let whole =
+                    bytes.get(..at.bytes as usize).filter(|b| crc_fast::crc32_iscsi(b) == at.sum);
                 match whole {
                     None => {
                         self.stats.damaged += 1;

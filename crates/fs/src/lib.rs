@@ -20,13 +20,16 @@
 //!    stable storage, [`State::Arriving`]. Until the next step the other module's bytes are the file.
 //! 2. For each: set the attribute, make it durable. From here on the group store's bytes are the file. Then cut the
 //!    inode to no bytes.
-//! 3. [`Ask::Settle`]. Nobody need wait for it.
+//! 3. When the cut is durable, [`Ask::Settle`]. Nobody need wait for it. An entry that is settled, with a marker whose inode has bytes,
+//!    then says that somebody wrote there without the driver.
 //!
 //! **Here to there** (too large, in no group any more, or everything comes home):
 //! 1. [`Ask::Leave`]; wait: the entries are [`State::Leaving`] on stable storage.
-//! 2. [`Ask::Read`] all of it, write it into the inode, make that durable, then take the attribute away and make that durable. From here
-//!    on the inode's bytes are the file.
-//! 3. [`Ask::Remove`].
+//! 2. [`Ask::Read`] all of it, write it into the inode, make that durable, then take the attribute away. From here on the inode's bytes
+//!    are the file. What a client writes and syncs there makes this durable too; until then the older file may come back.
+//! 3. [`Ask::Remove`]. It is written down only behind [`Output::SyncOther`].
+//!
+//! A file that is to be cut to nothing needs no more than to have its marker taken away: its inode has no bytes.
 //!
 //! **A file is removed** (its last link goes, or another is renamed over it): first there, then [`Ask::Remove`]. While it is open it
 //! is removed there alone; `Remove` follows when it is closed for the last time. The store writes a removal down only after

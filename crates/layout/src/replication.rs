@@ -3,7 +3,8 @@
 //! of it, but together with blocks of it, is replicated in free space near there, side by side in the order in which it
 //! was read. Nothing else: what is read often but by itself gains nothing, and is left alone.
 //!
-//! It departs from the paper where it says so: [`ReplicationConfig::whole`] replicates whole sequences.
+//! It departs from the paper where it says so: [`ReplicationConfig::whole`] replicates whole sequences, and
+//! [`ReplicationConfig::price`] only what is likely to be read so often again that its replica pays.
 
 use std::collections::VecDeque;
 
@@ -18,11 +19,17 @@ const REMEMBERED: usize = 1 << 17;
 const COUNTED: usize = 1 << 20;
 /// Free ranges shorter than this, in sectors, are no place: 64 KiB.
 const SHORT: u64 = 128;
+/// Reads in a row that are together longer than this, in sectors, are well served where they lie: 512 KiB.
+const LONG: u64 = 1024;
+/// A read counts anew once so many others came since: sooner, RAM may have answered it.
+const APART: u64 = 1000;
+/// Sightings are told apart up to this many.
+const TIMES: usize = 8;
 /// A replica is planned in runs of this length at most, in sectors: 1 MiB less a page.
 const RUN: u64 = 255 * PAGE_SECTORS;
 
 /// How replication is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReplicationConfig {
     /// Size of the device, and where its pages lie.
     pub capacity: Sectors,
@@ -34,14 +41,22 @@ pub struct ReplicationConfig {
     pub near: u32,
     /// A block is replicated once it was used together with the hot region in so many reads.
     pub least: u32,
-    /// Replicate the hot region's own blocks as well where they were read together with others: then whole sequences
-    /// stand side by side. The paper replicates what lies outside alone.
+    /// Replicate whatever was read in short runs, wherever it lies: then whole sequences stand side by side. The paper
+    /// replicates what lies outside the hot region alone.
     pub whole: bool,
+    /// Replicate only what was read before so often that, of late, replicas of all that was would have been read so many times
+    /// each; 0 as the paper, without asking.
+    pub price: f64,
     /// Most that one plan replicates.
     pub most: Sectors,
 }
 
 impl ReplicationConfig {
+    /// A price at which replicas pay: to make one, its home is read once more and it is written once, which is
+    /// about what a read costs as the others are done in a row; a read of it saves about half of that (the paper's own
+    /// Table 2: 50% of an access).
+    pub const PAYS: f64 = 2.0;
+
     /// As the paper has it, where it says so: regions of a 128th of the device, of whole block groups of 128 MiB, reads
     /// used together within 8, and seen so once.
     #[must_use]
@@ -49,7 +64,7 @@ impl ReplicationConfig {
         let group = 128 << 11;
         let region = Sectors((capacity.0 / 128).div_ceil(group).max(1) * group);
         let most = Sectors(256 << 11);
-        Self { capacity, grid, region, near: 8, least: 1, whole: false, most }
+        Self { capacity, grid, region, near: 8, least: 1, whole: false, price: 0.0, most }
     }
 }
 
@@ -63,6 +78,11 @@ pub struct Replication {
     recent: VecDeque<Extent>,
     /// First sector of a page to how often it was used together with the hot region, halved at each plan.
     together: FxHashMap<u64, u32>,
+    /// First sector of a read to how often it was seen, and at which read last.
+    seen: FxHashMap<u64, (u8, u64)>,
+    /// How many reads were of what had been seen so often before, from never on; halved at each plan.
+    sightings: [u64; TIMES],
+    reads: u64,
 }
 
 impl Replication {
@@ -75,6 +95,9 @@ impl Replication {
             references: vec![0; regions.max(1)],
             recent: VecDeque::new(),
             together: FxHashMap::default(),
+            seen: FxHashMap::default(),
+            sightings: [0; TIMES],
+            reads: 0,
             config,
         }
     }
@@ -87,10 +110,38 @@ impl Replication {
         }
         let region = self.region_of(extent);
         self.references[region] += 1;
+        self.reads += 1;
+        if self.config.price > 0.0 {
+            self.sight(extent);
+        }
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
         }
         self.recent.push_back(extent);
+    }
+
+    fn sight(&mut self, extent: Extent) {
+        let now = self.reads;
+        if self.seen.len() >= COUNTED && !self.seen.contains_key(&extent.start.0) {
+            return;
+        }
+        let (count, last) = self.seen.entry(extent.start.0).or_default();
+        if *count == 0 || now - *last >= APART {
+            self.sightings[usize::from(*count).min(TIMES - 1)] += 1;
+            *count = count.saturating_add(1);
+        }
+        *last = now;
+    }
+
+    /// How often a read must have been seen for its replica to pay: the least count of which, lately, reads of what had been
+    /// seen so often before were as many as the price for each that came to be seen so often. `None` where there is none.
+    fn worth(&self) -> Option<u8> {
+        let counts = 1..TIMES as u8;
+        counts.into_iter().find(|&count| {
+            let (before, from) = self.sightings.split_at(usize::from(count));
+            let (made, used) = (before[before.len() - 1], from.iter().sum::<u64>());
+            used > 0 && used as f64 >= self.config.price * made as f64
+        })
     }
 
     /// Reads remembered since the last plan.
@@ -124,7 +175,7 @@ impl Replication {
         let wanted = self.candidates(hot, placed);
         let replicas = side_by_side(&wanted, free, hot);
         self.recent.clear();
-        self.references.iter_mut().for_each(|n| *n /= 2);
+        self.references.iter_mut().chain(&mut self.sightings).for_each(|n| *n /= 2);
         self.together.retain(|_, n| {
             *n /= 2;
             *n > 0
@@ -155,14 +206,18 @@ impl Replication {
                 }
             }
         }
+        let worth = if self.config.price > 0.0 { self.worth() } else { Some(0) };
+        let pays = |seen: &FxHashMap<u64, (u8, u64)>, extent: &Extent| {
+            let count = seen.get(&extent.start.0).map_or(0, |s| s.0);
+            worth.is_some_and(|worth| count >= worth)
+        };
+        let short = if self.config.whole { self.short_runs() } else { Vec::new() };
         let mut taken: FxHashSet<u64> = FxHashSet::default();
         let mut wanted: Vec<Extent> = Vec::new();
         let mut left = self.config.most.0 / PAGE_SECTORS;
         for (i, extent) in self.recent.iter().enumerate() {
-            let outside = outside_with_hot(i);
-            let (within, all) = window(i);
-            let along = self.config.whole && inside[i] && within < all;
-            if !outside && !along {
+            let along = short.get(i).is_some_and(|&short| short);
+            if !(outside_with_hot(i) || along) || !pays(&self.seen, extent) {
                 continue;
             }
             for page in starts(*extent) {
@@ -179,6 +234,22 @@ impl Replication {
             }
         }
         wanted
+    }
+
+    /// Of each read remembered, whether it is part of a short run of reads one behind the other.
+    fn short_runs(&self) -> Vec<bool> {
+        let mut short = Vec::with_capacity(self.recent.len());
+        let (mut len, mut end) = (0, None);
+        for (i, extent) in self.recent.iter().enumerate() {
+            if end != Some(extent.start) {
+                short.resize(i, len <= LONG);
+                len = 0;
+            }
+            len += extent.len.0;
+            end = Some(extent.end());
+        }
+        short.resize(self.recent.len(), len <= LONG);
+        short
     }
 }
 
@@ -301,6 +372,56 @@ mod tests {
         let plan = planner.plan([Extent::new(20 * MIB, 4096)], |page| page.0 >= 50 * MIB);
         let first: Vec<u64> = plan[0].homes.iter().take(4).map(|e| e.start.0).collect();
         assert_eq!(first, [0, 904, 64, 968].map(|at| 10 * MIB + at));
+    }
+
+    #[test]
+    fn what_lies_in_long_runs_is_left_alone() {
+        let mut planner = Replication::new(ReplicationConfig { whole: true, ..config() });
+        for i in 0..9 {
+            read(&mut planner, 10 * MIB + i * 128, 16);
+        }
+        read(&mut planner, 20 * MIB, 16);
+        read(&mut planner, 20 * MIB + 128, 16);
+        let plan = planner.plan([Extent::new(30 * MIB, 4096)], |_| false);
+        assert_eq!(plan[0].homes, [Extent::new(20 * MIB, 256)], "of 576 KiB and of 128 KiB");
+    }
+
+    #[test]
+    fn only_what_comes_again_as_often_as_its_price_is_replicated() {
+        let price = ReplicationConfig::PAYS;
+        let mut planner = Replication::new(ReplicationConfig { whole: true, price, ..config() });
+        let free = [Extent::new(40 * MIB, 1 << 17)];
+        let run = |planner: &mut Replication, from: u64| {
+            (0..1200).for_each(|i| read(planner, from + i * 16, 1));
+        };
+        let planned = |planner: &mut Replication| -> usize {
+            planner.plan(free, |_| false).iter().map(|r| r.homes.len()).sum()
+        };
+        // Nothing was ever seen before; then all of it, once for each that came anew: less than the price.
+        run(&mut planner, 0);
+        assert_eq!((planner.worth(), planned(&mut planner)), (None, 0));
+        run(&mut planner, 0);
+        assert_eq!(
+            (planner.worth(), planned(&mut planner)),
+            (Some(1), 1200),
+            "what is old counts half"
+        );
+        // What never comes again is more and more: what came once is trusted no more, what came twice is.
+        (0..4).for_each(|i| run(&mut planner, 10 * MIB + i % 2 * 8 + i / 2 * 19_200));
+        assert_eq!((planner.worth(), planned(&mut planner)), (None, 0));
+        (0..2).for_each(|_| run(&mut planner, 0));
+        assert_eq!(planner.worth(), Some(2));
+        run(&mut planner, 30 * MIB);
+        assert_eq!(planned(&mut planner), 1200, "of what was read just now, what came twice");
+    }
+
+    #[test]
+    fn what_comes_again_at_once_was_in_ram() {
+        let mut planner = Replication::new(ReplicationConfig { price: 1.0, ..config() });
+        for i in 0..600 {
+            read(&mut planner, i / 2 * 16, 1);
+        }
+        assert_eq!((planner.sightings[0], planner.sightings[1]), (300, 0));
     }
 
     proptest! {

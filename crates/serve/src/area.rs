@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use seekless_block::{
-    Bytes, Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
+    Bytes, Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
 };
 use seekless_engine::format::{
-    AreaFlags, AreaId, FormatError, Geometry, GuardPage, Label, Page, SEGMENT_PAGES_DEFAULT,
-    Superblock, page_extent, read_superblock,
+    AreaFlags, AreaId, FormatError, Geometry, GeometryError, GuardPage, Label, Page,
+    SEGMENT_PAGES_DEFAULT, Superblock, page_extent, read_superblock,
 };
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
@@ -73,6 +73,9 @@ pub struct MakeOptions {
     pub size: Option<Share>,
     /// Share of the write buffer in percent.
     pub write_buffer_percent: u8,
+    /// How much replicas may take of the volume's discarded pages (FS2); `None` for copies in the area itself. With replicas,
+    /// all of the area that they leave is the write buffer, and its default size follows theirs.
+    pub replicas: Option<Share>,
     /// Where writes go.
     pub mode: Mode,
     /// First sector of the first whole page; by default what the backing's partitions suggest.
@@ -155,6 +158,22 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
     }
 }
 
+/// Beside what the maps of replicas need at least: a log, which is the write buffer as well.
+const BESIDE: Bytes = Bytes(32 << 20);
+
+/// Of a device of `home` sectors, how much replicas may take, and how large the area beside them is.
+fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
+    let replicas = Sectors(options.replicas.map_or(0, |size| share(size, home)));
+    let otherwise = match Geometry::fit_replicas(Sectors(0), SEGMENT_PAGES_DEFAULT, replicas) {
+        // A log makes checkpoints longer, too.
+        Err(GeometryError::TooSmall { needed, .. }) if replicas.0 > 0 => {
+            Share::Bytes(Bytes(needed.bytes().0 / 16 * 17 + BESIDE.0))
+        }
+        _ => Share::Percent(5),
+    };
+    (replicas, share(options.size.unwrap_or(otherwise), home))
+}
+
 /// The whole of an opened file as a device.
 fn whole(opened: &Opened) -> Result<Disk, ServeError> {
     part(&opened.fd, &[(0, opened.bytes)])
@@ -196,7 +215,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         return Err(guarded_by(backing, &page));
     }
     blank(&mut disk, backing, options, hint)?;
-    let len = share(options.size.unwrap_or(Share::Percent(5)), device);
+    let (replicas, len) = sizes(options, device);
     let head = if options.at == At::Start { 0 } else { HEAD.0 };
     let Some(room) = device.checked_sub(head + len).filter(|left| *left >= PAGE_SECTORS) else {
         return Err(refused(
@@ -218,15 +237,15 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let len = if options.at == At::End { device - at } else { len };
     let volume = Sectors(device - head - len);
     let mut format = format_options(options, uuid, backing);
-    (format.capacity, format.inside) = (volume, Some(Lba(at)));
+    (format.capacity, format.inside, format.replicas) = (volume, Some(Lba(at)), replicas);
     let mut area = part(&opened.fd, &[(at * SECTOR_BYTES, len * SECTOR_BYTES)])?;
     let geometry = divided(&area, &format).map_err(failed(backing))?;
 
     let mut work = || -> Result<(), AttachError> {
         // Marks of what was there go first, at both ends, where programs look for them.
         let look = HEAD.0.min(device);
-        disk.write_zeroes(seekless_block::Extent::new(0, look))?;
-        disk.write_zeroes(seekless_block::Extent::new(device - look, look))?;
+        disk.write_zeroes(Extent::new(0, look))?;
+        disk.write_zeroes(Extent::new(device - look, look))?;
         disk.flush()?;
         format_area(&mut area, &format)?;
         if at > 0 {
@@ -246,7 +265,11 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
 
 /// Whether the area can be divided, before anything is overwritten.
 fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
-    Ok(Geometry::fit(area.capacity(), format.segment_pages, format.write_buffer_percent)?)
+    let (area, pages) = (area.capacity(), format.segment_pages);
+    Ok(match format.replicas.0 {
+        0 => Geometry::fit(area, pages, format.write_buffer_percent)?,
+        _ => Geometry::fit_replicas(area, pages, format.replicas)?,
+    })
 }
 
 fn beside(
@@ -270,7 +293,8 @@ fn beside(
         let why = "begins with a page of seekless: it has an area already, or is one; nothing was changed";
         return Err(refused(backing, why));
     }
-    if options.mode == Mode::WriteBack && volume.0 < guard::HOME_MIN {
+    let (replicas, size) = sizes(options, volume.0);
+    if (options.mode == Mode::WriteBack || replicas.0 > 0) && volume.0 < guard::HOME_MIN {
         return Err(refused(backing, too_small_to_guard(volume)));
     }
     let is_same = || {
@@ -280,16 +304,14 @@ fn beside(
     if is_same() == Some(true) {
         return Err(refused(path, "is the backing itself; name another file or device"));
     }
-    let made = MadeFile::new(path, || {
-        (share(options.size.unwrap_or(Share::Percent(5)), volume.0) + guard::REGION) * SECTOR_BYTES
-    })?;
+    let made = MadeFile::new(path, || (size + guard::REGION) * SECTOR_BYTES)?;
     if made.is_none() {
         unused(path)?;
     }
     let opened = Opened::path(path, false)?;
     let there = opened.bytes / SECTOR_BYTES;
     let len = match (options.size, &made) {
-        (Some(size), None) => share(size, volume.0),
+        (Some(_), None) => size,
         _ => there.saturating_sub(guard::REGION) / PAGE_SECTORS * PAGE_SECTORS,
     };
     if len + guard::REGION > there {
@@ -306,7 +328,7 @@ fn beside(
     let mut all = whole(&opened)?;
     blank(&mut all, path, options, "")?;
     let mut format = format_options(options, uuid, backing);
-    format.capacity = volume;
+    (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {
         format.grid = Sectors(signature::grid(&mut disk).map_err(|e| failed(backing)(e.into()))?);
     }
@@ -343,7 +365,7 @@ fn guarded_by(backing: &Path, page: &GuardPage) -> ServeError {
 
 fn too_small_to_guard(volume: Sectors) -> String {
     format!(
-        "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back",
+        "has {}; a disk with its area elsewhere needs {} for the guard that keeps it from being mounted by itself in write-back and with replicas",
         volume.bytes(),
         Sectors(guard::HOME_MIN).bytes()
     )
@@ -427,7 +449,6 @@ pub fn resize(
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
     let lasting = open(backing, area, true)?;
-    lasting.has_no_replicas()?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
         let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
@@ -448,9 +469,8 @@ pub fn resize(
         mode: s.mode,
         segment_pages: s.segment_pages,
         write_buffer_percent: lasting.percent(),
-        replicas: Sectors(0),
+        replicas: lasting.replicas(),
         label: identity::label(backing),
-        // No log has so many records behind its checkpoint.
     };
     let before = s.clone();
     let (geometry, area, volume);
@@ -663,8 +683,9 @@ impl Lasting {
 
     /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
-        self.has_no_replicas()?;
+        let (stamp, guarded) = (self.stamp(), self.is_kept());
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
+        let examined = examined.doubting(guarded, &stamp);
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
@@ -707,14 +728,28 @@ impl Lasting {
         }
     }
 
-    /// Refuses an area that keeps replicas in the device's discarded pages: they may stand there though the client reads
-    /// zeroes, and nothing here knows that yet.
-    fn has_no_replicas(&self) -> Result<(), ServeError> {
-        if self.superblock.free_map_pages == 0 {
-            return Ok(());
-        }
-        let why = "keeps replicas in the device's discarded pages, which only the simulator does so far; nothing was changed";
-        Err(refused(&self.place, why))
+    /// How much replicas may take of the device's discarded pages; none where copies stand in the area.
+    fn replicas(&self) -> Sectors {
+        let s = &self.superblock;
+        let pages = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
+        Sectors(if s.free_map_pages > 0 { pages * PAGE_SECTORS } else { 0 })
+    }
+
+    /// Whether nobody else can have written home since the area was last in use: their device is one, or the guard is up.
+    fn is_kept(&self) -> bool {
+        self.superblock.inside || self.guard.as_ref().is_ok_and(|g| g.is_in_region())
+    }
+
+    /// What is free in the ext2, ext3 or ext4 file system at home.
+    pub(crate) fn free_in_ext(&mut self) -> Result<Vec<Extent>, ServeError> {
+        let found = crate::ext::free(&mut self.home);
+        found.map_err(|e| refused(&self.backing, format!("what is free is not known: {e}")))
+    }
+
+    /// What can be proven of home.
+    fn stamp(&self) -> [u8; 32] {
+        let of_home = || identity::stamp(std::os::fd::AsFd::as_fd(&self.home));
+        self.own_stamp().unwrap_or_else(of_home)
     }
 
     /// Refuses another disk than the area was made for.
@@ -785,13 +820,14 @@ impl Lasting {
         moved: bool,
         drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
-        self.has_no_replicas()?;
         self.is_home(moved)?;
         let s = self.superblock.clone();
         if let Err(e) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
-        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY);
+        // Where replicas stand home alone does not hold the zeroes that clients read there.
+        let replicates = s.free_map_pages > 0 && !drain;
+        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY) || replicates;
         if absorbs && !s.inside && !drain && self.home.guard().is_none() {
             return Err(refused(&self.place, NO_ROOM));
         }
@@ -801,11 +837,9 @@ impl Lasting {
         if s.mode == Mode::WriteBack {
             config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
         }
-        let stamp = self
-            .own_stamp()
-            .unwrap_or_else(|| identity::stamp(std::os::fd::AsFd::as_fd(&self.home)));
-        let (engine, report) =
-            Engine::attach(&mut self.area, config, stamp).map_err(failed(&self.place))?;
+        let (stamp, guarded) = (self.stamp(), self.is_kept());
+        let (engine, report) = Engine::attach_guarded(&mut self.area, config, stamp, guarded)
+            .map_err(failed(&self.place))?;
         if let Some(region) = self.home.guard() {
             let moved = region.settle(&self.home).and_then(|standing| match standing {
                 Standing::Down if absorbs || report.dirty > 0 => region.put_up(&self.home),

@@ -10,7 +10,7 @@ use rustix::net::RecvFlags;
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
 use seekless_nbd::{Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession};
 
-use crate::backend::{FAST_ZERO, NO_HOLE};
+use crate::backend::FAST_ZERO;
 use crate::memory::Data;
 use crate::out::Out;
 use crate::volume::{Finished, Volume};
@@ -475,7 +475,7 @@ fn flags_of(r: &Request) -> Flags {
         flags = flags.union(Flags::FUA);
     }
     if r.flags.contains(CommandFlags::NO_HOLE) {
-        flags = flags.union(NO_HOLE);
+        flags = flags.union(Flags::NO_HOLE);
     }
     if r.flags.contains(CommandFlags::FAST_ZERO) {
         flags = flags.union(FAST_ZERO);

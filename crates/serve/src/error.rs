@@ -50,6 +50,18 @@ pub enum ServeError {
         #[source]
         source: Box<seekless_engine::AttachError>,
     },
+    /// A group store that cannot be made or attached.
+    #[error("{}", path.display())]
+    GroupStore {
+        /// Where it stands.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<seekless_fs::AttachError>,
+    },
+    /// Files cannot be grouped so.
+    #[error("{0}")]
+    Grouping(String),
     /// The area could not be put to rest.
     #[error(
         "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",

@@ -6,7 +6,7 @@
 
 mod bytes;
 mod gate;
-mod mount;
+pub(crate) mod mount;
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,6 @@ use rustix::fs::{FallocateFlags, OFlags};
 use seekless_block::{Flags, SECTOR_BYTES};
 use seekless_nbd::Errno;
 
-use crate::backend::NO_HOLE;
 use crate::error::{ServeError, host};
 use crate::handle::ServerHandle;
 use bytes::ByteDisk;
@@ -60,7 +59,7 @@ impl MountPoint {
             let what = "open it: FUSE needs the kernel's fuse module, and access to this device";
             ServeError::Path { path: mount::DEVICE.into(), what, source }
         })?;
-        if is_dead(path) {
+        if mount::is_dead(path) {
             let what = "take away the mount of a server that died";
             mount::unmount(path, true).map_err(fail(what))?;
         }
@@ -154,7 +153,7 @@ impl FuseMount {
     fn take_away(&mut self, lazily: bool) -> io::Result<()> {
         // The kernel has hung up: it was unmounted, or the connection was cut and a dead mount is left.
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
-        if !self.gone && (!ended || is_dead(&self.point.path)) {
+        if !self.gone && (!ended || mount::is_dead(&self.point.path)) {
             mount::unmount(&self.point.path, lazily || ended)?;
         }
         self.gone = true;
@@ -175,11 +174,6 @@ impl Drop for FuseMount {
             let _ = self.take_away(true);
         }
     }
-}
-
-/// Whether a FUSE mount is there that nobody serves any more.
-fn is_dead(path: &Path) -> bool {
-    path.metadata().is_err_and(|e| e.kind() == io::ErrorKind::NotConnected)
 }
 
 /// What the kernel talks to: a file system that is one file.
@@ -326,7 +320,7 @@ impl Filesystem for Export {
         // writes zeroes by punching holes.
         let flags = match mode - FallocateFlags::KEEP_SIZE {
             FallocateFlags::PUNCH_HOLE => Flags::NONE,
-            FallocateFlags::ZERO_RANGE => NO_HOLE,
+            FallocateFlags::ZERO_RANGE => Flags::NO_HOLE,
             _ => return reply.error(Error::EOPNOTSUPP),
         };
         if self.read_only {

@@ -1,5 +1,5 @@
-//! When the guard of a volume's home goes up and comes down: up before anything is absorbed, down when everything is at
-//! home again. Meanwhile whatever concerns home's two ends waits here; the rest of the volume goes on. It refuses to
+//! When the guard of a volume's home goes up and comes down: up before anything is absorbed or replicated, down when
+//! everything is at home again and replicas have left no trace. Meanwhile whatever concerns home's two ends waits here; the rest of the volume goes on. It refuses to
 //! know how a guard is moved.
 
 use seekless_block::Op;
@@ -24,15 +24,17 @@ pub(crate) enum Step {
     Rest,
     /// Hand a worker the job: up or down.
     Move(bool),
-    /// The engine may absorb.
-    Absorb,
+    /// The engine may absorb in this mode, and replicate.
+    Obey(Mode),
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Guarding {
-    /// Where the administrator wants writes to go.
-    wants: Mode,
+    /// Where the administrator wants writes to go; `None` after a drain, when everything is to stay at home.
+    wants: Option<Mode>,
+    /// There are replicas, too, but after a drain.
+    replicates: bool,
     /// The engine has been told.
     told: bool,
     now: Move,
@@ -42,16 +44,21 @@ pub(crate) struct Guarding {
 }
 
 impl Guarding {
-    /// Of a volume that was just attached.
-    pub(crate) const fn new(mode: Mode) -> Self {
-        Self { wants: mode, told: true, now: Move::None, failed: false, parked: Vec::new() }
+    /// Of a volume that was just attached; without a mode it was so to be drained.
+    pub(crate) fn new(wants: Option<Mode>, replicates: bool) -> Self {
+        let (now, parked) = (Move::None, Vec::new());
+        Self { wants, replicates, told: true, now, failed: false, parked }
     }
 
     /// What the administrator wants from now on. Whether the engine may be told at once.
-    pub(crate) fn want(&mut self, mode: Mode) -> bool {
+    pub(crate) fn want(&mut self, mode: Option<Mode>) -> bool {
         (self.wants, self.failed) = (mode, false);
-        self.told = mode == Mode::WriteThrough;
+        self.told = !self.wants_up();
         self.told
+    }
+
+    fn wants_up(&self) -> bool {
+        self.wants.is_some_and(|mode| mode == Mode::WriteBack || self.replicates)
     }
 
     /// Whether a move is under way.
@@ -73,9 +80,9 @@ impl Guarding {
     /// whether an I/O that concerns the guard is in flight.
     pub(crate) fn step(&mut self, up: bool, home: bool, busy: impl FnOnce() -> bool) -> Step {
         if self.now == Move::None && !self.failed {
-            self.now = match self.wants {
-                Mode::WriteBack if !up => Move::Waiting(true),
-                Mode::WriteThrough if up && home => Move::Waiting(false),
+            self.now = match self.wants_up() {
+                true if !up => Move::Waiting(true),
+                false if up && home => Move::Waiting(false),
                 _ => Move::None,
             };
         }
@@ -84,9 +91,9 @@ impl Guarding {
                 self.now = Move::Running;
                 Step::Move(to)
             }
-            Move::None if up && self.wants == Mode::WriteBack && !self.told => {
+            Move::None if up && !self.told => {
                 self.told = true;
-                Step::Absorb
+                self.wants.map_or(Step::Rest, Step::Obey)
             }
             _ => Step::Rest,
         }

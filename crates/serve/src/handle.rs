@@ -13,7 +13,7 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine, Mode};
-use seekless_layout::Plan;
+use seekless_layout::{Plan, Replica};
 use seekless_nbd::{Errno, Export, TransmissionFlags};
 
 use crate::area::Store;
@@ -21,7 +21,7 @@ use crate::backend::emulated::{Emulated, HeadSample};
 use crate::backend::files::{Files, Opened};
 use crate::backend::workers::ring;
 use crate::error::{ServeError, host};
-use crate::learner::{self, Learner, LearnerThread, Message};
+use crate::learner::{self, Learner, LearnerThread, Message, Room};
 use crate::listen::{Address, Listener};
 use crate::observe::{self, KernelTrace, Observer, Streams};
 use crate::server::{Control, Job, Server, ServerStats};
@@ -88,6 +88,7 @@ pub struct Builder {
     area_path: Option<PathBuf>,
     moved: bool,
     drain: bool,
+    free_from_ext: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     workers: usize,
     emulation: Option<Emulation>,
@@ -111,6 +112,7 @@ impl Builder {
             area_path: None,
             moved: false,
             drain: false,
+            free_from_ext: false,
             tune: Box::new(|_| {}),
             workers: 8,
             emulation: None,
@@ -169,6 +171,14 @@ impl Builder {
     #[must_use]
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
+        self
+    }
+
+    /// Takes for discarded what is free in the ext2, ext3 or ext4 file system on the volume, which nobody has mounted; the
+    /// volume must keep replicas, and its write buffer nothing that home has not.
+    #[must_use]
+    pub const fn free_from_ext(mut self, yes: bool) -> Self {
+        self.free_from_ext = yes;
         self
     }
 
@@ -265,7 +275,10 @@ impl Builder {
             Store::Lasting(mut lasting) => {
                 let mut config = Config::new(lasting.superblock.home_capacity);
                 (self.tune)(&mut config);
-                let (engine, report) = lasting.attach(config, self.moved, self.drain)?;
+                let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
+                if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
+                    engine.seed_free(lasting.free_in_ext()?);
+                }
                 let own = lasting.own_stamp();
                 // Within its disk an area needs no guard: the disk begins with a page of ours.
                 guardable = own.is_some() || lasting.home.guard().is_some();
@@ -307,8 +320,8 @@ impl Builder {
             .learner
             .map(|mut l| {
                 l.begin(&config, engine.plan()).map_err(ServeError::Model)?;
-                let (every, volume) = (self.relearn_every, config.capacity);
-                learner::start(l, every, observer, volume, control.clone(), Arc::clone(&bell))
+                let every = self.relearn_every;
+                learner::start(l, every, observer, &config, control.clone(), Arc::clone(&bell))
             })
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
@@ -327,6 +340,7 @@ impl Builder {
         let volume = Volume::new(Parts {
             engine,
             lasting: attached.is_some(),
+            drain: self.drain,
             files,
             workers: self.workers,
             bell: Arc::clone(&bell),
@@ -616,6 +630,23 @@ impl Injector {
     /// Where the server has stopped.
     pub fn drain(&self) -> Result<(), ServeError> {
         self.link.send(Control::Drain)
+    }
+
+    /// Where replicas may stand now, and what has one; `None` where the volume has none.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn room(&self) -> Result<Option<Room>, ServeError> {
+        Ok(self.link.ask(Control::Room)?.map(Room::sorted))
+    }
+
+    /// Has replicas written in the background; what cannot be done, as its place is not free any more or its home has a
+    /// replica, is left out.
+    ///
+    /// # Errors
+    /// Where the server has stopped.
+    pub fn replicate(&self, list: Vec<Replica>) -> Result<(), ServeError> {
+        self.link.send(Control::Replicate(list))
     }
 
     /// Starts a job; its reply is called when it ends.

@@ -4,14 +4,14 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::{Request, Sectors};
-use seekless_engine::Config;
-use seekless_layout::Plan;
+use seekless_block::{Extent, Lba, PAGE_SECTORS, Request, Sectors};
+use seekless_engine::{Config, Replicated};
+use seekless_layout::{Pages, Plan, Replica};
 
 use crate::backend::workers::ring;
 use crate::error::{ServeError, host};
@@ -37,11 +37,65 @@ pub trait Learner: Send {
     fn observe(&mut self, request: &Request);
     /// The plan that what was seen calls for: someone wants it installed now.
     fn plan(&mut self) -> Plan;
+    /// The same where the volume has replicas in place of copies in an area.
+    fn replicate(&mut self, _room: &Room) -> Vec<Replica> {
+        Vec::new()
+    }
+    /// Whether enough was seen for a plan before its time has come.
+    fn is_due(&self) -> bool {
+        false
+    }
     /// A plan was handed over, or the volume has ended: what is to outlive the server is put down.
     fn keep(&mut self) {}
     /// What the volume should do now, asked about once a second. No request has come for as long as `quiet`.
     fn wishes(&mut self, _quiet: Duration) -> Vec<Wish> {
         Vec::new()
+    }
+}
+
+/// Where replicas may stand (FS2), and what has one already.
+#[derive(Clone, Debug)]
+pub struct Room {
+    /// Free pages without replicas, in order; none where nothing may be replicated just now.
+    pub free: Vec<Extent>,
+    /// First sectors of the pages that have a replica, or are about to, in order.
+    pub placed: Vec<Lba>,
+    /// How replication stands.
+    pub state: Replicated,
+    /// The volume's pages.
+    pub pages: Pages,
+}
+
+impl Room {
+    /// Whether the page that begins at this sector has a replica.
+    #[must_use]
+    pub fn is_placed(&self, page: Lba) -> bool {
+        self.placed.binary_search(&page).is_ok()
+    }
+
+    /// As the volume's thread puts it together, which has no time to sort.
+    pub(crate) fn sorted(mut self) -> Self {
+        self.placed.sort_unstable();
+        self
+    }
+
+    /// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
+    /// before its end.
+    #[must_use]
+    pub fn beside(&self, near: Extent, sectors: Sectors) -> Vec<Extent> {
+        let mut cut = Vec::with_capacity(self.free.len() + 4);
+        for range in &self.free {
+            let page = |at: u64| {
+                let at = at.clamp(range.start.0, range.end().0) - range.start.0;
+                range.start.0 + at / PAGE_SECTORS * PAGE_SECTORS
+            };
+            let behind = page(near.end().0.saturating_add(PAGE_SECTORS - 1));
+            let before =
+                page(near.start.0.min(range.end().0).saturating_sub(sectors.0)).min(behind);
+            let parts = [(range.start.0, before), (before, behind), (behind, range.end().0)];
+            cut.extend(parts.into_iter().filter(|(a, b)| a < b).map(|(a, b)| Extent::span(a, b)));
+        }
+        cut
     }
 }
 
@@ -87,9 +141,9 @@ pub(crate) struct LatestPlan {
 }
 
 impl Learned {
-    fn made(&self, plan: &Plan, took: Duration) {
-        self.extents.store(plan.copies.len() as u64, Ordering::Relaxed);
-        self.sectors.store(plan.sectors().0, Ordering::Relaxed);
+    fn made(&self, extents: usize, sectors: Sectors, took: Duration) {
+        self.extents.store(extents as u64, Ordering::Relaxed);
+        self.sectors.store(sectors.0, Ordering::Relaxed);
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.took_ns.store(ns, Ordering::Relaxed);
         // Last, and after the others: who sees the count sees what it counts.
@@ -139,12 +193,12 @@ pub(crate) struct Started {
 }
 
 /// Starts a learner that answers through `control` and `bell`; makes a plan by itself every `every`. Where there
-/// is an observer, requests come from where it says. Those past the `volume` are none.
+/// is an observer, requests come from where it says. Those past the volume's end are none.
 pub(crate) fn start(
     learner: Box<dyn Learner>,
     every: Option<Duration>,
     observer: Option<Observer>,
-    volume: Sectors,
+    config: &Config,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
 ) -> Result<Started, ServeError> {
@@ -155,8 +209,9 @@ pub(crate) fn start(
     let learned = Arc::new(Learned::default());
     let counts = Arc::clone(&learned);
     let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
-    let pupil = Pupil { learner, learned, volume };
-    let work = Work { pupil, observer, consumer, control, bell, called, every };
+    let pupil = Pupil { learner, learned, volume: config.capacity };
+    let replicates = config.replicas.0 > 0;
+    let work = Work { pupil, observer, consumer, control, bell, called, every, replicates };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
@@ -189,6 +244,8 @@ struct Work {
     bell: Arc<OwnedFd>,
     called: Arc<AtomicBool>,
     every: Option<Duration>,
+    /// The volume has replicas in place of copies in an area.
+    replicates: bool,
 }
 
 impl Work {
@@ -215,7 +272,8 @@ impl Work {
                     planned = Instant::now();
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if self.every.is_some_and(|e| planned.elapsed() >= e) {
+                    let due = self.pupil.learner.is_due();
+                    if self.every.is_some_and(|e| planned.elapsed() >= e || due) {
                         self.plan();
                         planned = Instant::now();
                     }
@@ -252,27 +310,45 @@ impl Work {
         for wish in self.pupil.learner.wishes(quiet) {
             let control = match wish {
                 Wish::Install(plan) => {
-                    self.pupil.learned.made(&plan, began.elapsed());
+                    let (extents, sectors) = (plan.copies.len(), plan.sectors());
+                    self.pupil.learned.made(extents, sectors, began.elapsed());
                     Control::Install(plan)
                 }
                 Wish::Bypass(on) => Control::Bypass(on),
             };
-            if self.control.send(control).is_ok() {
-                ring(&self.bell);
-            }
+            self.tell(control);
         }
     }
 
     fn plan(&mut self) -> u64 {
+        let room = self.replicates.then(|| self.room()).flatten();
         let began = Instant::now();
-        let plan = self.pupil.learner.plan();
-        self.pupil.learned.made(&plan, began.elapsed());
-        let sectors = plan.sectors().0;
-        // Where the volume has ended, nobody needs the plan.
-        if self.control.send(Control::Install(plan)).is_ok() {
+        let (extents, sectors, control) = if let Some(room) = room {
+            let list = self.pupil.learner.replicate(&room);
+            let homes = || list.iter().flat_map(|r| &r.homes);
+            let sectors = homes().map(|e| e.len.0).sum();
+            (homes().count(), Sectors(sectors), Control::Replicate(list))
+        } else {
+            let plan = self.pupil.learner.plan();
+            (plan.copies.len(), plan.sectors(), Control::Install(plan))
+        };
+        self.pupil.learned.made(extents, sectors, began.elapsed());
+        self.tell(control);
+        self.pupil.learner.keep();
+        sectors.0
+    }
+
+    /// Where replicas may stand now.
+    fn room(&self) -> Option<Room> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(Control::Room(reply));
+        answer.recv().ok().flatten().map(Room::sorted)
+    }
+
+    /// Where the volume has ended, nobody needs it.
+    fn tell(&self, control: Control) {
+        if self.control.send(control).is_ok() {
             ring(&self.bell);
         }
-        self.pupil.learner.keep();
-        sectors
     }
 }

@@ -14,15 +14,15 @@ use rustix::time::{
     timerfd_settime,
 };
 use seekless_block::{Extent, Flags, Op};
-use seekless_engine::{Mode, Progress, Stats};
-use seekless_layout::Plan;
+use seekless_engine::{Mode, Progress, Replicated, Stats, Trouble};
+use seekless_layout::{Plan, Replica};
 use seekless_nbd::{Errno, Export};
 use slab::Slab;
 
 use crate::backend::emulated::{DiskStats, HeadSample};
 use crate::conn::{Conn, Owner};
 use crate::error::{ServeError, host};
-use crate::learner::LearnerLink;
+use crate::learner::{LearnerLink, Room};
 use crate::listen::Listener;
 use crate::memory::Data;
 use crate::volume::{Finished, IoFailure, Volume};
@@ -72,10 +72,14 @@ pub struct AreaStats {
     pub dirty_sectors: u64,
     /// Sectors whose copies have yet to be proven equal to home.
     pub in_doubt_sectors: u64,
-    /// Everything is at home, nothing more goes into the write buffer, and no guard is up.
+    /// Everything is at home, nothing more goes into the write buffer, replicas have left no trace, and no guard is up.
     pub drained: bool,
+    /// Replicas in discarded pages, where the area is made for them.
+    pub replicas: Option<Replicated>,
     /// Home's two ends stand in the area, so that nobody mounts it by itself.
     pub guarded: bool,
+    /// Why it does not go on, where it does not.
+    pub trouble: Option<Trouble>,
     /// The last I/O that failed.
     pub failure: Option<IoFailure>,
 }
@@ -100,6 +104,8 @@ pub struct Job {
 /// Commands from other threads.
 pub(crate) enum Control {
     Install(Plan),
+    Replicate(Vec<Replica>),
+    Room(SyncSender<Option<Room>>),
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
@@ -415,6 +421,11 @@ impl Server {
             Control::Install(plan) => {
                 self.plan = Some(plan);
                 self.adopt();
+            }
+            Control::Replicate(list) => self.volume.replicate(list),
+            // Whoever asked may have stopped waiting.
+            Control::Room(reply) => {
+                let _ = reply.send(self.volume.room());
             }
             Control::Bypass(on) => self.volume.bypass(on),
             // Whoever asked may have stopped waiting.

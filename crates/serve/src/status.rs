@@ -42,6 +42,8 @@ pub struct VolumeStatus {
     pub read_only: bool,
     /// NBD clients connected.
     pub nbd_clients: u64,
+    /// Why it does not go on with what it was asked, in words; absent where it does.
+    pub trouble: Option<String>,
 }
 
 /// What clients asked, and where their reads were answered from.

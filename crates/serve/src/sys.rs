@@ -1,10 +1,10 @@
 //! Requests of the kernel that have no safe wrapper elsewhere. It refuses to know what they are for.
 #![allow(unsafe_code, reason = "each call says why it is sound")]
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{NoArg, ioctl, opcode};
 
@@ -36,4 +36,107 @@ pub(crate) fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
             Err(e) => return Err(e),
         }
     }
+}
+
+/// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
+const F_SETSIG: libc::c_int = 10;
+
+/// What a lease is refused for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// That others have the file open for writing.
+    Writing,
+    /// That others have it open at all. The file must be open for writing here.
+    Any,
+}
+
+/// Takes and gives back a lease, which is granted only where nobody else has the file open. A mapping counts: it outlives the
+/// descriptor that it was made with, and where a file is passed through FUSE, the FUSE file too.
+///
+/// # Errors
+/// `AGAIN` where somebody has; else the host's word.
+pub(crate) fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
+    let fd = file.as_fd().as_raw_fd();
+    let kind = match others {
+        Others::Writing => libc::F_RDLCK,
+        Others::Any => libc::F_WRLCK,
+    };
+    // Who opens the file in between waits until the lease is given back, and we are told by a signal: by one that is
+    // ignored where nobody handles it. The default would end us.
+    for (command, argument) in
+        [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, kind), (libc::F_SETLEASE, libc::F_UNLCK)]
+    {
+        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open as long as `file` is borrowed.
+        if unsafe { libc::fcntl(fd, command, argument) } == -1 {
+            return Err(std::io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// `MAX_HANDLE_SZ` of linux/fcntl.h.
+const HANDLE_BYTES: usize = 128;
+
+/// `struct file_handle` with all the room that a file system may ask for.
+#[repr(C)]
+struct FileHandle {
+    bytes: u32,
+    kind: i32,
+    data: [u8; HANDLE_BYTES],
+}
+
+/// The kind and the bytes of the handle that names an open file's inode for as long as it lives, whatever names it has.
+///
+/// # Errors
+/// `OPNOTSUPP` where the file system has no handles.
+pub(crate) fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
+    let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, data: [0; HANDLE_BYTES] };
+    let mut mount = 0;
+    // SAFETY: the path is a string that ends in a zero; the handle has room for as many bytes as it says, and begins as
+    // the kernel's structure does; the mount's number is one `int`.
+    let result = unsafe {
+        libc::name_to_handle_at(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            (&raw mut handle).cast(),
+            &raw mut mount,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    if result != 0 {
+        return Err(last_error());
+    }
+    let data = handle.data.get(..handle.bytes as usize).ok_or(Errno::OVERFLOW)?;
+    Ok((handle.kind, data.to_vec()))
+}
+
+/// Opens the inode that a handle names, on the file system that `mount` is open on.
+///
+/// # Errors
+/// `STALE` where it is gone.
+pub(crate) fn open_handle(
+    mount: BorrowedFd<'_>,
+    kind: i32,
+    bytes: &[u8],
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let mut handle = FileHandle { bytes: bytes.len() as u32, kind, data: [0; HANDLE_BYTES] };
+    handle.data.get_mut(..bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
+    // SAFETY: the handle has as many bytes as it says, and begins as the kernel's structure does, which only reads it.
+    let fd = unsafe {
+        libc::open_by_handle_at(
+            mount.as_raw_fd(),
+            (&raw mut handle).cast(),
+            (flags | OFlags::CLOEXEC).bits().cast_signed(),
+        )
+    };
+    if fd < 0 {
+        return Err(last_error());
+    }
+    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

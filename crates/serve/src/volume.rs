@@ -13,7 +13,7 @@ use seekless_engine::{
     Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, Progress, RequestId, Stats,
     Target,
 };
-use seekless_layout::Plan;
+use seekless_layout::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
 use slab::Slab;
 
@@ -25,9 +25,13 @@ use crate::backend::region::Region;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::guarding::{Guarding, Step, concerns};
+use crate::learner::Room;
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 use crate::server::AreaStats;
 use crate::tap::Tap;
+
+/// How long replicas that were asked for hold up the end.
+const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
 
 /// Real time, times a factor.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +92,8 @@ pub(crate) struct Parts {
     pub(crate) engine: Engine,
     /// Whether the engine's area outlasts the server.
     pub(crate) lasting: bool,
+    /// It was attached to be drained: nothing is absorbed or replicated.
+    pub(crate) drain: bool,
     pub(crate) files: Arc<Files>,
     pub(crate) workers: usize,
     pub(crate) bell: Arc<OwnedFd>,
@@ -117,7 +123,11 @@ pub(crate) struct Volume<O> {
     /// Checksums on their way to the engine.
     sums: Vec<u32>,
     lasting: bool,
+    /// Nothing is replicated: there is no room for it, or the volume has been drained.
+    holds: bool,
     detaching: bool,
+    /// Since when it is to be put to rest.
+    resting: Option<SimTime>,
     guarding: Guarding,
     /// The last I/O that failed.
     failure: Option<IoFailure>,
@@ -138,8 +148,11 @@ pub struct IoFailure {
 
 impl<O> Volume<O> {
     pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
-        let Parts { engine, lasting, files, workers, bell, emulated, clock, observer, tap } = parts;
-        let guarding = Guarding::new(engine.mode());
+        let Parts { engine, lasting, drain, files, .. } = parts;
+        let Parts { workers, bell, emulated, clock, observer, tap, .. } = parts;
+        let replicates = engine.replicated().is_some();
+        let wants = (!drain || engine.mode() == Mode::WriteBack).then_some(engine.mode());
+        let guarding = Guarding::new(wants, replicates && !drain);
         let mut volume = Self {
             clock,
             now: clock.now(),
@@ -157,11 +170,13 @@ impl<O> Volume<O> {
             tap,
             sums: Vec::with_capacity(256),
             lasting,
+            holds: !replicates || drain,
             detaching: false,
+            resting: None,
             guarding,
             failure: None,
         };
-        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough {
+        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough && !replicates {
             // A drain that was cut short goes on, so that the guard can come down.
             volume.drain_area();
         }
@@ -240,17 +255,51 @@ impl<O> Volume<O> {
 
     /// Where writes go from now on.
     pub(crate) fn set_mode(&mut self, mode: Mode) {
-        if self.guarding.want(mode) || self.files.guard().is_none() {
-            self.engine.handle(self.now, Input::SetMode(mode));
-            self.pump_background();
+        if self.guarding.want(Some(mode)) || self.files.guard().is_none() {
+            self.obey(mode);
         }
         self.guard();
     }
 
+    fn obey(&mut self, mode: Mode) {
+        self.holds = self.engine.replicated().is_none();
+        self.engine.handle(self.now, Input::SetMode(mode));
+        self.pump_background();
+    }
+
+    /// Replicas to be written.
+    pub(crate) fn replicate(&mut self, list: Vec<Replica>) {
+        if !self.holds {
+            self.engine.handle(self.now, Input::Replicate(list));
+            self.pump_background();
+        }
+    }
+
+    /// Where replicas may stand, and what has one, to be sorted; `None` where there are none.
+    pub(crate) fn room(&self) -> Option<Room> {
+        self.engine.replicated().map(|state| Room {
+            free: if self.holds { Vec::new() } else { self.engine.room_for_replicas() },
+            placed: self.engine.replicated_homes(),
+            state,
+            pages: Pages::new(self.engine.config().grid, self.engine.config().capacity),
+        })
+    }
+
+    /// Whether home alone holds what clients read.
+    fn is_home_complete(&self) -> bool {
+        self.engine.is_drained()
+            && (self.holds && self.engine.stained().next().is_none()
+                || self.engine.replicated().is_none())
+            && !self.engine.is_withdrawing()
+            && !self.engine.is_replicating()
+    }
+
     /// Everything goes home.
     pub(crate) fn drain_area(&mut self) {
-        self.guarding.want(Mode::WriteThrough);
+        self.guarding.want(None);
+        self.holds = true;
         self.engine.handle(self.now, Input::Drain);
+        self.engine.handle(self.now, Input::Withdraw);
         self.pump_background();
         self.guard();
     }
@@ -271,12 +320,9 @@ impl<O> Volume<O> {
                 let mut running = self.running.iter().flatten();
                 running.any(|r| concerns(self.files.guard(), &r.io))
             };
-            match self.guarding.step(up, self.engine.is_drained(), busy) {
+            match self.guarding.step(up, self.is_home_complete(), busy) {
                 Step::Rest => return,
-                Step::Absorb => {
-                    self.engine.handle(self.now, Input::SetMode(Mode::WriteBack));
-                    self.pump_background();
-                }
+                Step::Obey(mode) => self.obey(mode),
                 Step::Move(to) => {
                     let (name, work) = (JobName::Guard, Work::Guard(to));
                     let job = Job { name, work, at: 0, len: 0, buf: Vec::new(), from: 0 };
@@ -307,6 +353,12 @@ impl<O> Volume<O> {
             return true;
         }
         if !self.detaching {
+            // What was asked for is written while that takes no long time: it would write home after the proof.
+            self.holds = true;
+            let since = *self.resting.get_or_insert(self.now);
+            if self.engine.is_replicating() && self.now.since(since) < REPLICATE_MOST {
+                return false;
+            }
             self.guard();
             if self.guarding.is_moving() {
                 return false;
@@ -328,8 +380,10 @@ impl<O> Volume<O> {
             mode: self.engine.mode(),
             dirty_sectors: self.engine.dirty().0,
             in_doubt_sectors: self.engine.in_doubt().0,
-            drained: self.engine.is_drained() && !self.is_guarded(),
+            drained: self.is_home_complete() && !self.is_guarded(),
+            replicas: self.engine.replicated(),
             guarded: self.is_guarded(),
+            trouble: self.engine.trouble(),
             failure: self.failure,
         }
     }
@@ -378,7 +432,11 @@ impl<O> Volume<O> {
     }
 
     pub(crate) fn stats(&self) -> (Stats, Sectors, Option<Progress>, u64) {
-        (self.engine.stats(), self.engine.copied(), self.engine.progress(), self.unobserved)
+        let state = self.engine.replicated().filter(|_| self.engine.is_replicating());
+        let replicating =
+            state.map(|r| Progress { done: r.standing, total: r.standing + r.waiting });
+        let progress = self.engine.progress().or(replicating);
+        (self.engine.stats(), self.engine.copied(), progress, self.unobserved)
     }
 
     pub(crate) fn disk_stats(&self) -> Option<DiskStats> {

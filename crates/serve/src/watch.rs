@@ -370,6 +370,7 @@ impl Work {
                 size_bytes: self.from.size.0,
                 read_only: self.from.read_only,
                 nbd_clients: stats.clients as u64,
+                trouble: stats.area.trouble.map(|t| t.to_string()),
             },
             requests: RequestStatus {
                 total: e.requests,
@@ -435,6 +436,11 @@ impl Work {
             0 => {}
             n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
             n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
+        }
+        match stats.area.trouble {
+            trouble if trouble == before.area.trouble => {}
+            Some(trouble) => tell(format!("It cannot go on: {trouble}.")),
+            None => tell("It goes on again.".to_owned()),
         }
         let learned = self.from.learned.as_ref().map(|l| l.latest()).unwrap_or_default();
         if learned.plans > self.plans {

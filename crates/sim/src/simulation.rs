@@ -220,6 +220,15 @@ impl Simulation {
         &self.engine
     }
 
+    /// Lets so much time pass, in which whatever is under way goes on.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn pass(&mut self, time: Duration) -> Result<(), SimError> {
+        self.pass_to(self.now + time);
+        self.refused.map_or(Ok(()), Err)
+    }
+
     /// Handles every event up to this time.
     fn pass_to(&mut self, at: SimTime) {
         while self.next_event().is_some_and(|t| t <= at) && self.refused.is_none() {

@@ -2,10 +2,6 @@
 //! between two of them costs, what each reconfiguration costs, and how its plan differs from the one before. The
 //! vanilla system is the same replay without an optimized area.
 
-use std::num::NonZero;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
@@ -18,6 +14,7 @@ use seekless_sim::{Measured, Replay, SimConfig, Simulation};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
+use crate::parallel::in_parallel;
 use crate::simulate::{EDGES, StudyError};
 
 /// Requests served and learned from at a time.
@@ -213,25 +210,7 @@ pub fn borg(
     jobs: &[BorgJob<'_>],
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<BorgRun>, StudyError> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(jobs.len());
-    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Mutex<Vec<Option<Result<BorgRun, StudyError>>>> =
-        Mutex::new(jobs.iter().map(|_| None).collect());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(at) else { break };
-                    let result = replay(job);
-                    results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
-                    progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-            });
-        }
-    });
-    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.into_iter().flatten().collect()
+    in_parallel(jobs, replay, progress).into_iter().collect()
 }
 
 /// The paper's planner (FAST'09, 4.3): everything is laid anew each time.

@@ -8,7 +8,7 @@ mod world;
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
 use seekless_fs::{AttachError, FfsFull};
-use seekless_layout::{GroupConfig, GroupConfigError, Stability};
+use seekless_layout::{GroupConfig, GroupConfigError};
 use seekless_trace::{FileEvent, FileOp, FileReader, TraceError};
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub struct FileFacts {
 pub struct FilesOptions {
     /// The disk.
     pub disk: DiskSpec,
-    /// Memory for blocks; EEFS gives a half of it to its groups.
+    /// Memory for blocks; in EEFS, for blocks and groups, of which those go that were not used for longest.
     pub cache: Bytes,
     /// Of the group store, in the middle of the disk.
     pub store: Bytes,
@@ -75,6 +75,21 @@ pub struct FileEnergy {
     pub total: f64,
 }
 
+/// Requests of the disk by what they were for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FileCauses {
+    /// The file system's reads.
+    pub files_read: u64,
+    /// Its writes.
+    pub files_written: u64,
+    /// Groups read.
+    pub groups_read: u64,
+    /// Groups, logs and checkpoints written.
+    pub groups_written: u64,
+    /// The file system's part of what a shuffle moves, and its syncs for the group store.
+    pub moves: u64,
+}
+
 /// What grouping did between the shuffles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Grouping {
@@ -88,11 +103,13 @@ pub struct Grouping {
     pub grouped_opens: f64,
     /// Of the other files of a group that was used, the share used before the next shuffle.
     pub used_after_first: f64,
-    /// Of those, the share within five minutes.
+    /// The share used within five minutes of the first.
     pub within_five_minutes: f64,
-    /// Groups at the last shuffle but one and the last, and what changed: Table 2.
-    #[serde(skip)]
-    pub stability: Stability,
+    /// The share used within a second of it.
+    pub at_once: f64,
+    /// From one shuffle to the next, in the mean of all: groups before, after, and of these the stable ones; files of a group; shares
+    /// of files that left and that joined. Table 2, which has two shuffles "randomly chosen".
+    pub changes: [f64; 6],
 }
 
 /// What came of it.
@@ -108,6 +125,8 @@ pub struct FileOutcome {
     pub disk_writes: u64,
     /// Bytes of them.
     pub disk_bytes: u64,
+    /// What they were for.
+    pub causes: FileCauses,
     /// Joules.
     pub energy: FileEnergy,
     /// How often the platters stopped.

@@ -8,7 +8,9 @@ mod borg;
 pub mod clustering;
 mod estimate;
 mod files;
+mod fs2;
 mod outcome;
+mod parallel;
 mod place;
 mod replicas;
 mod rolling;
@@ -23,8 +25,10 @@ pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use borg::{BorgJob, BorgPhase, BorgRun, BorgSystem, PlanChange, Reconfiguration, borg};
 pub use estimate::Gain;
 pub use files::{
-    FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of, run_files,
+    FileCauses, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of,
+    run_files,
 };
+pub use fs2::{Fs2Job, Fs2Run, Fs2System, Replicates, fs2};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use rolling::{
     Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,

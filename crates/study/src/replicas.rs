@@ -4,6 +4,7 @@
 
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
 use seekless_disk::Device;
+use seekless_engine::Engine;
 use seekless_layout::{Replica, Replication, ReplicationConfig, side_by_side};
 use seekless_sim::{Measured, SimConfig, SimError, Simulation};
 
@@ -12,13 +13,22 @@ use crate::simulate::Policy;
 /// What the trace touches is known by pieces of this length: 1 MiB.
 const PIECE: u64 = 2048;
 /// Reads between two plans while requests are measured.
-const EVERY: usize = 4096;
+pub(crate) const EVERY: usize = 4096;
 /// Background of the area beside replicas: superblocks, a log, maps.
 const BESIDE: Bytes = Bytes(32 << 20);
 
 /// How large an area stands beside replicas of this size.
 pub(crate) fn sidecar(replicas: Sectors) -> Sectors {
     Sectors((replicas.0 / 64 + BESIDE.0 / 512) / 8 * 8)
+}
+
+/// Whether a page has as many replicas as it may, or one near the hot region: there it needs no other.
+pub(crate) fn is_placed(engine: &Engine, page: Lba, hot: Extent, degree: u32) -> bool {
+    let mut places = 0;
+    engine.replicas_of(page).any(|place| {
+        places += 1;
+        places >= degree || place.distance(hot.start).0 <= 2 * hot.len.0
+    })
 }
 
 /// Which parts of a device a trace touches.
@@ -106,6 +116,7 @@ pub(crate) struct Replicating {
     simulation: Simulation,
     planner: Replication,
     dynamic: bool,
+    degree: u32,
 }
 
 impl Replicating {
@@ -120,10 +131,13 @@ impl Replicating {
         let mut simulation = Simulation::new(disk, config)?;
         simulation.seed_free(free);
         let most = engine.replicas;
-        let whole = policy == Policy::Fs2Whole;
+        let proven = policy == Policy::Fs2Proven;
+        let whole = proven || policy == Policy::Fs2Whole;
+        let price = if proven { ReplicationConfig::PAYS } else { 0.0 };
         let planning = ReplicationConfig::new(engine.capacity, engine.grid);
-        let planner = Replication::new(ReplicationConfig { most, whole, ..planning });
-        Ok(Self { simulation, planner, dynamic: policy != Policy::Fs2Static })
+        let planner = Replication::new(ReplicationConfig { most, whole, price, ..planning });
+        let (dynamic, degree) = (policy != Policy::Fs2Static, engine.degree);
+        Ok(Self { simulation, planner, dynamic, degree })
     }
 
     /// A request of the part to learn from.
@@ -167,7 +181,9 @@ impl Replicating {
     fn plan(&mut self) -> Result<(), SimError> {
         let room = self.room();
         let engine = self.simulation.engine();
-        let list: Vec<Replica> = self.planner.plan(room, |page: Lba| engine.has_copy(page));
+        let hot = self.planner.hot_region().unwrap_or_default();
+        let list: Vec<Replica> =
+            self.planner.plan(room, |page| is_placed(engine, page, hot, self.degree));
         self.simulation.replicate(list)
     }
 

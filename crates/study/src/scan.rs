@@ -41,6 +41,11 @@ impl RangeSet {
         self.0.insert(start, end);
     }
 
+    /// What is in the set, in order, neighbours as one.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.0.iter().map(|(&start, &end)| Extent::span(start, end))
+    }
+
     /// How many sectors are in the set.
     #[must_use]
     pub fn len(&self) -> Sectors {

@@ -56,13 +56,15 @@ pub enum Policy {
     Fs2,
     /// The same for all that is read before, in order of address: FS2-static.
     Fs2Static,
-    /// As `Fs2`, with the hot region's own blocks: whole sequences side by side. Not the paper's.
+    /// As `Fs2`, with whatever is read in short runs, wherever it lies: whole sequences side by side. Not the paper's.
     Fs2Whole,
+    /// As `Fs2Whole`, but only of what came again so often before that its replica pays. Not the paper's.
+    Fs2Proven,
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Vanilla,
         Self::Borg,
         Self::Judged,
@@ -78,6 +80,7 @@ impl Policy {
         Self::Fs2,
         Self::Fs2Static,
         Self::Fs2Whole,
+        Self::Fs2Proven,
     ];
 
     /// How it lays copies by temperature, where it does.
@@ -110,7 +113,7 @@ impl Policy {
     /// Whether it puts replicas into free space.
     #[must_use]
     pub const fn replicates(self) -> bool {
-        matches!(self, Self::Fs2 | Self::Fs2Static | Self::Fs2Whole)
+        matches!(self, Self::Fs2 | Self::Fs2Static | Self::Fs2Whole | Self::Fs2Proven)
     }
 
     /// As on the command line.
@@ -132,6 +135,7 @@ impl Policy {
             Self::Fs2 => "fs2",
             Self::Fs2Static => "fs2-static",
             Self::Fs2Whole => "fs2-whole",
+            Self::Fs2Proven => "fs2-proven",
         }
     }
 }
@@ -176,6 +180,8 @@ pub struct Options {
     pub free: f64,
     /// See `free`.
     pub free_seed: u64,
+    /// How many replicas a page may have.
+    pub degree: u32,
     /// Share of it that takes in writes, in percent; 0 writes through.
     pub write_buffer: u8,
     /// Where it lies.
@@ -439,7 +445,9 @@ pub fn simulate(
             Policy::Vanilla => Config { area: Sectors(0), ..engine },
             // What is written is not the judge's.
             Policy::Judged => engine.with_write_buffer(0, Duration::ZERO),
-            _ if policy.replicates() => Config { area: beside, replicas: copies, ..engine },
+            _ if policy.replicates() => {
+                Config { area: beside, replicas: copies, degree: options.degree, ..engine }
+            }
             _ => engine,
         };
         let config = SimConfig {

@@ -11,7 +11,7 @@ use seekless_engine::{Mode, examine};
 use seekless_serve::{Address, Backing, Builder, ServerHandle, area};
 use serde_json::Value;
 
-use super::{VOLUME_SCHEMA, VolumeArgs, VolumeState, mode_name, mode_of, server_of};
+use super::{ReplicaState, VOLUME_SCHEMA, VolumeArgs, VolumeState, mode_name, mode_of, server_of};
 use crate::output;
 use crate::top::ask::{ask, command};
 
@@ -138,9 +138,22 @@ fn look(volume: &VolumeArgs) -> anyhow::Result<VolumeState> {
         guarded,
         moving_bytes: None,
         moved_bytes: 0,
+        replicas: (s.free_map_pages > 0).then(|| {
+            let (free, stained) = found.free();
+            let room = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
+            ReplicaState {
+                room_bytes: bytes(room),
+                home_bytes: s.home_capacity.bytes().0,
+                free_bytes: free.bytes().0,
+                spare_bytes: free.bytes().0.saturating_sub(bytes(usable + pages[1])),
+                stained_bytes: stained.bytes().0,
+                ..ReplicaState::default()
+            }
+        }),
         requests: 0,
         nbd_clients: 0,
         damaged_pages: 0,
+        trouble: None,
         last_failure: guard.err(),
     })
 }
@@ -172,6 +185,21 @@ fn words(s: &VolumeState) -> String {
     if let Some((done, all)) = s.moving_bytes {
         text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
     }
+    if let Some(r) = &s.replicas {
+        let percent = |part: u64| part as f64 * 100.0 / r.home_bytes.max(1) as f64;
+        text += &format!(
+            "\nreplicas in discarded pages, {} at most; {:.1}% of the volume is discarded, {:.1}% spare",
+            Bytes(r.room_bytes),
+            percent(r.free_bytes),
+            percent(r.spare_bytes),
+        );
+        if r.suspended {
+            text += ": below 10% nothing is replicated, until 15% are";
+        }
+        if r.stained_bytes > 0 {
+            text += &format!("\nstained  {}: `seekless drain` zeroes them", Bytes(r.stained_bytes));
+        }
+    }
     if s.served {
         text += &format!("\nrequests {}, NBD clients {}", s.requests, s.nbd_clients);
     }
@@ -181,10 +209,31 @@ fn words(s: &VolumeState) -> String {
             s.damaged_pages
         );
     }
+    if let Some(trouble) = &s.trouble {
+        text += &format!("\nstuck    {trouble}");
+    }
     if let Some(failure) = &s.last_failure {
         text += &format!("\nfailed   {failure}");
     }
     text
+}
+
+/// Why a volume does not go on, behind the words that it does not.
+fn why(state: &VolumeState) -> String {
+    let mut why = String::new();
+    if let Some(trouble) = &state.trouble {
+        why += &format!(": {trouble}");
+    }
+    if let Some(failure) = &state.last_failure {
+        why += &format!("; the last failure was {failure}");
+    }
+    if state.damaged_pages > 0 {
+        why += &format!(
+            "; {} pages of the area are damaged: stop the server, run `seekless check --data` and `seekless repair`",
+            state.damaged_pages
+        );
+    }
+    why
 }
 
 fn served(backing: &Path) -> anyhow::Result<Address> {
@@ -237,35 +286,28 @@ impl Reached {
         }
     }
 
-    /// Waits until everything is at home, and says how far it is.
-    fn drained(&self, backing: &Path) -> anyhow::Result<()> {
+    /// Waits until everything is at home, and says how far it is; replicas may stay where `replicas`.
+    fn drained(&self, backing: &Path, replicas: bool) -> anyhow::Result<()> {
         let bar = output::bar();
         let (mut least, mut since) = (u64::MAX, Instant::now());
         loop {
             let state = self.state(backing)?;
-            if state.drained {
+            let stained = state.replicas.map_or(0, |r| r.stained_bytes);
+            let left = state.dirty_bytes + if replicas { 0 } else { stained };
+            if state.drained || replicas && state.replicas.is_some() && left == 0 {
                 bar.finish_and_clear();
                 return Ok(());
             }
-            if state.dirty_bytes < least {
-                (least, since) = (state.dirty_bytes, Instant::now());
+            if left < least {
+                (least, since) = (left, Instant::now());
             }
-            bar.set_message(format!("{} left to be written home", Bytes(state.dirty_bytes)));
+            bar.set_message(format!("{} left to be written home", Bytes(left)));
             if since.elapsed() > STUCK {
                 bar.finish_and_clear();
-                let mut why = match &state.last_failure {
-                    Some(failure) => format!("; the last failure was {failure}"),
-                    None => String::new(),
-                };
-                if state.damaged_pages > 0 {
-                    why += &format!(
-                        "; {} pages of the area are damaged: stop the server, run `seekless check --data` and `seekless repair`",
-                        state.damaged_pages
-                    );
-                }
                 bail!(
-                    "cannot go on: {} have not become less for {STUCK:?}{why}. Nothing is lost; the area still has them",
-                    Bytes(state.dirty_bytes)
+                    "cannot go on: {} have not become less for {STUCK:?}{}. The area still has them",
+                    Bytes(left),
+                    why(&state)
                 );
             }
             std::thread::sleep(LOOK_EVERY);
@@ -280,7 +322,7 @@ pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
         Reached::Server(address) => drop(command::<Value>(address, "/drain")?),
         Reached::Here(server) => server.drain()?,
     }
-    reached.drained(backing)?;
+    reached.drained(backing, false)?;
     if let Reached::Here(server) = reached {
         server.stop()?;
     }
@@ -296,7 +338,7 @@ pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
         Reached::Here(server) => server.set_mode(args.mode)?,
     }
     if args.mode == Mode::WriteThrough {
-        reached.drained(backing)?;
+        reached.drained(backing, true)?;
     }
     let start = Instant::now();
     loop {
@@ -306,8 +348,8 @@ pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
         }
         ensure!(
             start.elapsed() < STUCK,
-            "the guard of the disk and the area's superblock could not be written for {STUCK:?}; the last failure was {}",
-            state.last_failure.as_deref().unwrap_or("none")
+            "the guard of the disk and the area's superblock could not be written for {STUCK:?}{}",
+            why(&state)
         );
         std::thread::sleep(LOOK_EVERY);
     }
@@ -324,7 +366,7 @@ pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
         Reached::Server(address) => drop(command::<Value>(address, "/drain")?),
         Reached::Here(server) => server.drain()?,
     }
-    reached.drained(backing)?;
+    reached.drained(backing, false)?;
     match reached {
         Reached::Here(server) => {
             server.stop()?;
@@ -333,13 +375,56 @@ pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
             let _: Value = command(&address, "/stop")?;
             let start = Instant::now();
             while server_of(backing)?.is_some() {
-                ensure!(
-                    start.elapsed() < Duration::from_secs(60),
-                    "drained, but the server has not ended: something still uses what it mounts"
-                );
+                if start.elapsed() > Duration::from_secs(60) {
+                    let state = ask(&address, None, "/state").ok();
+                    let why = state.filter(|s: &VolumeState| s.trouble.is_some()).map_or_else(
+                        || ": something still uses what it mounts".to_owned(),
+                        |state| why(&state),
+                    );
+                    bail!("drained, but the server has not ended{why}");
+                }
                 std::thread::sleep(LOOK_EVERY);
             }
         }
     }
     output::print("detached: everything is at home, and nobody serves it")
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_engine::Trouble;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_that_does_not_go_on_says_why() {
+        let mut state = VolumeState {
+            replicas: None,
+            schema: VOLUME_SCHEMA.to_owned(),
+            backing: "disk.img".to_owned(),
+            served: true,
+            lasting: true,
+            size_bytes: 1 << 30,
+            area_bytes: 1 << 20,
+            mode: mode_name(Mode::WriteBack).to_owned(),
+            dirty_bytes: 4096,
+            in_doubt_bytes: 0,
+            copied_bytes: 4096,
+            drained: false,
+            guarded: false,
+            moving_bytes: None,
+            moved_bytes: 0,
+            requests: 1,
+            nbd_clients: 1,
+            damaged_pages: 0,
+            trouble: None,
+            last_failure: None,
+        };
+        assert!(!words(&state).contains("stuck") && why(&state).is_empty());
+        state.trouble = Some(Trouble::Home.to_string());
+        state.last_failure = Some("write of home at 8+8: eio".to_owned());
+        for text in [words(&state), why(&state)] {
+            assert!(text.contains("home cannot be written") && text.contains("eio"), "{text}");
+        }
+    }
 }

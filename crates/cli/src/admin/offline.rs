@@ -102,6 +102,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     let findings = found.check(lasting.area(), args.data, &mut |slots| bar.set_position(slots))?;
     bar.finish_and_clear();
     let mut text: String = findings.iter().map(|f| format!("{f}\n")).collect();
+    let replicas = found.superblock().free_map_pages > 0;
     let (found, home) = (found.superblock().home_capacity, lasting.home_capacity());
     if found != home {
         let _ = writeln!(
@@ -120,7 +121,9 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
             "{lost} pages that stand in the area alone are damaged; `seekless repair --lose-data` gives them up"
         );
     }
-    text += if args.data {
+    text += if args.data && replicas {
+        "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are held against theirs when they are read"
+    } else if args.data {
         "sound: every copy matches its checksum"
     } else {
         "sound: superblock, map and log; --data reads every copy too"
@@ -168,6 +171,9 @@ struct Dump {
     clean: bool,
     /// Home's two ends stand in the area; `null` where that cannot be said.
     guarded: Option<bool>,
+    /// Of home: discarded and not written since; of that, where bytes of replicas may stand.
+    free: u64,
+    stained: u64,
     map: Vec<CopyDump>,
 }
 
@@ -186,6 +192,8 @@ struct SuperblockDump {
     segment_pages: u32,
     read_segments: u32,
     log_segments: u32,
+    /// Where copies are replicas in home's discarded pages.
+    free_map_pages: u32,
     checkpoint_slot: u8,
     checkpoint_generation: u64,
     log_segment: u32,
@@ -229,6 +237,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
         segment_pages: s.segment_pages,
         read_segments: s.read_segments,
         log_segments: s.log_segments,
+        free_map_pages: s.free_map_pages,
         checkpoint_slot: s.checkpoint_slot,
         checkpoint_generation: s.checkpoint_generation,
         log_segment: s.position.segment,
@@ -243,6 +252,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
         crc32c: format!("{sum:08x}"),
     });
     let (clean, records) = (found.is_clean(), found.records());
+    let (free, stained) = found.free();
     if args.json {
         let dump = Dump {
             schema: "seekless.dump/1",
@@ -250,6 +260,8 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
             log_records_behind_checkpoint: records,
             clean,
             guarded: lasting.is_guarded().ok(),
+            free: free.0,
+            stained: stained.0,
             map: map.collect(),
         };
         return output::print(&serde_json::to_string_pretty(&dump)?);
@@ -268,6 +280,10 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     };
     let _ = writeln!(text, "{:<22} {guard}", "guarded");
     let _ = writeln!(text, "{:<22} {records} records behind the checkpoint", "log");
+    if superblock.free_map_pages > 0 {
+        let _ = writeln!(text, "{:<22} {}", "discarded", free.bytes());
+        let _ = writeln!(text, "{:<22} {}", "stained by replicas", stained.bytes());
+    }
     let mut counts = [(State::Dirty, 0u64), (State::Clean, 0), (State::Suspect, 0)];
     for (.., state, _) in found.copies() {
         counts.iter_mut().filter(|(s, _)| *s == state).for_each(|(_, n)| *n += 1);

@@ -75,7 +75,7 @@ struct Paper {
     energy: [f64; 6],
     /// Groups before, after, stable; mean size; percent that left, and joined.
     groups: Option<[f64; 6]>,
-    /// Percent: used after the first, of them within five minutes.
+    /// Percent: used after the first; within five minutes.
     figure5: Option<[f64; 2]>,
     /// Percent of hits: FFS, EEFS.
     hits: Option<[f64; 2]>,
@@ -123,6 +123,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let scale = if args.quick { QUICK } else { args.scale };
     anyhow::ensure!((0.001..=1.0).contains(&scale), "a scale of {scale}: give one from 0.001 to 1");
     let spec: DiskSpec = catalogue::get(&args.disk)?;
+    // Of a made-up day, a part has a part of the memory and of the interval.
     let options = FilesOptions {
         disk: spec,
         cache: Bytes(args.cache.unwrap_or((128.0 * scale * f64::from(1 << 20)) as u64)),
@@ -137,11 +138,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => FILE_DAYS
             .iter()
             .zip(&PAPER)
-            .map(|(day, paper)| made_up(day, paper, scale, args.seed, &options))
+            .map(|(day, paper)| made_up(day, paper, scale, args, &options))
             .collect::<anyhow::Result<_>>()?,
     };
-    let mut tables =
-        vec![requests(&compared), energy(&compared), times(&compared), groups(&compared)];
+    let mut tables = vec![
+        requests(&compared),
+        causes(&compared),
+        energy(&compared),
+        times(&compared),
+        groups(&compared),
+    ];
     if args.trace.is_none() {
         tables.insert(0, table1(scale, args.seed));
     }
@@ -179,22 +185,29 @@ fn made_up(
     day: &FileDay,
     paper: &'static Paper,
     scale: f64,
-    seed: u64,
+    args: &Args,
     options: &FilesOptions,
 ) -> anyhow::Result<Compared> {
-    // The light day is short enough as it is.
-    let part = if day.requests < 1_000_000 { scale.max(0.2) } else { scale };
+    let part = part_of(day, scale);
+    let mut options = options.clone();
+    options.cache = Bytes(args.cache.unwrap_or((128.0 * part * f64::from(1 << 20)) as u64));
+    options.shuffle_every = args.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
     let mut outcomes = Vec::new();
     for (system, _) in SYSTEMS {
-        let play = FilePlay::new(*day, part, seed);
+        let play = FilePlay::new(*day, part, args.seed);
         let facts: Vec<FileFacts> = play
             .files()
             .iter()
             .map(|f| FileFacts { directory: f.directory, size: f.size, existed: true })
             .collect();
-        outcomes.push(run_files(system, &facts, watched(play.expected(), play.map(Ok)), options)?);
+        outcomes.push(run_files(system, &facts, watched(play.expected(), play.map(Ok)), &options)?);
     }
     Ok(Compared { name: day.name.to_owned(), paper: Some(paper), outcomes })
+}
+
+/// The light day is short enough as it is.
+fn part_of(day: &FileDay, scale: f64) -> f64 {
+    if day.requests < 1_000_000 { scale.max(0.2) } else { scale }
 }
 
 fn real(path: &PathBuf, options: &FilesOptions) -> anyhow::Result<Compared> {
@@ -250,7 +263,7 @@ fn table1(scale: f64, seed: u64) -> Table {
         names.iter().map(|n| if n.is_empty() { Column::text("") } else { column(n) }).collect(),
     );
     for day in &FILE_DAYS {
-        let part = if day.requests < 1_000_000 { scale.max(0.2) } else { scale };
+        let part = part_of(day, scale);
         let mut play = FilePlay::new(*day, part, seed);
         let [requests, read, written] = play.by_ref().fold([0u64; 3], |[n, r, w], e| match e.op {
             seekless_trace::FileOp::Read => [n + 1, r + e.len, w],
@@ -302,6 +315,24 @@ fn requests(all: &[Compared]) -> Table {
             format!("{:.2}", n(2) / n(1).max(1.0)).into(),
             paper.into(),
         ]);
+    }
+    table
+}
+
+fn causes(all: &[Compared]) -> Table {
+    let names = ["files read", "files written", "groups read", "groups, log written", "moved"];
+    let columns = std::iter::once(Column::text(""));
+    let mut table = Table::new(
+        "Requests of the disk, by what they were for",
+        columns.chain(names.iter().map(|n| column(n))).collect(),
+    );
+    for c in all {
+        for (o, (_, name)) in c.outcomes.iter().zip(SYSTEMS) {
+            let n = o.causes;
+            let counts = [n.files_read, n.files_written, n.groups_read, n.groups_written, n.moves];
+            let cells = counts.map(|n| n.to_string().into());
+            table = table.row(std::iter::once(format!("{}, {name}", c.name).into()).chain(cells));
+        }
     }
     table
 }
@@ -371,18 +402,8 @@ fn times(all: &[Compared]) -> Table {
 
 fn groups(all: &[Compared]) -> Table {
     let names = [
-        "shuffles",
-        "groups before",
-        "after",
-        "stable",
-        "mean size",
-        "left",
-        "joined",
-        "arrived",
-        "returned",
-        "grouped opens",
-        "used after first",
-        "in 5 min",
+        "shuffles", "before", "after", "stable", "size", "left", "joined", "came", "went",
+        "grouped", "used", "in 1 s", "in 5 min",
     ];
     let columns = std::iter::once(Column::text(""));
     let mut table = Table::new(
@@ -391,22 +412,22 @@ fn groups(all: &[Compared]) -> Table {
     );
     for c in all {
         let Some(g) = c.outcomes.iter().find_map(|o| o.grouping) else { continue };
-        let s = g.stability;
         let share = |v: f64| format!("{:.1} %", v * 100.0);
         table = table.row(
             [
                 c.name.clone(),
                 g.shuffles.to_string(),
-                s.before.to_string(),
-                s.after.to_string(),
-                s.stable.to_string(),
-                format!("{:.1}", s.mean_size),
-                share(s.left),
-                share(s.joined),
+                format!("{:.0}", g.changes[0]),
+                format!("{:.0}", g.changes[1]),
+                format!("{:.0}", g.changes[2]),
+                format!("{:.1}", g.changes[3]),
+                share(g.changes[4]),
+                share(g.changes[5]),
                 g.arrived.to_string(),
                 g.returned.to_string(),
                 share(g.grouped_opens),
                 share(g.used_after_first),
+                share(g.at_once),
                 share(g.within_five_minutes),
             ]
             .map(Into::into),
@@ -428,6 +449,7 @@ fn groups(all: &[Compared]) -> Table {
                     dash(),
                     dash(),
                     "70 to 89 %".to_owned(),
+                    dash(),
                     format!("{} %", f[0]),
                     format!("{} %", f[1]),
                 ]
@@ -435,7 +457,7 @@ fn groups(all: &[Compared]) -> Table {
             );
         }
     }
-    table.note("Of the last two shuffles. Stable: at most a quarter of the files in either are not in both.")
+    table.note("Groups before and after a shuffle, in the mean of all. Stable: at most a quarter of the files in either are not in both. Left and joined: of the files in groups; came and went: files moved. Grouped: of all opens. Used: of a group's other files, until the next shuffle. The paper's figures for that may be shares at once and within five minutes.")
 }
 
 fn figure(c: &Compared) -> Figure {

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, anyhow, bail};
+use seekless_block::Bytes;
 use seekless_serve::Address;
 use seekless_serve::status::Status;
 use seekless_study::servers::{Cell, DeviceKind, RunRecord, Sample, StudySpec, read_records};
 use seekless_workload::host::{
-    Attached, BlockDevice, Facts, Ledger, Server, What, attempt, drop_caches,
+    Attached, BlockDevice, Facts, Ledger, MemoryLimit, Server, What, attempt, drop_caches,
 };
 use seekless_workload::power::{Basis, Energy, Meters, Source};
 use seekless_workload::{Chance, FileSet, Load, Outcome, RunOptions};
@@ -223,6 +224,16 @@ impl Study<'_> {
         let personality = crate::workload::named(&workload.personality)?
             .scaled(workload.scale)
             .with_threads(workload.threads);
+        // The kernel would kill this process, and a file system that is being written leaves slowly then.
+        let least = personality.buffers() + (64 << 20);
+        if let Some(memory) = spec.memory.filter(|m| *m < least) {
+            bail!(
+                "memory = {} does not hold the buffers of {} threads and what else a run needs: {} at least, or fewer threads",
+                Bytes(memory),
+                personality.threads(),
+                Bytes(least)
+            );
+        }
         let format = kind.format_args(&cell.format).ok_or_else(missing)?;
         let mount = kind.mount_args(&cell.mount).ok_or_else(missing)?;
         // An emulated disk is filled at the host's own speed, and runs from then on.
@@ -233,7 +244,9 @@ impl Study<'_> {
         let base = self.ledger.len();
         let mut attached = self.attach(&device.kind, &image, false)?;
         self.ledger.format(&attached.device, kind, &format)?;
-        let mut mounted = self.ledger.mount(&attached.device, kind, &mount)?;
+        let program = std::env::current_exe().context("cannot find this program")?;
+        let before = self.ledger.len();
+        let mut mounted = self.ledger.mount(&attached.device, kind, &mount, &program)?;
         let files =
             FileSet::fill(&mounted.dir, &personality, record.seed, &self.stop, &mut |_, _| ())?;
         record.filled = Some(files.filled());
@@ -242,15 +255,14 @@ impl Study<'_> {
             drop(files);
             self.ledger.undo_from(base)?;
             attached = self.attach(&device.kind, &image, true)?;
-            mounted = self.ledger.mount(&attached.device, kind, &mount)?;
+            mounted = self.ledger.mount(&attached.device, kind, &mount, &program)?;
             return self.finish(cell, record, (&personality, &mounted, &attached), None);
         }
         (record.driver, record.mount_options) = (mounted.driver.clone(), mounted.options.clone());
         let result = self.finish(cell, record, (&personality, &mounted, &attached), Some(files))?;
         if spec.check {
             let dir = self.ledger.dir().to_owned();
-            // The mount stands last in the ledger.
-            self.ledger.undo_from(self.ledger.len() - 1)?;
+            self.ledger.undo_from(before)?;
             if let Some(command) = kind.check_command(&attached.device) {
                 let (good, said) = attempt(&command, &dir)?;
                 let last = said.lines().last().unwrap_or_default().to_owned();
@@ -274,15 +286,26 @@ impl Study<'_> {
     ) -> anyhow::Result<(Outcome, Vec<Energy>)> {
         (record.driver, record.mount_options) = (mounted.driver.clone(), mounted.options.clone());
         let files = match files {
-            Some(files) => files,
+            Some(files) => {
+                drop_caches().context("cannot drop caches")?;
+                files
+            }
+            // Mounted anew: nothing of it is in RAM.
             None => FileSet::reopen(&mounted.dir, personality, record.seed)?,
         };
-        drop_caches().context("cannot drop caches")?;
         let options = RunOptions {
             warm_up: Duration::from_secs_f64(self.spec.warm_up_s),
             measured: Duration::from_secs_f64(self.spec.seconds),
             load: cell.rate.map_or(Load::Closed, |ops_per_s| Load::Open { ops_per_s }),
             seed: record.seed,
+        };
+        let limit = match self.spec.memory {
+            None => None,
+            Some(bytes) => {
+                let place = MemoryLimit::place()?;
+                self.ledger.note(What::Memory, &place)?;
+                Some(MemoryLimit::enter(&place, bytes)?)
+            }
         };
         let disk = |attached: &Attached| attached.served.then(|| self.disk_joules()).flatten();
         let begin = disk(attached);
@@ -294,6 +317,7 @@ impl Study<'_> {
                     meters.sample(at);
                 }
             })?;
+        drop(limit);
         let mut energy = meters.finish(outcome.seconds, outcome.cpu.busy());
         let disk = |attached: &Attached| attached.served.then(|| self.disk_joules()).flatten();
         if let (Some(begin), Some((name, end))) = (begin, disk(attached)) {

@@ -36,6 +36,9 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
         v.nbd_clients,
         s.version
     ));
+    if let Some(trouble) = &v.trouble {
+        lines.push(format!("cannot go on: {trouble}"));
+    }
     lines.push(String::new());
     let (now, late) = (last(h, NOW), last(h, LATE));
     let rate = now.requests as f64 / now.took_s.max(1e-9);

@@ -9,6 +9,7 @@ mod contract;
 mod convert;
 mod devices;
 mod exports;
+mod groups;
 mod honest;
 mod judged;
 mod papers;

@@ -413,7 +413,7 @@ fn what_does_not_belong_together_is_not_attached() {
         area.read_exact_at(&mut page, copy * 4096).unwrap();
         page[8] = 2;
         page[12..16].fill(0);
-        let sum = crc32c::crc32c(&page);
+        let sum = crc_fast::crc32_iscsi(&page);
         page[12..16].copy_from_slice(&sum.to_le_bytes());
         area.write_all_at(&page, copy * 4096).unwrap();
     }

@@ -212,7 +212,7 @@ fn content(path: &Path) -> u32 {
     let file = File::options().read(true).custom_flags(noatime).open(path).unwrap();
     let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
     file.read_exact_at(&mut bytes, 0).unwrap();
-    crc32c::crc32c(&bytes)
+    crc_fast::crc32_iscsi(&bytes)
 }
 
 /// First sector and length of each run of a file.

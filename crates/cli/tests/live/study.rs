@@ -134,6 +134,35 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
 }
 
 #[test]
+fn a_study_on_an_emulated_disk_may_be_killed_too() {
+    need!("study", missing().or_else(host::fuse).or_else(|| host::programs(&["nsenter"])));
+    let dir = tempfile::tempdir().unwrap();
+    let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
+    let device = "kind = \"emulated\"\ndisk = \"wd800jb\"\nspeed = 20";
+    let text = SPEC.replace("kind = \"loop\"", device).replace("seconds = 0.2", "seconds = 60");
+    std::fs::write(&spec, text).unwrap();
+    for kill in 0..3 {
+        let mut child = start(&spec, &out);
+        let begun = Instant::now();
+        // With the file system on the server, and in use.
+        let noted = || std::fs::read_to_string(out.join("attached")).unwrap_or_default();
+        let stands = || noted().split_once("server\t").is_some_and(|(_, r)| r.contains("mount\t"));
+        while !stands() {
+            assert!(begun.elapsed().as_secs() < 60, "it never mounted");
+            assert!(child.try_wait().unwrap().is_none(), "it ended");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(300 * kill));
+        let _ = kill_process(Pid::from_child(&child), Signal::KILL);
+        child.wait().unwrap();
+        let output =
+            seekless().args(["study", "clean"]).arg(&out).stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_clean(&out);
+    }
+}
+
+#[test]
 fn a_signal_ends_a_study_after_cleaning_up() {
     need!("study", missing());
     let dir = tempfile::tempdir().unwrap();
@@ -181,17 +210,19 @@ arguments = ["--size", "64MiB", "--optimized", "8MiB"]
         SPEC.replacen("[[workload]]", devices, 1).replace("least_runs = 2", "least_runs = 1");
     let text = text
         .replace("most_runs = 2", "most_runs = 1")
-        .replace("check = true", "")
+        .replace("check = true", "memory = \"128MiB\"")
         .replace("mount = [\"noatime\"]", "");
     std::fs::write(
         &spec,
-        text.replace("format = [\"blk1k\"]", "").replace("seconds = 0.2", "seconds = 1.5"),
+        text.replace("format = [\"blk1k\"]", "").replace("seconds = 0.2", "seconds = 1.5")
+            + "[[system]]\nfilesystem = \"eefs\"\n",
     )
     .unwrap();
     let told = finish(&spec, &out);
     assert_clean(&out);
-    assert_eq!(told["measured"].as_array().unwrap().len(), 3, "{told:#}");
+    assert_eq!(told["measured"].as_array().unwrap().len(), 6, "{told:#}");
     let records = std::fs::read_to_string(out.join("runs.jsonl")).unwrap();
+    assert_eq!(records.matches("\"eefs over ext4\"").count(), 3, "{records}");
     let mut emulated = records.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
     let emulated = emulated.rfind(|r| r["cell"].as_str().unwrap().starts_with("old-disk")).unwrap();
     let disk = &emulated["energy"][1];

@@ -48,6 +48,7 @@ somebody needs is not attached: the error says what and where, and nothing is ch
 | a page of the log that home has already rots | nothing |
 | a page of the log that home has not yet rots | that page: reading it is an error, never other bytes |
 | a header in the middle of the log rots | nothing yet: a later header knows that it was there, and the area is not attached |
+| a page at which the log may go on cannot be read | nothing yet: the area is not attached, and `repair` says what may be lost |
 | one superblock rots | nothing: the other one is used, and the first written anew |
 | both superblocks rot, or a page of the checkpoint in use | nothing where nothing was dirty: a new area learns anew; else the area is not attached, and what is dirty stands in the log, found by its headers |
 | the plan rots | the plan |

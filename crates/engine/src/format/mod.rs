@@ -16,6 +16,7 @@ mod read;
 mod tests;
 mod value;
 
+use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
 pub use crate::pagemap::{HOME_PAGES_MAX, State};
@@ -149,8 +150,11 @@ pub fn checksum(page: &Page) -> u32 {
 
 /// CRC-32C of a page with its checksum taken as zero.
 fn computed(page: &Page) -> u32 {
-    let sum = crc32c::crc32c(&page[..CHECKSUM_AT]);
-    crc32c::crc32c_append(crc32c::crc32c_append(sum, &[0; 4]), &page[FIELDS_AT..])
+    let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    [&page[..CHECKSUM_AT], &[0; 4][..], &page[FIELDS_AT..]]
+        .iter()
+        .for_each(|part| sum.update(part));
+    sum.finalize() as u32
 }
 
 /// `N` bytes at a place known to lie within the page.

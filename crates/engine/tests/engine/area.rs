@@ -270,38 +270,67 @@ fn an_area_that_nobody_formatted_works_like_one_that_was() {
     assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }
 
+/// Answers what is in flight; I/Os of these targets fail where they write.
+fn answer_failing(world: &mut World, fails: impl Fn(Target) -> bool) {
+    for _ in 0..100 {
+        if let Some(at) = world.waiting.iter().position(|io| io.op == Op::Write && fails(io.target))
+        {
+            let io = world.waiting.remove(at);
+            world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        } else if !world.waiting.is_empty() {
+            world.execute(0);
+        }
+    }
+}
+
+/// What the area does not take goes home, whoever has been told of it; a flush ends when the area works again.
 #[test]
-fn a_log_that_cannot_be_written_fails_its_writers_and_loses_nothing_it_promised() {
+fn what_a_log_cannot_take_goes_home() {
+    for gather in [Duration::ZERO, Duration::from_millis(1_000)] {
+        let mut world = World::new(Config { gather, ..writeback() });
+        world.issue(Op::Write, home(3, 2));
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        // One of the pages is in the log already; and one is read along with a copy in RAM or not.
+        world.issue(Op::Write, home(4, 3));
+        let fua = world.issue_with(Op::Write, home(20, 1), Flags::FUA);
+        answer_failing(&mut world, |target| target == Target::Area);
+        assert_eq!(world.clients.keys().copied().collect::<Vec<_>>(), [fua], "no promise yet");
+        assert_eq!(world.engine.dirty(), Sectors(8), "page 3");
+        world.issue(Op::Read, home(3, 6));
+        let flush = world.issue(Op::Flush, Extent::default());
+        answer_failing(&mut world, |target| target == Target::Area);
+        assert!(world.clients.contains_key(&flush) || world.failed > 0);
+        world.failed_at = NEVER / 2;
+        world.settle();
+        world.failed_at = 0;
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        world.crash([0; 32]);
+        world.read_all();
+    }
+}
+
+/// Only where neither device takes it, the writer is told that it failed; and what was flushed is there.
+#[test]
+fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
-    world.settle();
     world.issue(Op::Flush, Extent::default());
-    world.settle();
+    execute_all(&mut world);
     world.issue(Op::Write, home(4, 1));
     world.failed_at = NEVER / 2;
-    let mut tries = 0;
-    while let Some(at) =
-        world.waiting.iter().position(|io| io.target == Target::Area && io.op == Op::Write)
-    {
-        tries += 1;
-        assert!(tries < 10, "it is not tried for ever");
-        let io = world.waiting.remove(at);
-        world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
-    }
-    assert!(world.clients.is_empty(), "the writer was told");
+    answer_failing(&mut world, |_| true);
+    assert!((world.clients.is_empty(), world.failed) == (true, 1), "the writer was told");
     // What comes now goes home; what was flushed is served, and is there after a crash.
     world.failed_at = 0;
     world.issue(Op::Write, home(5, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    execute_all(&mut world);
     world.crash([0; 32]);
     world.issue(Op::Read, home(3, 1));
     world.issue(Op::Read, home(5, 1));
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    execute_all(&mut world);
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
@@ -349,7 +378,7 @@ fn writes_gather_in_ram_until_somebody_needs_them() {
 }
 
 #[test]
-fn what_is_lost_after_its_client_was_told_is_told_at_every_flush() {
+fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { gather, ..writeback() });
     world.issue(Op::Write, home(4, 1));
@@ -360,8 +389,7 @@ fn what_is_lost_after_its_client_was_told_is_told_at_every_flush() {
         // It is tried again with a checkpoint, now and then.
         for _ in 0..100 {
             if let Some(io) = world.waiting.pop() {
-                let fails = io.target == Target::Area && io.op == Op::Write;
-                let result = if fails { Err(IoFailed) } else { Ok(()) };
+                let result = if io.op == Op::Write { Err(IoFailed) } else { Ok(()) };
                 world.handle(Input::Done { io: io.id, result });
             } else if let Some(at) = world.engine.wakeup().filter(|_| !world.clients.is_empty()) {
                 world.now = world.now.max(at.0);
@@ -371,4 +399,260 @@ fn what_is_lost_after_its_client_was_told_is_told_at_every_flush() {
         assert!(!world.clients.contains_key(&flush));
         assert_eq!(world.failed, failed, "no flush says that all is well");
     }
+}
+
+/// An area of which some pages cannot be read until they are written.
+struct Unreadable<'a> {
+    area: &'a mut MemDevice,
+    pages: Vec<u64>,
+}
+
+impl Device for Unreadable<'_> {
+    fn capacity(&self) -> Sectors {
+        self.area.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        if self.pages.iter().any(|&page| page_extent(page, 1).overlaps(extent)) {
+            let source = std::io::Error::other("a medium error");
+            return Err(DeviceError::Io { op: "read", extent, source });
+        }
+        self.area.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
+        self.area.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.area.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
+        self.area.write_zeroes(extent)
+    }
+}
+
+/// The headers of the log's records with the pages where they stand, in their order.
+fn log_of(world: &mut World) -> Vec<(u64, Header)> {
+    let mut found: Vec<(u64, Header)> = Vec::new();
+    for page in 0..AREA / 8 {
+        let mut bytes = [0; 4096];
+        world.area.read(page_extent(page, 1), &mut bytes).unwrap();
+        let header = Header::decode(&bytes).ok();
+        found.extend(header.filter(|h| h.sequence > 0).map(|h| (page, h)));
+    }
+    found.sort_unstable_by_key(|(_, h)| h.sequence);
+    found
+}
+
+/// The page of the record that holds a home page.
+fn record_of(world: &mut World, home: u64) -> u64 {
+    let holds = |h: &Header| matches!(&h.content, Content::Data(entries) if entries.iter().any(|e| e.home == home));
+    log_of(world).into_iter().rfind(|(_, h)| holds(h)).unwrap().0
+}
+
+/// Executes what is in flight, and lets no time pass.
+fn execute_all(world: &mut World) {
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+}
+
+/// The position of an I/O in flight.
+fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
+    world.waiting.iter().position(which).unwrap()
+}
+
+/// What ended together with the record that a flush waited for is on stable storage as well, and the next header knows.
+#[test]
+fn a_header_knows_of_all_that_was_flushed() {
+    let mut world = in_use(false);
+    // What it makes void is to be told in a record, for which the flush waits.
+    world.issue(Op::WriteZeroes, home(9, 1));
+    execute_all(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    while !world.waiting.iter().any(|io| io.target == Target::Area && io.op == Op::Write) {
+        world.execute(0);
+    }
+    world.issue(Op::Write, home(50, 1));
+    // The later one ends first.
+    let later = in_flight(&world, |io| io.extent.len == Sectors(2 * 8));
+    world.execute(later);
+    execute_all(&mut world);
+    assert!(world.clients.is_empty());
+    let flushed = record_of(&mut world, 50);
+    world.issue(Op::Write, home(51, 1));
+    execute_all(&mut world);
+    let log = log_of(&mut world);
+    let (_, last) = log.last().unwrap();
+    let sequence = log.iter().find(|(page, _)| *page == flushed).unwrap().1.sequence;
+    assert!(last.sequence > sequence && last.durable >= sequence, "{log:?}");
+    // So that damage to it is told.
+    spoil(&mut world, flushed);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// The header that vouches for a damaged record stands behind one that never reached the disk.
+#[test]
+fn damage_is_found_though_a_record_between_is_lost() {
+    let mut world = World::new(writeback());
+    let write = |world: &mut World, page| {
+        world.issue(Op::Write, home(page, 1));
+        let at = in_flight(world, |io| io.op == Op::Write && io.class == Class::Foreground);
+        world.execute(at);
+    };
+    write(&mut world, 3);
+    // A flush that takes its time: a segment and a half of log that does not know of it.
+    world.issue(Op::Flush, Extent::default());
+    (10..17).for_each(|page| write(&mut world, page));
+    // The first record of the next segment is on its way when the flush ends, and the one behind it is sooner there.
+    world.issue(Op::Write, home(20, 1));
+    while let Some(at) = world.waiting.iter().position(|io| io.op == Op::Flush) {
+        world.execute(at);
+    }
+    world.issue(Op::Write, home(21, 1));
+    let last = world.waiting.len() - 1;
+    world.execute(last);
+    let log = log_of(&mut world);
+    let (_, vouches) = log.last().unwrap();
+    assert_eq!((vouches.position.page, log.len()), (2, 9), "{log:?}");
+    assert!(vouches.durable >= log[0].1.sequence);
+    assert!(log[..8].iter().all(|(_, h)| h.durable < log[0].1.sequence));
+    let damaged = log[0].0;
+    spoil(&mut world, damaged);
+    let refused = examine(&mut world.area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the log before.
+#[test]
+fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
+    let mut world = in_use(false);
+    let found = examine(&mut world.area).unwrap();
+    let (slot, sum) = found.copies().find(|c| c.1 == 9).map(|(slot, .., sum)| (slot, sum)).unwrap();
+    let place = 2 + 2 * u64::from(found.superblock().checkpoint_slot);
+    let mut bytes = [0; 4096];
+    world.area.read(page_extent(place + 1, 1), &mut bytes).unwrap();
+    let mut page = CheckpointPage::decode(&bytes).unwrap();
+    page.entries[slot as usize] = Entry { home: 9, state: State::Dirty, sum };
+    page.encode(&mut bytes);
+    world.area.write(page_extent(place + 1, 1), &bytes).unwrap();
+    assert!(examine(&mut world.area).unwrap().newest(9).is_some());
+    let header = record_of(&mut world, 3);
+    spoil(&mut world, header);
+    let Repair::Done(report) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert!(report.mended.iter().any(|f| f.what.contains("the log was cut")), "{report:?}");
+    assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
+    // Where it stood, the log goes on.
+    world.crash([0; 32]);
+    world.issue(Op::Write, home(40, 2));
+    execute_all(&mut world);
+    let found = examine(&mut world.area).unwrap();
+    let findings = found.check(&mut world.area, true, &mut |_| ()).unwrap();
+    assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
+}
+
+/// A page that looks like the next record of the log in all but what it says came before it is none.
+#[test]
+fn a_record_follows_the_one_whose_checksum_it_has() {
+    let mut world = in_use(false);
+    let (at, last) = log_of(&mut world).pop().unwrap();
+    let mut bytes = [0; 4096];
+    world.area.read(page_extent(at, 1), &mut bytes).unwrap();
+    let pages = 1 + last.content.len() as u32;
+    let stranger = Header {
+        sequence: last.sequence + 1,
+        position: Position { page: last.position.page + pages, ..last.position },
+        previous: checksum(&bytes),
+        content: Content::Tombstones(vec![Tombstone { first: 3, pages: 1 }]),
+        ..last
+    };
+    for (previous, follows) in [(stranger.previous ^ 1, false), (stranger.previous, true)] {
+        Header { previous, ..stranger.clone() }.encode(&mut bytes);
+        world.area.write(page_extent(at + u64::from(pages), 1), &bytes).unwrap();
+        assert_eq!(examine(&mut world.area).unwrap().newest(3).is_none(), follows);
+    }
+}
+
+/// A page of the log cannot be read: it is told, and a repair gives up what is lost by it, and no more.
+#[test]
+fn a_log_that_cannot_be_read_is_refused_and_mended() {
+    let world = || in_use(false);
+    // The header in the middle: others know that there was one.
+    let mut w = world();
+    let pages = vec![record_of(&mut w, 9)];
+    let mut area = Unreadable { area: &mut w.area, pages };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+    assert!(matches!(repair(&mut area, false).unwrap(), Repair::WouldLose(_)));
+    assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
+    let found = examine(&mut area).unwrap();
+    assert!(found.newest(3).is_some() && found.newest(9).is_none());
+    // The data of one: a read of it is an error, the rest is there.
+    let mut w = world();
+    let pages = vec![record_of(&mut w, 9) + 1];
+    let mut area = Unreadable { area: &mut w.area, pages };
+    let lost: Vec<bool> = examine(&mut area)
+        .unwrap()
+        .check(&mut area, true, &mut |_| ())
+        .unwrap()
+        .iter()
+        .map(|f| f.loss)
+        .collect();
+    assert_eq!(lost, [true]);
+    let Repair::Done(report) = repair(&mut area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(report.lost, vec![home(9, 1)]);
+    assert!(examine(&mut area).unwrap().newest(4).is_some());
+    // Where the next record would stand: there may be one.
+    let mut w = world();
+    let (at, last) = log_of(&mut w).pop().unwrap();
+    let next = at + 1 + last.content.len() as u64;
+    let before = w.area.clone();
+    let mut area = Unreadable { area: &mut w.area, pages: vec![next] };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::Unreadable { page, .. } if page == next), "{refused}");
+    let Repair::WouldLose(report) = repair(&mut area, false).unwrap() else { panic!("it may be") };
+    assert!(report.mended.iter().any(|f| f.loss && f.what.contains("cannot be read")));
+    for s in 0..AREA {
+        assert_eq!(area.area.sector(Lba(s)), before.sector(Lba(s)), "nothing was written");
+    }
+    assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
+    let found = examine(&mut area).unwrap();
+    assert!([3, 9, 4].iter().all(|&page| found.newest(page).is_some()));
+    w.crash([0; 32]);
+    w.read_all();
+    // And the checkpoint: the map is rebuilt.
+    let mut w = in_use(true);
+    let mut area = Unreadable { area: &mut w.area, pages: vec![2, 3, 4, 5] };
+    let refused = examine(&mut area).unwrap_err();
+    assert!(matches!(refused, AttachError::Unreadable { .. }), "{refused}");
+    let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("nothing is lost") };
+    assert!(report.lost.is_empty(), "{report:?}");
+    w.crash([0; 32]);
+    w.read_all();
+}
+
+/// Home alone is complete until the superblock says that it may not be.
+#[test]
+fn nothing_is_absorbed_before_the_superblock_says_so() {
+    let mut world = World::new(config(0));
+    world.settle();
+    world.handle(Input::SetMode(Mode::WriteBack));
+    world.issue(Op::Write, home(3, 1));
+    assert!(
+        world.waiting.iter().any(|io| io.target == Target::Home && io.op == Op::Write),
+        "{:?}",
+        world.waiting
+    );
+    while world.engine.mode() != Mode::WriteBack {
+        assert!(!world.waiting.is_empty(), "{:?}", world.engine);
+        world.execute(0);
+    }
+    assert_eq!(examine(&mut world.area).unwrap().superblock().mode, Mode::WriteBack);
+    world.settle();
+    world.read_all();
 }

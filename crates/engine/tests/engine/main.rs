@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use seekless_block::{
-    Bytes, Device, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors, SimTime, StreamId,
+    Bytes, Device, DeviceError, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors,
+    SimTime, StreamId,
+};
+use seekless_engine::format::{
+    CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum, page_extent,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode, Output, Repair,
-    RequestId, Target, examine, format_area, repair,
+    AttachError, Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode,
+    Output, Repair, RequestId, Target, examine, format_area, repair,
 };
 use seekless_layout::{Copy, Plan};
 
@@ -176,7 +180,7 @@ impl World {
                 Output::Zero { to, len } => self.memory(to, len).fill(0),
                 Output::Sum(sum) => {
                     let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * 8));
-                    let sums: Vec<u32> = bytes.chunks(4096).map(crc32c::crc32c).collect();
+                    let sums: Vec<u32> = bytes.chunks(4096).map(crc_fast::crc32_iscsi).collect();
                     self.engine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result),

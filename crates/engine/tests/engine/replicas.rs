@@ -47,9 +47,10 @@ proptest! {
         cache in prop_oneof![Just(0u64), Just(3), Just(64)],
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
         free in (0u64..40, 10u64..40),
+        degree in 1u32..4,
         steps in prop::collection::vec(more(), 1..140),
     ) {
-        let mut world = World::new(Config { mode, ..fs2(cache) });
+        let mut world = World::new(Config { mode, degree, ..fs2(cache) });
         world.issue(Op::Discard, home(free.0, free.1.min(64 - free.0)));
         let flags = |fua| if fua { Flags::FUA } else { Flags::NONE };
         for step in steps {
@@ -123,6 +124,38 @@ fn replicated() -> World {
 fn head_at(world: &mut World, page: u64) {
     world.issue(Op::Read, home(page, 1));
     world.settle();
+}
+
+#[test]
+fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
+    let mut world = World::new(Config { degree: 2, ..fs2(0) });
+    world.issue(Op::Discard, home(10, 40));
+    world.settle();
+    for place in [20, 45, 30] {
+        world.handle(Input::Replicate(vec![replica(place, &[(2, 1)])]));
+        world.settle();
+    }
+    assert_eq!(world.engine.stats().replicas_refused, 1, "no more than two");
+    let mut places: Vec<_> = world.engine.replicas_of(home(2, 1).start).collect();
+    places.sort_unstable();
+    assert_eq!(places, [home(20, 1).start, home(45, 1).start]);
+    head_at(&mut world, 51);
+    world.issue(Op::Read, home(2, 1));
+    assert_eq!(world.waiting[0].extent, home(45, 1));
+    world.settle();
+    world.issue(Op::Write, home(22, 1));
+    world.settle();
+    world.issue(Op::Read, home(2, 1));
+    assert_eq!(world.waiting[0].extent, home(20, 1));
+    world.settle();
+    // After a crash each proves itself.
+    world.restart([1; 32]);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(16));
+    world.issue(Op::Write, home(2, 1));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(0));
+    world.read_all();
 }
 
 #[test]
@@ -223,4 +256,153 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     world.crash([2; 32]);
     assert_eq!((world.engine.free(), world.engine.copied()), (Sectors(0), Sectors(0)));
     world.read_all();
+}
+
+fn spare(world: &World) -> u64 {
+    let bound = world.engine.replicated().unwrap().bound;
+    (world.engine.free().0 - bound.0) / 8
+}
+
+fn stands(world: &World, page: u64) -> bool {
+    world.engine.replicas_of(home(page, 1).start).count() > 0
+}
+
+/// Reads a page from far behind all replicas.
+fn use_replica(world: &mut World, page: u64) {
+    head_at(world, 51);
+    let before = world.engine.stats().copy_reads;
+    head_at(world, page);
+    assert_eq!(world.engine.stats().copy_reads, before + 1);
+}
+
+#[test]
+fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_mark() {
+    let mut world = World::new(fs2(0));
+    world.issue(Op::Discard, home(10, 40));
+    world.settle();
+    for (place, page) in [(20, 0), (30, 2)] {
+        world.handle(Input::Replicate(vec![replica(place, &[(page, 1)])]));
+        world.settle();
+    }
+    (0..3).for_each(|_| use_replica(&mut world, 2));
+    // Used last, but once: 32 uses of others later it would be as cold.
+    use_replica(&mut world, 0);
+    for (first, pages) in [(31, 19), (10, 10), (21, 3)] {
+        world.issue(Op::Write, home(first, pages));
+        world.settle();
+    }
+    assert_eq!(spare(&world), 7, "6 of 64 were too few, and one gave way");
+    assert!(!stands(&world, 0) && stands(&world, 2));
+    // Between 10 and 15% nothing is begun, and nothing taken back.
+    for (page, goes) in [(31, false), (33, false), (35, true)] {
+        world.issue(Op::Discard, home(page, 1));
+        world.settle();
+        assert_eq!(!world.engine.replicated().unwrap().suspended, goes, "{} spare", spare(&world));
+        world.handle(Input::Replicate(vec![replica(27, &[(4, 1)])]));
+        world.settle();
+        assert_eq!(stands(&world, 4), goes);
+    }
+    assert!(stands(&world, 2));
+    world.read_all();
+}
+
+#[test]
+fn below_the_critical_mark_whole_regions_give_way_whatever_their_worth() {
+    let mut world = World::new(fs2(0));
+    world.issue(Op::Discard, home(10, 40));
+    world.settle();
+    for (place, page, pages) in [(24, 0, 7), (44, 8, 1)] {
+        world.handle(Input::Replicate(vec![replica(place, &[(page, pages)])]));
+        world.settle();
+    }
+    (0..3).for_each(|_| use_replica(&mut world, 3));
+    for (first, pages) in [(10, 14), (45, 2)] {
+        world.issue(Op::Write, home(first, pages));
+        world.settle();
+    }
+    assert_eq!(spare(&world), 16);
+    world.issue(Op::Write, home(31, 13));
+    world.settle();
+    assert_eq!(spare(&world), 10, "from 3 of 64");
+    assert!(!stands(&world, 3), "the first region, although it was used");
+    assert!(stands(&world, 8), "that was enough");
+    world.read_all();
+}
+
+#[test]
+fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
+    let mut world = replicated();
+    let mut refused = |place: u64, homes: &[(u64, u64)], n: u64| {
+        let before = world.engine.stats().replicas_refused;
+        world.handle(Input::Replicate(vec![replica(place, homes)]));
+        world.settle();
+        assert_eq!(world.engine.stats().replicas_refused - before, n, "{homes:?} at {place}");
+        world.engine.copied().0 / 8
+    };
+    assert_eq!(refused(5, &[(50, 1)], 1), 3, "the client's page");
+    assert_eq!(refused(48, &[(50, 3)], 3), 3, "the last of three is");
+    assert_eq!(refused(21, &[(50, 1)], 1), 3, "a replica's place");
+    assert_eq!(refused(30, &[(40, 1)], 1), 3, "nothing to copy");
+    assert_eq!(refused(30, &[(0, 1)], 1), 3, "has one");
+    assert_eq!(refused(30, &[(50, 1), (51, 1), (50, 1)], 1), 5, "twice in one");
+    world.handle(Input::Withdraw);
+    world.handle(Input::Replicate(vec![replica(40, &[(52, 1)])]));
+    assert_eq!(world.engine.stats().replicas_refused, 9, "none while they are withdrawn");
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(0));
+    world.read_all();
+}
+
+/// The record that calls a page stained may come after what was absorbed of it since: then a crash would show it until it is
+/// brought home, and zeroes from then on.
+#[test]
+fn what_the_area_may_yet_call_free_is_not_absorbed() {
+    for crashes in [true, false] {
+        let mut world = World::new(Config { mode: Mode::WriteBack, ..fs2(0) });
+        world.issue(Op::Discard, home(10, 40));
+        world.settle();
+        // It opens the region.
+        world.issue(Op::Write, home(16, 1));
+        while !world.waiting.is_empty() {
+            world.execute(0);
+        }
+        world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));
+        // Until the round that tells of the stain has begun.
+        let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
+        while !world.waiting.iter().any(telling) {
+            if world.waiting.is_empty() {
+                let at = world.engine.wakeup().expect("the replica is on its way");
+                world.now = world.now.max(at.0);
+                world.handle(Input::Tick);
+            } else {
+                world.execute(0);
+            }
+        }
+        for _ in 0..2 {
+            world.issue(Op::Write, home(17, 1));
+            let at = world.waiting.iter().position(|io| io.extent == home(17, 1));
+            let at = at.expect("it goes home, not into the log");
+            assert_eq!(world.waiting[at].op, Op::Write);
+            world.execute(at);
+        }
+        assert!(world.waiting.iter().any(telling), "the round is still under way");
+        assert!(world.clients.is_empty());
+        if crashes {
+            while !world.waiting.is_empty() {
+                world.execute(0);
+            }
+            world.crash([1; 32]);
+            let free = world.engine.free_extents().any(|e| e.contains(home(17, 1)));
+            assert!(!free || !world.engine.has_copy(home(17, 1).start), "either, never both");
+            continue;
+        }
+        world.issue(Op::Flush, Extent::default());
+        world.settle();
+        let absorbed = world.engine.stats().absorbed;
+        world.issue(Op::Write, home(17, 1));
+        world.settle();
+        assert_eq!(world.engine.stats().absorbed, absorbed + 1, "it is known to be used");
+        world.crash([1; 32]);
+        world.read_all();
+    }
 }

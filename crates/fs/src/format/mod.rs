@@ -13,6 +13,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
+use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
 pub use document::document;
@@ -123,8 +124,14 @@ fn open(page: &Page, kind: u16) -> Result<&[u8], FormatError> {
 
 /// CRC-32C of a page with its checksum taken as zero.
 fn computed(page: &Page) -> u32 {
-    let sum = crc32c::crc32c(&page[..CHECKSUM_AT]);
-    crc32c::crc32c_append(crc32c::crc32c_append(sum, &[0; 4]), &page[FRAME_BYTES..])
+    crc32c([&page[..CHECKSUM_AT], &[0; 4][..], &page[FRAME_BYTES..]])
+}
+
+/// CRC-32C of these, one behind the other.
+pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.into_iter().for_each(|part| sum.update(part));
+    sum.finalize() as u32
 }
 
 /// A value that is not what it may be.

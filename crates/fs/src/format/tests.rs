@@ -196,7 +196,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     ];
     let body = pack(&changes).concat();
     let records = |role, number, checkpoint| {
-        let (index, pages, batch_sum) = (0, 1, crc32c::crc32c(&body));
+        let (index, pages, batch_sum) = (0, 1, crc_fast::crc32_iscsi(&body));
         let body = body.clone();
         RecordPage { uuid, role, number, index, pages, batch_sum, checkpoint, body }
             .encode()

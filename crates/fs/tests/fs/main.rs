@@ -3,4 +3,5 @@
 
 mod crash;
 mod medium;
+mod rules;
 mod twin;

@@ -94,7 +94,7 @@ impl AccessGraph {
         for n in edges.iter().flatten() {
             out.extend(n.to_le_bytes());
         }
-        let checksum = crc32c::crc32c(&out[CHECKED..]);
+        let checksum = crc_fast::crc32_iscsi(&out[CHECKED..]);
         out[CHECKED - 4..CHECKED].copy_from_slice(&checksum.to_le_bytes());
         out
     }
@@ -124,7 +124,7 @@ impl AccessGraph {
         if bytes.len() as u64 != expected {
             return Err(StateError::Length { expected, found: bytes.len() as u64 });
         }
-        if crc32c::crc32c(checked) != checksum {
+        if crc_fast::crc32_iscsi(checked) != checksum {
             return Err(StateError::Checksum);
         }
         let pages = Pages::new(grid, end);
@@ -262,7 +262,7 @@ mod tests {
     /// The same bytes with a checksum that fits.
     fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
         if bytes.len() >= CHECKED {
-            let checksum = crc32c::crc32c(&bytes[CHECKED..]);
+            let checksum = crc_fast::crc32_iscsi(&bytes[CHECKED..]);
             bytes[CHECKED - 4..CHECKED].copy_from_slice(&checksum.to_le_bytes());
         }
         bytes

@@ -13,10 +13,10 @@ use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Secto
 use seekless_engine::{Examined, Target};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
+use super::FAST_ZERO;
 use super::guard::GuardError;
 use super::region::Region;
 use super::runs::{Piece, Runs, Side};
-use super::{FAST_ZERO, NO_HOLE};
 use super::{identity, in_use};
 use crate::error::ServeError;
 
@@ -228,7 +228,7 @@ impl Files {
         }
     }
 
-    /// Puts the area's newer bytes over those of home.
+    /// Puts the area's newer bytes over those of home, and zeroes over what is discarded.
     fn lay_over(&self, newest: &Examined, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
         let area = self.disk(Target::Area)?;
         let grid = newest.home_of(0).start.0 * SECTOR_BYTES;
@@ -236,10 +236,16 @@ impl Files {
         let pages = at.saturating_sub(grid) / PAGE..end.saturating_sub(grid).div_ceil(PAGE);
         let mut bytes = [0; PAGE as usize];
         for page in pages {
-            let Some((place, sum)) = newest.newest(page) else { continue };
-            area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
-            if crc_fast::crc32_iscsi(&bytes) != sum {
-                return Err(Errno::IO);
+            match newest.newest(page) {
+                Some((place, sum)) => {
+                    area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
+                    if crc_fast::crc32_iscsi(&bytes) != sum {
+                        return Err(Errno::IO);
+                    }
+                }
+                // What home holds there may be a replica.
+                None if newest.is_free(page) => bytes.fill(0),
+                None => continue,
             }
             let home = newest.home_of(page).start.0 * SECTOR_BYTES;
             let (from, to) = (home.max(at), (home + PAGE).min(end));
@@ -494,7 +500,7 @@ impl Disk {
     /// Zeroes by the cheapest way that the file system knows; what is guarded by writing.
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
         for p in self.runs().pieces(at, len) {
-            let hole = p.side == Side::Own && !flags.contains(NO_HOLE);
+            let hole = p.side == Side::Own && !flags.contains(Flags::NO_HOLE);
             if hole && self.allocate(FallocateFlags::PUNCH_HOLE, p).is_ok() {
                 continue;
             }

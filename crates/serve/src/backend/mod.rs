@@ -15,8 +15,6 @@ pub(crate) mod workers;
 use seekless_block::Flags;
 use seekless_nbd::Errno;
 
-/// Write zeroes without punching a hole.
-pub(crate) const NO_HOLE: Flags = Flags(0x10);
 /// Write zeroes only where that is faster than writing.
 pub(crate) const FAST_ZERO: Flags = Flags(0x20);
 

@@ -9,6 +9,7 @@ const LOOK_BYTES: u64 = 1 << 20;
 /// Marks: where in bytes, what, of whom.
 const MARKS: &[(usize, &[u8], &str)] = &[
     (0, b"SEEKLESS", "an area or a locator of seekless"),
+    (0, b"SEEKGRPS", "a group store of seekless"),
     (0, b"XFSB", "an XFS file system"),
     (0, b"LUKS\xba\xbe", "a LUKS volume"),
     (0, b"hsqs", "a squashfs"),

@@ -6,7 +6,7 @@
 //! structure is plain integers of fixed size, so any bytes the kernel writes are valid values of it.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use rustix::ioctl::{Updater, ioctl, opcode};
 
@@ -90,26 +90,5 @@ pub(super) fn move_extent(file: impl AsFd, exchange: &mut RawMove) -> io::Result
     // SAFETY: the call reads and writes `struct move_extent` alone, which `RawMove` is; the donor's number is looked up by the
     // kernel, which refuses one that is not open.
     unsafe { ioctl(file, Updater::<CALL, RawMove>::new(exchange)) }?;
-    Ok(())
-}
-
-/// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
-const F_SETSIG: libc::c_int = 10;
-
-/// Takes and gives back a read lease, which is granted only where nobody has the file open for writing.
-pub(super) fn lease(file: impl AsFd) -> io::Result<()> {
-    let fd = file.as_fd().as_raw_fd();
-    // Who opens the file for writing in between waits until the lease is given back, and we are told by a signal: by one
-    // that is ignored where nobody handles it. The default would end us.
-    for (command, argument) in [
-        (F_SETSIG, libc::SIGURG),
-        (libc::F_SETLEASE, libc::F_RDLCK),
-        (libc::F_SETLEASE, libc::F_UNLCK),
-    ] {
-        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open as long as `file` is borrowed.
-        if unsafe { libc::fcntl(fd, command, argument) } == -1 {
-            return Err(io::Error::last_os_error());
-        }
-    }
     Ok(())
 }

@@ -16,26 +16,34 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{getgid, getuid};
 
 /// Where the kernel hands out FUSE connections.
-pub(super) const DEVICE: &str = "/dev/fuse";
+pub(crate) const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 
 /// Mounts over `path`; what is asked of the file comes out of the descriptor.
-pub(super) fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
-    let device = File::options().read(true).write(true).open(DEVICE)?;
-    let options = format!(
-        "fd={},rootmode=100600,user_id={},group_id={}",
-        device.as_raw_fd(),
-        getuid().as_raw(),
-        getgid().as_raw()
-    );
-    let options = CString::new(options)?;
+pub(crate) fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    let options = format!("rootmode=100600,user_id={user},group_id={group}");
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
     flags.set(MountFlags::RDONLY, read_only);
-    match rustix::mount::mount("seekless", path, "fuse.seekless", flags, options.as_c_str()) {
-        Ok(()) => Ok(device.into()),
-        Err(Errno::PERM) => ask_helper(path, read_only),
-        Err(e) => Err(e.into()),
+    match attach(path, &options, flags) {
+        Err(e) if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+            ask_helper(path, read_only)
+        }
+        other => other,
     }
+}
+
+/// Mounts by the kernel's call, with options as fuse(4) has them, over what `rootmode` among them says.
+pub(crate) fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open(DEVICE)?;
+    let options = CString::new(format!("fd={},{options}", device.as_raw_fd()))?;
+    rustix::mount::mount("seekless", path, "fuse.seekless", flags, options.as_c_str())?;
+    Ok(device.into())
+}
+
+/// Whether a FUSE mount is there that nobody serves any more. Its attributes the kernel may still know; room it must ask for.
+pub(crate) fn is_dead(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_err_and(|e| e == Errno::NOTCONN)
 }
 
 /// Has the helper mount; it sends the connection through the socket that is its standard input.
@@ -71,7 +79,7 @@ fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Unmounts what is mounted over `path`. `lazily`: takes it out of sight even if it is in use.
-pub(super) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
+pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {
         Ok(()) => Ok(()),

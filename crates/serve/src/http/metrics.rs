@@ -47,6 +47,8 @@ pub(super) fn text(s: &Status) -> String {
     t.gauge("seekless_uptime_seconds", "seconds", "Time since the start.", s.uptime_s);
     t.gauge("seekless_volume_bytes", "bytes", "Size of the volume.", s.volume.size_bytes as f64);
     t.gauge("seekless_nbd_clients", "", "NBD clients connected.", s.volume.nbd_clients as f64);
+    let trouble = f64::from(u8::from(s.volume.trouble.is_some()));
+    t.gauge("seekless_trouble", "", "1 where it does not go on with what it was asked.", trouble);
     t.counter("seekless_requests", "", "Requests of clients.", s.requests.total);
     let r = &s.requests;
     t.family(

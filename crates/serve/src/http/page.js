@@ -198,7 +198,7 @@
       put($('backing'), s.volume.backing);
       document.title = s.volume.backing + ' · seekless';
       const v = s.volume;
-      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}`);
+      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; it cannot go on: ${v.trouble}` : ''}`);
       const near = h.samples.slice(-8), took = Math.max(1e-9, sum(near, (x) => x.took_s));
       const r = s.requests, all = Math.max(1, r.ram_reads + r.copy_reads + r.home_reads);
       const list = [['Requests a second', count(sum(near, (x) => x.requests) / took)], ['Requests', count(r.total)],

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
 
 mod emulation;
+mod ext;
 mod hostile;
 mod http;
 mod model;

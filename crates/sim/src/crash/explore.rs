@@ -14,9 +14,9 @@ use seekless_engine::{Input, Mode, Target};
 
 use super::history::{History, Step, plan_of, replicas_of};
 use super::machine::{Machine, Refused, Setup, Stamp};
-use super::medium::{Disk, Image, Medium};
+use super::medium::{Disk, Image, Medium, UNREADABLE};
 use super::mend::{Resize, mend};
-use super::model::{INITIAL, Model, decode, encode};
+use super::model::{INITIAL, Model, encode};
 use super::world::{Past, World};
 
 /// How a failure says that there was damage.
@@ -478,7 +478,7 @@ fn inspect<M: Machine>(
     let setup = world.setup();
     let mut rng = Pcg64Mcg::seed_from_u64(choice);
     let (mut image, past) = world.cut(&mut rng);
-    bare_home_is_safe::<M>(history, setup, &image, &past.model)?;
+    bare_home_is_complete(history, setup, &image, &past.model)?;
     let damage = if rng.random_ratio(1, 4) {
         rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
     } else {
@@ -585,41 +585,30 @@ fn go_on<M: Machine>(
     world.bare_home()
 }
 
-/// Home alone is all there is, or cannot be taken for it: its first and its last page are not the client's.
-fn bare_home_is_safe<M: Machine>(
+/// Where nothing was ever absorbed, home alone is all there is.
+fn bare_home_is_complete(
     history: &History,
     setup: &Setup,
     image: &Image,
     model: &Model,
 ) -> Result<(), String> {
-    let home = image.sectors(Target::Home);
-    let pages = (setup.home - setup.grid) / PAGE_SECTORS;
-    let first = setup.grid..setup.grid + PAGE_SECTORS;
-    let last = setup.grid + (pages - 1) * PAGE_SECTORS..setup.grid + pages * PAGE_SECTORS;
-    // Where the client may have discarded, home may hold bytes of replicas.
-    let zeroes = [0; SECTOR_BYTES as usize];
-    let lacks = |lba: u64| match model.survives(lba, &zeroes) {
-        Ok(()) if setup.replicas > 0 => Ok(()),
-        _ => model.survives(lba, &home[lba as usize][..]),
-    };
-    let guarded =
-        first.clone().chain(last.clone()).all(|lba| decode(&home[lba as usize][..], lba).is_err());
-    let absorbs = setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack));
-    let lacking = (0..setup.home)
-        .filter(|lba| !guarded || !first.contains(lba) && !last.contains(lba))
-        .find_map(|lba| lacks(lba).err());
-    match lacking {
-        Some(what) if !absorbs => Err(format!("in write-through, bare home: {what}")),
-        Some(what) if M::GUARDS && !guarded => Err(format!("bare home has no guard, and {what}")),
-        _ if guarded && !absorbs && setup.replicas == 0 => {
-            Err("in write-through, home is guarded".to_owned())
-        }
-        _ => Ok(()),
+    if setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack)) {
+        return Ok(());
     }
+    for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {
+        // Where the client may have discarded, home may hold bytes of replicas.
+        let zeroes = [0; SECTOR_BYTES as usize];
+        if setup.replicas == 0 || model.survives(lba, &zeroes).is_err() {
+            model
+                .survives(lba, &sector[..])
+                .map_err(|what| format!("in write-through, bare home: {what}"))?;
+        }
+    }
+    Ok(())
 }
 
-/// One sector of the area is not what was written there: one bit, or all of them. Says which; in the log only where what
-/// was lost can be known.
+/// One sector of the area is not what was written there: one bit, or all of them, or it cannot be read. Says which; in
+/// the log only where what was lost can be known.
 fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg) -> Option<usize> {
     let sectors = image.sectors_mut(Target::Area);
     // Metadata stands in front.
@@ -630,10 +619,10 @@ fn rot(image: &mut Image, medium: &Medium, log: &Range<u64>, rng: &mut Pcg64Mcg)
     }
     let sector = &mut sectors[at];
     let mut bytes = **sector;
-    if rng.random() {
-        bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8);
-    } else {
-        rng.fill(&mut bytes[..]);
+    match rng.random_range(0..3u8) {
+        0 => bytes[rng.random_range(0..SECTOR_BYTES as usize)] ^= 1 << rng.random_range(0..8),
+        1 => rng.fill(&mut bytes[..]),
+        _ => bytes = UNREADABLE,
     }
     *sector = Rc::new(bytes);
     Some(at)

@@ -148,11 +148,7 @@ impl History {
         if replicas {
             setup.replicas = rng.random_range(1..5) * 7 * PAGE_SECTORS;
         }
-        // What a client was told and the area then fails to take is lost, and every flush says so: no history for devices
-        // that heal.
-        if bent != Bent::Break {
-            setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
-        }
+        setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
         // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
         let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
@@ -212,6 +208,7 @@ impl History {
             hot,
             plan: Vec::new(),
             freed: (0, 0),
+            gathers: setup.gather > 0,
         };
         let count = mix.rng.random_range(count);
         let often = mix.rng.random_range(2..8);
@@ -280,6 +277,8 @@ struct Mix {
     plan: Vec<Piece>,
     /// Pages discarded last.
     freed: (u64, u64),
+    /// Clients are told of writes that are in RAM alone.
+    gathers: bool,
 }
 
 impl Mix {
@@ -333,7 +332,7 @@ impl Mix {
             7 => (Op::Discard, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             8 => (Op::WriteZeroes, if self.rng.random() { self.aligned(4) } else { self.any(30) }),
             9 => {
-                // Elsewhere from now on; the first and the last page are guarded, and worth a visit.
+                // Elsewhere from now on; the first and the last page are worth a visit.
                 self.hot = match self.rng.random_range(0..4) {
                     0 => 0,
                     1 => self.pages - 1,
@@ -354,7 +353,10 @@ impl Mix {
             }
             19 => return Step::Slow(self.slow()),
             20 => {
-                let target = [Target::Home, Target::Area][self.rng.random_range(0..2)];
+                // What a client was told and neither device then takes is lost, and every flush says so: no history for
+                // devices that heal.
+                let which = if self.gathers { 1 } else { self.rng.random_range(0..2) };
+                let target = [Target::Home, Target::Area][which];
                 let op = [Op::Read, Op::Write, Op::Write, Op::Flush][self.rng.random_range(0..4)];
                 let left = self.rng.random_ratio(2, 3).then(|| self.rng.random_range(1..8));
                 return Step::Break(Fault { target, op, left });

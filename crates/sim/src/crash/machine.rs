@@ -66,8 +66,6 @@ pub enum Refused {
 
 /// An engine under test.
 pub trait Machine: Sized {
-    /// Whether home's first and last page are replaced while home is not all there is.
-    const GUARDS: bool;
     /// Makes a new area, by a name that tells it from others that stood there.
     ///
     /// # Errors
@@ -129,8 +127,6 @@ pub trait Machine: Sized {
 pub type Stamp = [u8; 32];
 
 impl Machine for Engine {
-    const GUARDS: bool = false;
-
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String> {
         let options = FormatOptions {
             uuid: [name; 16],
@@ -188,6 +184,8 @@ impl Machine for Engine {
             stage_bytes: Bytes(setup.stage_bytes),
             background_pause: seekless_block::Duration(setup.background_pause),
             gather: seekless_block::Duration(setup.gather),
+            // With several replicas of a page there is more that can go wrong.
+            degree: 2,
             ..Config::new(Sectors(setup.home))
         };
         Self::attach(area, config, stamp).map(|(engine, _)| engine).map_err(|error| match error {

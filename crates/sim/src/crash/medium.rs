@@ -17,6 +17,9 @@ use seekless_engine::Target;
 /// The bytes of one sector; shared between images.
 pub(crate) type Sector = Rc<[u8; SECTOR_BYTES as usize]>;
 
+/// A sector that cannot be read until it is written anew.
+pub(crate) const UNREADABLE: [u8; SECTOR_BYTES as usize] = [0xBD; SECTOR_BYTES as usize];
+
 /// What stands on both devices after a loss of power: home's sectors, then the area's.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
@@ -148,14 +151,13 @@ impl Medium {
         from..from + extent.len.0 as usize
     }
 
-    /// Fills `buf` with what a read of `extent` returns.
-    pub(crate) fn read(&self, target: Target, extent: Extent, buf: &mut [u8]) {
-        for (sector, to) in self.current.sectors[self.at(target, extent)]
-            .iter()
-            .zip(buf.chunks_mut(SECTOR_BYTES as usize))
-        {
+    /// Fills `buf` with what a read of `extent` returns. False where it fails.
+    pub(crate) fn read(&self, target: Target, extent: Extent, buf: &mut [u8]) -> bool {
+        let sectors = &self.current.sectors[self.at(target, extent)];
+        for (sector, to) in sectors.iter().zip(buf.chunks_mut(SECTOR_BYTES as usize)) {
             to.copy_from_slice(&sector[..]);
         }
+        sectors.iter().all(|sector| **sector != UNREADABLE)
     }
 
     /// From here on the sectors may be on the medium; zeroes where there are no bytes. Returns the ticket.
@@ -439,8 +441,11 @@ impl Device for Disk {
         if medium.is_off() {
             return Err(lost("read", extent));
         }
-        medium.read(self.target, extent, buf);
-        Ok(())
+        if medium.read(self.target, extent, buf) {
+            return Ok(());
+        }
+        let source = std::io::Error::other("a sector cannot be read");
+        Err(DeviceError::Io { op: "read", extent, source })
     }
 
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {

@@ -61,10 +61,11 @@ struct Version {
     seen: Option<Step>,
     /// A discard, which may be taken for a hint, or a write that failed: it may never take effect.
     weak: bool,
-    /// A write that failed: until something is promised, a crash may bring it to light though it was not seen.
+    /// A write that failed: until something is promised after that, a crash may bring it to light though it was not
+    /// seen.
     failed: bool,
-    /// Promised to be on stable storage, or followed there.
-    durable: bool,
+    /// Promised to be on stable storage, by this moment at the latest; of a flush, when it was asked.
+    durable: Option<Step>,
     dead: Option<Step>,
     /// Names of versions known to have come after it.
     later: Vec<u64>,
@@ -126,7 +127,7 @@ impl Model {
             seen: None,
             weak: false,
             failed: false,
-            durable: true,
+            durable: Some(self.step),
             dead: None,
             later: Vec::new(),
         }
@@ -151,7 +152,7 @@ impl Model {
                 seen: None,
                 weak: op == Op::Discard,
                 failed: false,
-                durable: false,
+                durable: None,
                 dead: None,
                 later: Vec::new(),
             };
@@ -171,7 +172,7 @@ impl Model {
                 self.read(issued, data)
             }
             Op::Flush => {
-                self.promise(|v| v.done.is_some_and(|done| done < issued.step));
+                self.promise(issued.step);
                 Ok(())
             }
             _ => {
@@ -242,7 +243,7 @@ impl Model {
                 continue;
             };
             versions[at].done = Some(now);
-            versions[at].durable = issued.flags.contains(Flags::FUA);
+            versions[at].durable = issued.flags.contains(Flags::FUA).then_some(now);
             let (name, weak) = (versions[at].name, versions[at].weak);
             for v in versions.iter_mut().filter(|v| v.name != name && !weak) {
                 if v.done.is_some_and(|done| done < issued.step) {
@@ -255,11 +256,12 @@ impl Model {
         }
     }
 
-    fn promise(&mut self, covered: impl Fn(&Version) -> bool) {
+    /// What had ended before `at` is on stable storage.
+    fn promise(&mut self, at: Step) {
         for versions in &mut self.sectors {
-            if versions.len() > 1 || versions.iter().any(|v| !v.durable) {
-                for v in versions.iter_mut().filter(|v| covered(v)) {
-                    v.durable = true;
+            if versions.len() > 1 || versions.iter().any(|v| v.durable.is_none()) {
+                for v in versions.iter_mut().filter(|v| v.done.is_some_and(|done| done < at)) {
+                    v.durable.get_or_insert(at);
                 }
                 if self.reads == 0 {
                     forget_lost(versions);
@@ -271,7 +273,7 @@ impl Model {
     /// All that ended is on stable storage: the system was stopped in order.
     pub(crate) fn stopped(&mut self) {
         self.step += 1;
-        self.promise(|v| v.done.is_some());
+        self.promise(self.step);
     }
 
     /// The power was lost, and a new life begins: of each sector, one of the versions that were not lost is there for
@@ -326,12 +328,14 @@ impl Version {
     }
 }
 
-/// Drops versions followed by one that is durable, at once or by way of others.
+/// Drops versions followed by one that is durable, at once or by way of others. What was promised before a write failed
+/// says nothing of what became of it: the device may have it, and the log, where its reader finds it after a crash.
 fn forget_lost(versions: &mut Vec<Version>) {
     loop {
         let lost = versions.iter().position(|v| {
             let settles = |k: &Version| {
-                k.durable && (!v.failed || v.durable || v.done.is_some_and(|done| done < k.issued))
+                let after = |at: Step| v.done.is_some_and(|done| done < at);
+                k.durable.is_some_and(|at| !v.failed || v.durable.is_some() || after(at))
             };
             let by = |name: u64| versions.iter().find(|k| k.name == name);
             v.later.iter().any(|&name| by(name).is_none_or(settles))
@@ -348,7 +352,7 @@ fn tell(versions: &[Version]) -> String {
     let list: Vec<String> = versions
         .iter()
         .map(|v| {
-            let state = match (v.dead, v.durable, v.done) {
+            let state = match (v.dead, v.durable.is_some(), v.done) {
                 (Some(_), ..) => " (overwritten, not flushed)",
                 (_, true, _) => " (durable)",
                 (_, _, Some(_)) => " (ended)",
@@ -445,6 +449,34 @@ mod tests {
         assert!(t.read(2) && !t.read(1), "1 was seen, then 2: 1 is over");
         t.flush();
         assert_eq!(t.survivors(), [2]);
+    }
+
+    /// Until something is promised after it failed, a crash may bring it to light.
+    #[test]
+    fn a_write_that_failed_is_settled_by_the_next_promise() {
+        let failing = |t: &mut Twin, second: Option<Flags>| {
+            let failed = t.issue(Op::Write, Flags::NONE, 1);
+            let other = second.map(|flags| t.issue(Op::Write, flags, 2));
+            t.0.fail(failed);
+            if let Some(other) = other {
+                t.0.end(other, &[]).unwrap();
+            }
+        };
+        let mut t = twin();
+        failing(&mut t, None);
+        assert!(t.read(INITIAL), "it did not take effect");
+        assert_eq!(t.survivors(), [INITIAL, 1], "and may yet");
+        let mut other = Twin(t.0.clone());
+        t.flush();
+        assert_eq!(t.survivors(), [INITIAL]);
+        // One that was asked while it was in flight, and promised when it had failed.
+        failing(&mut other, Some(Flags::FUA));
+        assert!(other.read(2));
+        assert_eq!(other.survivors(), [2]);
+        let mut other = twin();
+        failing(&mut other, Some(Flags::NONE));
+        assert!(other.read(2));
+        assert_eq!(other.survivors(), [INITIAL, 1, 2]);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl<M: Machine> World<M> {
                     let bytes =
                         self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
                     let sums: Vec<u32> =
-                        bytes.chunks(PAGE_BYTES as usize).map(crc32c::crc32c).collect();
+                        bytes.chunks(PAGE_BYTES as usize).map(crc_fast::crc32_iscsi).collect();
                     self.machine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result)?,
@@ -261,11 +261,13 @@ impl<M: Machine> World<M> {
             return self.fail(sent, fault, which).map(|()| true);
         }
         let Sent { io, ticket, bytes } = sent;
-        let result = Ok(());
+        let mut result = Ok(());
         match (io.op, io.memory) {
             (Op::Read, Some(to)) => {
                 let mut data = vec![0; io.extent.bytes().0 as usize];
-                self.medium.borrow().read(io.target, io.extent, &mut data);
+                if !self.medium.borrow().read(io.target, io.extent, &mut data) {
+                    result = Err(IoFailed);
+                }
                 self.memory(to, io.extent.len)?.copy_from_slice(&data);
             }
             (Op::Write, Some(from)) => {

@@ -86,8 +86,6 @@ impl<const WRONG: u8> Toy<WRONG> {
 }
 
 impl<const WRONG: u8> Machine for Toy<WRONG> {
-    const GUARDS: bool = false;
-
     fn format(_: &Setup, area: &mut Disk, _: u8) -> Result<(), String> {
         area.write_zeroes(Extent::new(0, 32)).and_then(|()| area.flush()).map_err(|e| e.to_string())
     }
@@ -104,11 +102,10 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
     fn attach(setup: &Setup, area: &mut Disk, home: &mut Disk, _: Stamp) -> Result<Self, Refused> {
         let mut page = vec![0; COPIED.bytes().0 as usize];
         let mut work = || {
-            area.read(COPY, &mut page)?;
             let sum_at = Extent::new(0, 1);
             let mut stored = vec![0; SECTOR_BYTES as usize];
-            area.read(sum_at, &mut stored)?;
-            let holds = stored[..8] == sum(&page) && page.iter().any(|&b| b != 0);
+            let read = area.read(COPY, &mut page).and_then(|()| area.read(sum_at, &mut stored));
+            let holds = read.is_ok() && stored[..8] == sum(&page) && page.iter().any(|&b| b != 0);
             if holds && is(WRONG, Wrong::RecoveryGoesBack) {
                 home.write(COPIED, &page)?;
             } else if is(WRONG, Wrong::RecoveryIsTorn) {

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_fs::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Member,
-    Output, Reply, RequestId, Work, format_store,
+    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, Ffs, FileNumber, Gfs, Input, IoId,
+    Member, Output, Reply, RequestId, Work, format_store,
 };
 use seekless_layout::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
@@ -67,6 +67,8 @@ pub(super) struct Eefs {
     /// When each group was first used since the shuffle.
     first: Vec<Option<SimTime>>,
     counts: [u64; 6],
+    /// Shuffles that had one before them.
+    compared: f64,
     result: Grouping,
 }
 
@@ -74,7 +76,7 @@ impl Eefs {
     pub(super) fn new(options: &FilesOptions) -> Result<Self, FilesError> {
         let mut medium = MemDevice::new(Sectors(options.store.0 / SECTOR_BYTES));
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
-        let config = Config { cache: Bytes(options.cache.0 / 2), ..Config::default() };
+        let config = Config { cache: options.cache, ..Config::default() };
         Ok(Self {
             gfs: Gfs::attach(&mut medium, config)?,
             medium,
@@ -91,6 +93,7 @@ impl Eefs {
             seen: FxHashMap::default(),
             first: Vec::new(),
             counts: [0; 6],
+            compared: 0.0,
             result: Grouping::default(),
         })
     }
@@ -105,13 +108,32 @@ impl Eefs {
         (s.hits, s.hits + s.groups_read)
     }
 
+    /// Two caches, one memory: what was not used for longest goes, whichever it is in.
+    pub(super) fn share(&mut self, memory: Bytes, ffs: &mut Ffs) -> Work {
+        let uses = self.gfs.uses().max(ffs.uses());
+        self.gfs.count_from(uses);
+        ffs.count_from(uses);
+        let mut work = Work::default();
+        while self.gfs.cached_bytes() + ffs.cached_bytes() > memory.0 {
+            match (self.gfs.oldest_use(), ffs.oldest_use()) {
+                (Some(group), block) if block.is_none_or(|block| group < block) => {
+                    self.gfs.forget_oldest();
+                }
+                (_, Some(_)) => super::world::join(&mut work, ffs.forget_oldest()),
+                _ => break,
+            }
+        }
+        work
+    }
+
     pub(super) fn grouping(&self) -> Grouping {
-        let [opens, grouped, others, after, soon, _] = self.counts.map(|c| c as f64);
+        let [opens, grouped, others, after, soon, at_once] = self.counts.map(|c| c as f64);
         let share = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         Grouping {
             grouped_opens: share(grouped, opens),
             used_after_first: share(after, others),
-            within_five_minutes: share(soon, after),
+            within_five_minutes: share(soon, others),
+            at_once: share(at_once, others),
             ..self.result
         }
     }
@@ -136,9 +158,9 @@ impl Eefs {
             }
             Some(since) => {
                 self.counts[3] += 1;
-                if now.since(since) <= Duration::from_millis(300_000) {
-                    self.counts[4] += 1;
-                }
+                let later = now.since(since);
+                self.counts[4] += u64::from(later <= Duration::from_millis(300_000));
+                self.counts[5] += u64::from(later <= Duration::from_millis(1_000));
             }
         }
     }
@@ -150,7 +172,11 @@ impl World {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
-            eefs.graph.observe(event.stream, file);
+            // A file that is too large for a group must not stand between two that are not.
+            let size = self.facts[event.file as usize].size;
+            if size <= u64::from(FILE_BYTES_MAX) {
+                eefs.graph.observe(event.stream, file);
+            }
             eefs.note(now, file);
         }
         eefs.since += 1;
@@ -308,6 +334,9 @@ impl World {
                     }
                 }
                 self.ask(Ask::Settle { files: came }, Asked::Nothing)?;
+                // Names of several files in one block are written once.
+                work.wait.sort_unstable_by_key(|(_, e)| (e.start, e.len));
+                work.wait.dedup();
                 return self.begin(work, Purpose::Move(Move::Left), true);
             }
             // A full store, or a file that went away meanwhile: nothing has moved.
@@ -352,7 +381,15 @@ impl World {
                 && ffs.knows(f)
         };
         let groups = eefs.graph.groups(small);
-        eefs.result.stability = Stability::between(&eefs.groups, &groups);
+        if !eefs.groups.is_empty() {
+            let s = Stability::between(&eefs.groups, &groups);
+            let [before, after, stable] = [s.before, s.after, s.stable].map(|n| n as f64);
+            let seen = [before, after, stable, s.mean_size, s.left, s.joined];
+            eefs.compared += 1.0;
+            for (mean, seen) in eefs.result.changes.iter_mut().zip(seen) {
+                *mean += (seen - *mean) / eefs.compared;
+            }
+        }
         eefs.result.shuffles += 1;
         let wanted: FxHashSet<u64> = groups.iter().flatten().copied().collect();
         let mut back: Vec<u64> =

@@ -10,7 +10,7 @@ use seekless_fs::{Ffs, FfsConfig, IoId, Work};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::eefs::{Eefs, Move};
-use super::{FileEnergy, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions};
+use super::{FileCauses, FileEnergy, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions};
 
 /// What a chain of disk requests is for.
 #[derive(Debug)]
@@ -68,10 +68,12 @@ pub(super) struct World {
     /// The file system's addresses from here on lie behind the store.
     store_at: Lba,
     store: Sectors,
+    memory: Bytes,
     pub(super) facts: Vec<FileFacts>,
     requests: u64,
     means: [Mean; 4],
     disk: [u64; 3],
+    causes: FileCauses,
     energy: [Energy; 4],
     idle_since: Option<SimTime>,
     idle_times: [u64; 6],
@@ -94,7 +96,7 @@ impl World {
         // All three have the same room for files, and the same addresses.
         let store = Sectors(options.store.0 / SECTOR_BYTES);
         let room = Sectors(capacity.0.saturating_sub(store.0));
-        let cache = if eefs { Bytes(options.cache.0 / 2) } else { options.cache };
+        let cache = options.cache;
         let read_ahead =
             if system == FileSystem::FfsReadAhead { options.cluster } else { Bytes(0) };
         let mut ffs = Ffs::new(FfsConfig { read_ahead, ..FfsConfig::new(room, cache) });
@@ -114,10 +116,12 @@ impl World {
             next: 0,
             store_at: Lba(room.0 / 2 / 16 * 16),
             store,
+            memory: options.cache,
             facts: facts.to_vec(),
             requests: 0,
             means: [Mean::default(); 4],
             disk: [0; 3],
+            causes: FileCauses::default(),
             energy: [Energy::ZERO; 4],
             idle_since: Some(SimTime(0)),
             idle_times: [0; 6],
@@ -145,7 +149,7 @@ impl World {
             }
         }
         self.now = self.now.max(until);
-        Ok(())
+        self.share()
     }
 
     /// The trace is over: what is on its way ends, what is dirty is written.
@@ -162,7 +166,7 @@ impl World {
             self.facts.resize(event.file as usize + 1, fact);
         }
         if self.eefs.is_some() && self.at_store(event)? {
-            return Ok(());
+            return self.share();
         }
         let fact = self.facts[event.file as usize];
         let mut work = Work::default();
@@ -194,7 +198,15 @@ impl World {
             FileOp::Unlink => join(&mut work, self.ffs.unlink(now, file)),
             FileOp::Close | FileOp::Rename => {}
         }
-        self.begin(work, Purpose::Client(kind), false)
+        self.begin(work, Purpose::Client(kind), false)?;
+        self.share()
+    }
+
+    /// Both modules together keep no more in memory than the baseline.
+    fn share(&mut self) -> Result<(), FilesError> {
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        let work = eefs.share(self.memory, &mut self.ffs);
+        self.later(work)
     }
 
     /// Work of the file system, and what it is for.
@@ -256,9 +268,16 @@ impl World {
             self.idle_times[class] += 1;
         }
         let command = Command { background: chain.background, ..Command::new(tag, op, extent) };
-        self.chains.insert(tag, chain);
         self.disk[usize::from(op == Op::Write)] += 1;
         self.disk[2] += extent.bytes().0;
+        *match (&chain.purpose, op) {
+            (Purpose::Store(_), Op::Write) => &mut self.causes.groups_written,
+            (Purpose::Store(_), _) => &mut self.causes.groups_read,
+            (Purpose::Move(_) | Purpose::Other, _) => &mut self.causes.moves,
+            (_, Op::Write) => &mut self.causes.files_written,
+            _ => &mut self.causes.files_read,
+        } += 1;
+        self.chains.insert(tag, chain);
         self.drive.submit(self.now, command)?;
         Ok(())
     }
@@ -313,6 +332,7 @@ impl World {
             disk_reads: self.disk[0],
             disk_writes: self.disk[1],
             disk_bytes: self.disk[2],
+            causes: self.causes,
             energy: FileEnergy {
                 read: j(self.energy[0]),
                 write: j(self.energy[1]),

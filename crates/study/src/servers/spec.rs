@@ -28,6 +28,8 @@ pub struct StudySpec {
     pub idle_s: f64,
     /// Meters, as `seekless workload run --power` takes them.
     pub power: String,
+    /// Bytes of RAM that a workload and its page cache have; none: the host's.
+    pub memory: Option<u64>,
     /// Whether file systems are checked after each run.
     pub check: bool,
     /// Devices.
@@ -163,6 +165,7 @@ struct Raw {
     seconds: Spanned<f64>,
     idle: Option<Spanned<f64>>,
     power: Option<String>,
+    memory: Option<Spanned<Amount>>,
     #[serde(default)]
     check: bool,
     #[serde(default)]
@@ -218,6 +221,7 @@ struct RawSystem {
     mount: Vec<Spanned<String>>,
     #[serde(default)]
     default: Option<bool>,
+    workloads: Option<Vec<Spanned<String>>>,
 }
 
 struct Reader<'a> {
@@ -257,6 +261,7 @@ impl StudySpec {
             seconds: r.within("seconds", Some(raw.seconds), 0.0, 0.05, 604_800.0)?,
             idle_s: r.within("idle", raw.idle, 0.0, 0.0, 3600.0)?,
             power: raw.power.unwrap_or_else(|| "auto".to_owned()),
+            memory: r.bytes("memory", raw.memory, 16 << 20)?,
             check: raw.check,
             devices: Vec::new(),
             workloads: Vec::new(),
@@ -273,11 +278,16 @@ impl StudySpec {
         }
         let mut systems = Vec::new();
         for system in raw.system {
-            r.systems(system, raw.combine, &spec.kinds, &mut systems)?;
+            let only = r.only(system.workloads.as_deref(), &spec.workloads)?;
+            let cells = r.systems(system, raw.combine, &spec.kinds)?;
+            systems.extend(cells.into_iter().map(|c| (c, only.clone())));
         }
         for device in &spec.devices {
             for workload in &spec.workloads {
-                for system in &systems {
+                for (system, only) in &systems {
+                    if only.as_ref().is_some_and(|o| !o.contains(&workload.name)) {
+                        continue;
+                    }
                     let cell = |rate| Cell {
                         device: device.name.clone(),
                         workload: workload.name.clone(),
@@ -352,6 +362,38 @@ impl Reader<'_> {
         (1..=1000).contains(&value).then_some(value).ok_or_else(|| self.error(offset, what()))
     }
 
+    fn bytes(
+        &self,
+        field: &str,
+        value: Option<Spanned<Amount>>,
+        least: u64,
+    ) -> Result<Option<u64>, TextError> {
+        let Some(value) = value else { return Ok(None) };
+        let (offset, bytes) = (value.span().start, value.into_inner().0);
+        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", least >> 20);
+        (least..=1 << 46)
+            .contains(&bytes)
+            .then_some(Some(bytes))
+            .ok_or_else(|| self.error(offset, what()))
+    }
+
+    /// The workloads that a system is run with; none: all.
+    fn only(
+        &self,
+        names: Option<&[Spanned<String>]>,
+        workloads: &[WorkloadSpec],
+    ) -> Result<Option<Vec<String>>, TextError> {
+        let Some(names) = names else { return Ok(None) };
+        let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
+        match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
+            None => Ok(Some(names.iter().map(|n| n.get_ref().clone()).collect())),
+            Some(bad) => Err(self.error(
+                bad.span().start,
+                format!("there is no workload '{}'; allowed: {}", bad.get_ref(), known.join(", ")),
+            )),
+        }
+    }
+
     fn name(&self, name: &Spanned<String>) -> Result<String, TextError> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
@@ -412,15 +454,7 @@ impl Reader<'_> {
                 ));
             }
         }
-        let bytes = match &raw.size {
-            None => 0,
-            Some(size) if (1 << 20..=1 << 46).contains(&size.get_ref().0) => size.get_ref().0,
-            Some(size) => {
-                return Err(
-                    self.error(size.span().start, "size is out of range; allowed: 1MiB to 64TiB")
-                );
-            }
-        };
+        let bytes = self.bytes("size", raw.size, 1 << 20)?.unwrap_or(0);
         let kind = match raw.kind {
             RawKind::Loop => DeviceKind::Loop { direct_io: raw.direct_io.unwrap_or(true) },
             RawKind::Block => DeviceKind::Block { path: raw.path.unwrap_or_default() },
@@ -475,8 +509,7 @@ impl Reader<'_> {
         raw: RawSystem,
         combine: Combine,
         kinds: &FsTable,
-        all: &mut Vec<Cell>,
-    ) -> Result<(), TextError> {
+    ) -> Result<Vec<Cell>, TextError> {
         let name = raw.filesystem.get_ref();
         let kind = kinds.get(name).ok_or_else(|| {
             let known: Vec<_> = kinds.filesystem.iter().map(|k| k.name.as_str()).collect();
@@ -514,6 +547,7 @@ impl Reader<'_> {
             workload: String::new(),
             rate: None,
         };
+        let mut all = Vec::new();
         if raw.default.unwrap_or(true) {
             all.push(cell(&[], &[]));
         }
@@ -522,7 +556,7 @@ impl Reader<'_> {
         if combine == Combine::All {
             all.extend(format.iter().flat_map(|f| mount.iter().map(|m| cell(f, m))));
         }
-        Ok(())
+        Ok(all)
     }
 }
 
@@ -563,6 +597,11 @@ format = ["blk2k+agcnt64"]
         let all =
             StudySpec::toml("t.toml", &format!("combine = 'all'\n{}", SPEC.trim_start())).unwrap();
         assert_eq!(all.cells.len(), 2 * 6 + 2 * 2);
+        let one = SPEC.replace("\"xfs\"", "\"xfs\"\nworkloads = [\"oltp\"]");
+        let one = StudySpec::toml("t.toml", &format!("memory = '64MiB'\n{}", one.trim_start()));
+        let one = one.unwrap();
+        assert_eq!((one.cells.len(), one.memory), (2 * 3 + 2 + 2, Some(64 << 20)));
+        assert!(one.cells.iter().all(|c| c.filesystem != "xfs" || c.workload == "oltp"));
     }
 
     #[test]
@@ -582,6 +621,8 @@ format = ["blk2k+agcnt64"]
             ("size = \"1GiB\"", "path = \"/dev/sdz\"", "4:1", "needs 'size'"),
             ("name = \"t\"", "name = \"t/../x\"", "2:8", "a name is"),
             ("\"blk2k+agcnt64\"", "\"blk2k\", \"blk2k\"", "1:1", "twice"),
+            ("\"xfs\"", "\"xfs\"\nworkloads = [\"web\"]", "20:14", "allowed: webserver, oltp"),
+            ("[[device]]", "memory = \"1MiB\"\n[[device]]", "4:10", "16 MiB to 64 TiB"),
             ("[[device]]", "least_runs = 0\n[[device]]", "4:14", "1 to 1000"),
         ] {
             let text = SPEC.replacen(old, new, 1);

@@ -37,6 +37,14 @@ pub struct FileDay {
     pub small: f64,
     /// Mean bytes of the others. Ours.
     large_bytes: f64,
+    /// Programs that use several files, over and over. INS and RES: the groups of Table 2. The others': ours.
+    programs: u32,
+    /// Files that such a program uses: from, to. INS and RES: so that groups have Table 2's mean size.
+    uses: (u32, u32),
+    /// Between two shuffles, the share of the programs that use some other files than usual, and how many others: from, to. So
+    /// that as many groups are stable, and as many files come and go, as Table 2 says.
+    varied: f64,
+    others: (u32, u32),
     /// Activity by hour. Ours.
     hours: [u8; 24],
 }
@@ -55,6 +63,10 @@ pub const FILE_DAYS: [FileDay; 4] = [
         distinct_mb: 132.0,
         small: 0.828,
         large_bytes: 49_152.0,
+        programs: 28,
+        uses: (6, 8),
+        varied: 0.23,
+        others: (2, 3),
         hours: OFFICE,
     },
     FileDay {
@@ -66,6 +78,10 @@ pub const FILE_DAYS: [FileDay; 4] = [
         distinct_mb: 133.0,
         small: 0.63,
         large_bytes: 49_152.0,
+        programs: 28,
+        uses: (4, 6),
+        varied: 0.25,
+        others: (1, 2),
         hours: OFFICE,
     },
     FileDay {
@@ -77,6 +93,10 @@ pub const FILE_DAYS: [FileDay; 4] = [
         distinct_mb: 44.0,
         small: 0.815,
         large_bytes: 49_152.0,
+        programs: 6,
+        uses: (4, 8),
+        varied: 0.24,
+        others: (1, 3),
         hours: OFFICE,
     },
     FileDay {
@@ -88,9 +108,26 @@ pub const FILE_DAYS: [FileDay; 4] = [
         distinct_mb: 202.0,
         small: 0.769,
         large_bytes: 49_152.0,
+        programs: 40,
+        uses: (4, 8),
+        varied: 0.24,
+        others: (1, 3),
         hours: OFFICE,
     },
 ];
+
+impl FileDay {
+    /// Requests from one shuffle to the next: the paper's 100,000, which in its traces were an hour or so, or an hour's in the
+    /// mean where a day has fewer.
+    #[must_use]
+    pub const fn interval(&self) -> u64 {
+        let hour = self.requests / 24;
+        if hour < 100_000 { hour } else { 100_000 }
+    }
+}
+
+/// Of all opens, the share of the programs that use several files: EEFS's grouping takes in "70% to 89% of all file accesses".
+const GROUPED: f64 = 0.8;
 
 /// A file of a made-up day; all of it is there when the day begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,8 +174,13 @@ pub struct FilePlay {
     day: FileDay,
     scale: f64,
     files: Vec<MadeFile>,
-    /// The files of each task, in the order in which they are used.
+    /// The files of each task, in the order in which they are used: first the programs' of several files, then
+    /// each other file by itself.
     tasks: Vec<Vec<u32>>,
+    /// The files that each program uses usually, and those that it may use instead.
+    usual: Vec<(Vec<u32>, Vec<u32>)>,
+    /// Of such intervals, which this is.
+    epoch: u64,
     /// Up to which value of the dice each task is drawn.
     popularity: Vec<f64>,
     dice: Dice,
@@ -162,20 +204,10 @@ impl FilePlay {
     pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 40);
         let distinct = day.distinct_mb * MB * scale;
-        let mut files = Vec::new();
-        let (mut tasks, mut task) = (Vec::new(), Vec::new());
+        let mut files: Vec<MadeFile> = Vec::new();
         let (mut bytes, mut small) = (0.0, 0u64);
-        let (mut own, mut directories) = (0, 8u32);
-        let mut wanted = 4;
-        while bytes < distinct {
-            if task.is_empty() {
-                wanted = 3 + dice.below(6) as usize;
-                // Several tasks work in one directory, so that what lies together is not only what is used together.
-                if dice.below(6) == 0 {
-                    directories += 1;
-                }
-                own = 8 + dice.below(directories - 7);
-            }
+        let (mut own, mut directories) = (8, 9u32);
+        let mut file = |dice: &mut Dice, own: u32| {
             // The share is kept all along, not left to chance.
             let size = if small as f64 <= day.small * files.len() as f64 {
                 small += 1;
@@ -185,36 +217,68 @@ impl FilePlay {
             };
             // Programs, libraries and settings lie in directories of their own.
             let directory = if dice.unit() < 0.6 { own } else { dice.below(8) };
-            task.push(files.len() as u32);
             files.push(MadeFile { directory, size });
             bytes += size as f64;
-            if task.len() >= wanted {
-                tasks.push(std::mem::take(&mut task));
+            (files.len() as u32 - 1, bytes < distinct)
+        };
+        let from_to = |dice: &mut Dice, (from, to): (u32, u32)| from + dice.below(to - from + 1);
+        // Several programs work in one directory, so that what lies together is not only what is used together.
+        let mut usual = Vec::new();
+        for _ in 0..day.programs {
+            if dice.below(6) == 0 {
+                directories += 1;
+            }
+            own = 8 + dice.below(directories - 8);
+            let n = from_to(&mut dice, day.uses);
+            let mut some = |n: u32| (0..n).map(|_| file(&mut dice, own).0).collect::<Vec<_>>();
+            usual.push((some(n), some(day.others.1)));
+        }
+        let mut tasks: Vec<Vec<u32>> = usual.iter().map(|u| u.0.clone()).collect();
+        loop {
+            if dice.below(40) == 0 {
+                directories += 1;
+                own = directories - 1;
+            }
+            let (next, more) = file(&mut dice, own);
+            tasks.push(vec![next]);
+            if !more {
+                break;
             }
         }
-        if !task.is_empty() {
-            tasks.push(task);
-        }
-        // Zipf's law with exponent 1.
+        // Programs are started by a law flatter than Zipf's, so that all are within an hour; the other files by Zipf's.
+        let (programs, lone) = (usual.len(), tasks.len() - usual.len());
+        let mean = tasks[..programs].iter().map(Vec::len).sum::<usize>() as f64 / programs as f64;
+        let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
+        let of = |n: usize, power: f64| (1..=n).map(move |rank| (rank as f64).powf(-power));
+        let (all_programs, all_lone): (f64, f64) = (of(programs, 0.5).sum(), of(lone, 1.0).sum());
         let mut sum = 0.0;
-        let popularity: Vec<f64> = (1..=tasks.len())
-            .map(|rank| {
-                sum += 1.0 / rank as f64;
+        let popularity: Vec<f64> = of(programs, 0.5)
+            .map(|w| w / all_programs * started)
+            .chain(of(lone, 1.0).map(|w| w / all_lone * (1.0 - started)))
+            .map(|w| {
+                sum += w;
                 sum
             })
             .collect();
         // Bytes of the task that is drawn, in the mean; a fifth of the runs has nothing to read or write left.
         let bytes_of =
             |task: &Vec<u32>| -> f64 { task.iter().map(|&f| files[f as usize].size as f64).sum() };
-        let weighted = tasks.iter().enumerate().map(|(i, t)| bytes_of(t) / (i + 1) as f64);
+        let mut before = 0.0;
+        let weighted = tasks.iter().zip(&popularity).map(|(task, &until)| {
+            let weight = until - std::mem::replace(&mut before, until);
+            bytes_of(task) * weight
+        });
         let per_run = weighted.sum::<f64>() / sum;
         let runs = (day.read_mb + day.written_mb) * MB * scale * 1.25 / per_run;
-        let all = (runs as u64).max(tasks.len() as u64 + 1);
+        // Each file is read at least once; on a short day, that alone must not be what people do.
+        let all = (runs as u64).max(2 * tasks.len() as u64);
         let mut play = Self {
             day,
             scale,
             files,
             tasks,
+            usual,
+            epoch: 0,
             popularity,
             dice,
             active: BinaryHeap::new(),
@@ -258,7 +322,30 @@ impl FilePlay {
         DAY as u64
     }
 
+    /// Some programs use other files for a while, each time anew: between two intervals as much changes as between far ones.
+    fn vary(&mut self) {
+        let length = (self.day.interval() as f64 * self.scale).max(1.0);
+        // Half an interval off, as nobody tells the people when a shuffle is.
+        let epoch = (self.told as f64 / length + 0.5) as u64;
+        if epoch == self.epoch {
+            return;
+        }
+        self.epoch = epoch;
+        for (task, (usual, instead)) in self.tasks.iter_mut().zip(&self.usual) {
+            task.clone_from(usual);
+            if self.dice.unit() < self.day.varied {
+                let (from, to) = self.day.others;
+                let n = from + self.dice.below(to - from + 1);
+                for &other in &instead[..n as usize] {
+                    let at = self.dice.below(task.len() as u32) as usize;
+                    task[at] = other;
+                }
+            }
+        }
+    }
+
     fn begin(&mut self) {
+        self.vary();
         // Every task is run once in the course of the day; the rest is by popularity.
         let every = self.all / self.tasks.len() as u64;
         let whole =
@@ -276,8 +363,10 @@ impl FilePlay {
         let progress = self.begun as f64 / self.all as f64;
         let owed = self.day.requests as f64 * self.scale * progress - self.told as f64;
         let open: f64 = self.active.len() as f64 * 40.0;
-        let each = 2.0 * self.tasks[task].len() as f64;
-        let looks = ((owed - open) / each / 4.0).clamp(1.0, 24.0) as u32;
+        let each = 2.0
+            * self.tasks.iter().take(self.usual.len()).map(Vec::len).sum::<usize>() as f64
+            / self.usual.len() as f64;
+        let looks = ((owed - open) / each / 4.0).clamp(0.0, 24.0).round() as u32;
         let stream = self.begun as u32;
         let run =
             Run { task: task as u32, stream, looks, whole, step: 0, done: 0, phase: Phase::Open };

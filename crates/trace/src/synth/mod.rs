@@ -11,6 +11,7 @@ mod borg_web;
 mod clock;
 mod dice;
 mod eefs;
+mod fs2;
 mod play;
 mod population;
 mod start_up;
@@ -18,6 +19,7 @@ mod start_up;
 use seekless_block::Bytes;
 
 pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile, strace_line};
+pub use fs2::{Fs2Load, Fs2World, Paced};
 pub(crate) use play::Play;
 pub use start_up::{StartUp, start_up};
 

@@ -92,14 +92,16 @@ impl BlockDevice {
 }
 
 /// A mounted file system.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Mounted {
-    /// Where.
+    /// Where files are laid.
     pub dir: PathBuf,
     /// The kernel driver that serves it: `ext4` also for ext2 and ext3 in most kernels.
     pub driver: String,
     /// Options in force, as the kernel tells them.
     pub options: String,
+    /// What mounts `dir` once more; ended by the ledger.
+    pub over: Option<Server>,
 }
 
 impl Ledger {
@@ -159,7 +161,7 @@ impl Ledger {
     ) -> Result<Server, HostError> {
         self.note(What::Files, file)?;
         self.note(What::Server, file)?;
-        Server::start(args, self.dir())
+        Server::start(args, What::Server.word(), self.dir())
     }
 
     /// Formats a device.
@@ -178,7 +180,8 @@ impl Ledger {
         self.forget(What::Format, device)
     }
 
-    /// Mounts a device at a new directory of the study's folder.
+    /// Mounts a device at a new directory of the study's folder; and a directory of it once more, where the kind of file
+    /// system says so, by `program`, this one.
     ///
     /// # Errors
     /// The program for it fails.
@@ -187,13 +190,22 @@ impl Ledger {
         device: &Path,
         kind: &FsKind,
         options: &[String],
+        program: &Path,
     ) -> Result<Mounted, HostError> {
         let dir = self.dir().join("mnt");
         self.note(What::Mount, &dir)?;
         std::fs::create_dir_all(&dir).map_err(HostError::io("make", &dir))?;
         run_program(&kind.mount_command(device, &dir, options), self.dir())?;
         let (mounted_as, options) = mount_fields(&dir).unwrap_or_default();
-        Ok(Mounted { driver: driver_of(device, &mounted_as), dir, options })
+        let (mut driver, mut within, mut over) = (driver_of(device, &mounted_as), dir, None);
+        let (inner, beside) = (within.join("files"), within.join("beside"));
+        if let Some(command) = kind.over_command(program, &inner, &beside) {
+            std::fs::create_dir_all(&inner).map_err(HostError::io("make", &inner))?;
+            self.note(What::Over, &inner)?;
+            over = Some(Server::start(&command, What::Over.word(), self.dir())?);
+            (driver, within) = (format!("{} over {driver}", kind.name), inner);
+        }
+        Ok(Mounted { driver, dir: within, options, over })
     }
 }
 

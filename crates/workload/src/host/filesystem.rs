@@ -29,6 +29,10 @@ pub struct FsKind {
     /// Command that mounts it, where that is not `mount -t KERNEL -o OPTIONS DEVICE DIR`; `{options}`, `{device}`, `{dir}`.
     #[serde(default)]
     pub mount_by: Vec<String>,
+    /// Command of this project that mounts a directory of it once more, and says `mounted`: `{seekless}` is this program, `{dir}`
+    /// the directory, `{beside}` a path on the same file system outside it.
+    #[serde(default)]
+    pub over: Vec<String>,
     /// Command that checks it without a change; it succeeds where all is well.
     #[serde(default)]
     pub check: Vec<String>,
@@ -137,6 +141,13 @@ impl FsKind {
         }
         command.extend(["{device}", "{dir}"].map(str::to_owned));
         Self::fill(&command, &[], &places)
+    }
+
+    /// The command that mounts `dir` once more, where there is one.
+    #[must_use]
+    pub fn over_command(&self, program: &Path, dir: &Path, beside: &Path) -> Option<Vec<OsString>> {
+        let places = [("{seekless}", program), ("{dir}", dir), ("{beside}", beside)];
+        (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }
 
     /// The command that checks it.

@@ -1,6 +1,7 @@
 //! What is attached, mounted or running, on disk before it is so. Whoever opens the folder of a study next undoes what
 //! stands there, in reverse order; nothing is undone that does not stand there.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
 use super::device::{loops_of, mounted_at};
+use super::memory;
 use super::program::{HostError, alive, attempt, end_process, marked};
 
 /// What was done, as it is undone.
@@ -23,20 +25,26 @@ pub enum What {
     Format,
     /// A server of this project runs for this study.
     Server,
+    /// One that mounts a directory of the mounted file system once more.
+    Over,
     /// The file, or folder with all that is in it, is ours.
     Files,
+    /// A control group that limits memory.
+    Memory,
 }
 
 impl What {
-    const ALL: [(Self, &'static str); 5] = [
+    const ALL: [(Self, &'static str); 7] = [
         (Self::Mount, "mount"),
         (Self::Loop, "loop"),
         (Self::Format, "format"),
         (Self::Server, "server"),
+        (Self::Over, "over"),
         (Self::Files, "files"),
+        (Self::Memory, "memory"),
     ];
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         Self::ALL.iter().find(|w| w.0 == self).map_or("", |w| w.1)
     }
 }
@@ -205,7 +213,7 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
     let shown = place.display();
     match what {
         What::Mount => {
-            let mut was = false;
+            let mut was = leave_of_servers(place, dir)?;
             while mounted_at(place) {
                 was = true;
                 unmount(place)?;
@@ -250,8 +258,8 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
             good.then_some(()).ok_or_else(busy)?;
             Ok(Some(format!("wiped {shown}, which was being formatted")))
         }
-        What::Server => {
-            let servers = marked("server", dir);
+        What::Server | What::Over => {
+            let servers = marked(what.word(), dir);
             for pid in &servers {
                 end_process(*pid, || !alive(*pid));
             }
@@ -261,6 +269,9 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
                     .map_err(|e| HostError::io("unmount", place)(e.into()))?;
             }
             Ok((!servers.is_empty()).then(|| format!("ended the server of {shown}")))
+        }
+        What::Memory => {
+            Ok(memory::remove(place)?.then(|| format!("removed the control group {shown}")))
         }
         // Whatever a ledger says, nothing is removed outside the study's own folder.
         What::Files
@@ -283,6 +294,21 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
             }
         }
     }
+}
+
+/// A killed study's mounts live on with its servers, which share them. They go first: a server that ended while a file
+/// system still stands on it would have to answer that file system's last writes itself, and nobody could end it.
+fn leave_of_servers(place: &Path, dir: &Path) -> Result<bool, HostError> {
+    let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let mut was = false;
+    for pid in marked("server", dir).into_iter().chain(marked("over", dir)) {
+        let pid = pid.as_raw_nonzero().to_string();
+        if space(&pid) != space("self") {
+            let there = ["nsenter", "-t", &pid, "-m", "umount"].map(OsStr::new);
+            was |= attempt(&[&there[..], &[place.as_os_str()]].concat(), dir)?.0;
+        }
+    }
+    Ok(was)
 }
 
 /// Unmounts, waiting a while where it is in use; then takes it out of sight.
@@ -340,6 +366,9 @@ mod tests {
             );
         }
         assert!(other.path().is_dir() && theirs.exists());
+        std::fs::write(&path, format!("memory\t{}\n", other.path().display())).unwrap();
+        let error = Ledger::open(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("no control group of a study") && other.path().is_dir(), "{error}");
         std::fs::write(&path, "junk\n").unwrap();
         let error = Ledger::open(dir.path()).unwrap_err().to_string();
         assert!(error.contains("'junk' is no entry"), "{error}");

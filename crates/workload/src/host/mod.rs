@@ -5,10 +5,12 @@ mod device;
 mod facts;
 mod filesystem;
 mod ledger;
+mod memory;
 mod program;
 
 pub use device::{Attached, BlockDevice, Loop, Mounted};
 pub use facts::{Facts, drop_caches};
 pub use filesystem::{BUILT_IN, FsKind, FsTable};
 pub use ledger::{Ledger, What};
+pub use memory::MemoryLimit;
 pub use program::{HostError, Server, attempt, run_program};

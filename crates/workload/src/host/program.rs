@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The mark: `tool:` or `server:` and the folder of the study.
+/// The mark: `tool:`, `server:` or `over:` and the folder of the study.
 pub(super) const MARK: &str = "SEEKLESS_STUDY_OF";
 /// The longest that a program may take.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -119,16 +119,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, and waits until it says `serving`.
+    /// Starts it, and waits until it says `serving` or `mounted`. `kind` is its mark: `server`, or `over`.
     ///
     /// # Errors
     /// It ended, or said nothing for half a minute.
-    pub fn start<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<Self, HostError> {
+    pub fn start<S: AsRef<OsStr>>(args: &[S], kind: &str, dir: &Path) -> Result<Self, HostError> {
         let args: Vec<OsString> = args.iter().map(|a| a.as_ref().to_owned()).collect();
         let name = args.iter().map(|a| a.to_string_lossy()).collect::<Vec<_>>().join(" ");
-        let log = dir.join("server.log");
+        let log = dir.join(format!("{kind}.log"));
         let errors = std::fs::File::create(&log).map_err(HostError::io("write", &log))?;
-        let mut child = command(&args, &format!("server:{}", dir.display()))
+        let mut child = command(&args, &format!("{kind}:{}", dir.display()))
             .stdout(Stdio::piped())
             .stderr(errors)
             .spawn()
@@ -145,7 +145,9 @@ impl Server {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             match said.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.starts_with("serving ") => return Ok(server),
+                Ok(line) if line.starts_with("serving ") || line.starts_with("mounted ") => {
+                    return Ok(server);
+                }
                 Ok(_) => {}
                 Err(e) => {
                     server.end();
@@ -189,7 +191,7 @@ pub(super) fn end_process(pid: Pid, mut gone: impl FnMut() -> bool) {
     }
 }
 
-/// Processes that carry the mark of a study in `dir`; `kind` is `tool` or `server`.
+/// Processes that carry the mark of a study in `dir`; `kind` is `tool`, `server` or `over`.
 pub(super) fn marked(kind: &str, dir: &Path) -> Vec<Pid> {
     let needle = format!("{MARK}={kind}:{}\0", dir.display());
     let ours = std::process::id();

@@ -257,6 +257,12 @@ impl Act {
 }
 
 impl Flow {
+    /// Bytes of its largest read at once.
+    pub(crate) fn largest_read(&self) -> u64 {
+        let reads = self.steps.iter().filter_map(|s| s.act.transfer().filter(|t| t.1));
+        reads.map(|t| t.0).max().unwrap_or(0)
+    }
+
     /// Whether a step uses a descriptor that nothing in the flow opens: the first, with that descriptor.
     pub(crate) fn unopened(&self) -> Option<(usize, usize)> {
         let opened: Vec<usize> = self
@@ -309,6 +315,12 @@ impl Personality {
     #[must_use]
     pub fn threads(&self) -> u32 {
         self.flows.iter().map(|f| f.threads).sum()
+    }
+
+    /// Bytes of all threads' buffers for reading.
+    #[must_use]
+    pub fn buffers(&self) -> u64 {
+        self.flows.iter().map(|f| u64::from(f.threads) * f.largest_read()).sum()
     }
 
     /// Bytes of all sets when they are filled, in the mean.

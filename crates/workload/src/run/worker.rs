@@ -55,8 +55,8 @@ type Done = Option<u64>;
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, flow: usize, number: usize, seed: u64) -> Self {
         let steps = &shared.personality.flows[flow].steps;
-        let largest = steps.iter().filter_map(|s| s.act.transfer().filter(|t| t.1)).map(|t| t.0);
-        let buffer = vec![0; largest.max().unwrap_or(0) as usize + ALIGN];
+        let largest = shared.personality.flows[flow].largest_read();
+        let buffer = vec![0; largest as usize + ALIGN];
         let name = |s: &crate::Step| shared.names.iter().position(|n| *n == s.name).unwrap_or(0);
         let mut flags = vec![OFlags::empty(); FDS];
         for step in steps {

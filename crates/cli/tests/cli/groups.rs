@@ -1,0 +1,111 @@
+//! `synth eefs-*` and `reproduce eefs` through the binary.
+
+use serde_json::Value;
+
+use crate::support::{Place, number};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_made_up_day_of_files_is_text_of_strace_and_the_same_for_the_same_seed() {
+    let place = Place::new();
+    let make = |seed: &str, name: &str| {
+        let ran =
+            place.run(&["synth", "eefs-light", "--scale", "0.02", "--seed", seed, "-o", name]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        std::fs::read_to_string(place.path(name)).unwrap()
+    };
+    let day = make("1", "a.strace");
+    assert_eq!(day, make("1", "b.strace"));
+    assert_ne!(day, make("2", "c.strace"));
+    let count = |call: &str| day.lines().filter(|l| l.contains(call)).count();
+    assert!(
+        count("openat(") > 100 && count("pread64(") > 10 && count("close(") > 100,
+        "{}",
+        day.len()
+    );
+    let again = place.run(&["synth", "eefs-light", "--scale", "0.02", "-o", "a.strace"]);
+    assert_eq!(again.code, Some(2));
+    assert!(again.err.contains("--force"), "{}", again.err);
+    for bad in [
+        &["synth", "eefs-light", "--scale", "2", "-o", "d.strace"][..],
+        &["synth", "eefs-light", "--json", "d.json"],
+        &["synth", "eefs-moon"],
+    ] {
+        let ran = place.run(bad);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
+        assert!(!ran.err.contains("panicked"), "{bad:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
+    let place = Place::new();
+    let args = ["reproduce", "eefs", "--scale", "0.01", "--report", "e.html"];
+    let ran = place.run(&[&args[..], &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    assert_eq!((&told["what"], &told["scale"]), (&"eefs".into(), &0.01.into()));
+    let traces = told["traces"].as_array().unwrap();
+    let names: Vec<_> = traces.iter().map(|t| t["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["eefs-ins", "eefs-res", "eefs-light", "eefs-heavy"]);
+    assert_eq!(traces[0]["paper_disk_requests"], json("[482947, 151901]"));
+    for trace in traces {
+        let outcomes = trace["outcomes"].as_array().unwrap();
+        let systems: Vec<_> = outcomes.iter().map(|o| o["system"].as_str().unwrap()).collect();
+        assert_eq!(systems, ["ffs", "ffs_read_ahead", "eefs"]);
+        for o in outcomes {
+            // The same requests, whatever serves them; each of the disk's has a cause, and each joule a state.
+            assert_eq!(o["requests"], outcomes[0]["requests"]);
+            let sum = |v: &Value| v.as_object().unwrap().values().map(number).sum::<f64>();
+            assert_eq!(sum(&o["causes"]), number(&o["disk_reads"]) + number(&o["disk_writes"]));
+            let total = number(&o["energy"]["total"]);
+            assert!(((sum(&o["energy"]) - total) / total - 1.0).abs() < 1e-6, "{o}");
+            assert!(o["idle_times"].as_array().unwrap().iter().map(number).sum::<f64>() > 0.0);
+        }
+        let share = |name: &str| number(&outcomes[2]["grouping"][name]);
+        assert!(share("at_once") <= share("within_five_minutes"));
+        assert!(share("within_five_minutes") <= share("used_after_first"));
+        assert_eq!(outcomes[0]["grouping"], Value::Null);
+    }
+    let html = std::fs::read_to_string(place.path("e.html")).unwrap();
+    assert!(html.contains("made up") && html.contains("toshiba-pccard"));
+    let again = place.run(&["reproduce", "eefs", "--scale", "0.01", "--json", "again.json"]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    for words in ["Table 1", "Table 2", "Table 3", "0.31", "70 to 89 %", "-50.2 %"] {
+        assert!(again.out.contains(words), "{words} is missing:\n{}", again.out);
+    }
+    assert_eq!(json(&std::fs::read_to_string(place.path("again.json")).unwrap()), told);
+}
+
+#[test]
+fn a_trace_of_ones_own_is_run_under_the_same_systems_and_a_bad_one_refused() {
+    let place = Place::new();
+    let made = place.run(&["synth", "eefs-light", "--scale", "0.05", "-o", "day.strace"]);
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let args =
+        ["reproduce", "eefs", "--trace", "day.strace", "--shuffle", "500", "--cache", "2MiB"];
+    let ran = place.run(&[&args[..], &["--spin-down", "5", "--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    let outcomes = told["traces"][0]["outcomes"].as_array().unwrap();
+    assert_eq!(outcomes.len(), 3);
+    assert!(
+        outcomes
+            .iter()
+            .all(|o| number(&o["spin_downs"]) > 0.0 && number(&o["energy"]["standby"]) > 0.0)
+    );
+    assert!(number(&outcomes[2]["grouping"]["shuffles"]) > 1.0, "{}", outcomes[2]);
+    place.file("bad.strace", "this is no trace\n");
+    for file in ["bad.strace", "absent.strace"] {
+        let ran = place.run(&["reproduce", "eefs", "--trace", file]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{file}");
+        assert!(ran.err.contains(file) && !ran.err.contains("panicked"), "{}", ran.err);
+    }
+    for bad in [&["--scale", "7"][..], &["--disk", "none-such"], &["--shuffle", "x"]] {
+        let ran = place.run(&[&["reproduce", "eefs"], bad].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
+    }
+}

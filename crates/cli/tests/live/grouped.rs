@@ -1,0 +1,735 @@
+//! `seekless fs`: a directory mounted again, its files on their way between the two modules while they are used, both
+//! modules without room, servers killed. What is seen through the mount is held against what was written, always.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::host::{self, Loop, Mount, Numbers};
+use crate::need;
+
+const MARKER: &str = "trusted.seekless.group";
+
+/// A directory mounted by `seekless fs mount`. Dropping it takes the mount away, by force if need be.
+struct Mounted {
+    child: Child,
+    point: PathBuf,
+    errors: Receiver<String>,
+    _watch: Sender<()>,
+}
+
+impl Mounted {
+    fn start(dir: &Path, point: &Path, store: &Path, args: &[&str]) -> Self {
+        let mut command = host::seekless();
+        command.args(["fs", "mount"]).arg(dir).arg(point).arg("--store").arg(store);
+        command.args(args);
+        for [option, value] in
+            [["--idle", "none"], ["--every", "1000000000"], ["--create", "64MiB"]]
+        {
+            if !args.contains(&option) {
+                command.args([option, value]);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = host::lines_of(child.stdout.take().unwrap());
+        let errors = host::lines_of(child.stderr.take().unwrap());
+        let watch = host::watch(Pid::from_child(&child));
+        let said = host::next_line(&lines, "mounted ");
+        let mounted = Self { child, point: point.to_owned(), errors, _watch: watch };
+        assert!(said.is_some(), "{:?}", mounted.errors.try_iter().collect::<Vec<_>>());
+        mounted
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.point.join(name)
+    }
+
+    fn verb(&self, args: &[&str]) -> String {
+        let mut command: Vec<&OsStr> =
+            vec![env!("CARGO_BIN_EXE_seekless").as_ref(), "fs".as_ref(), args[0].as_ref()];
+        command.push(self.point.as_os_str());
+        command.extend(args[1..].iter().map(OsStr::new));
+        host::run(command)
+    }
+
+    fn state(&self) -> Value {
+        serde_json::from_str(&self.verb(&["stat", "--json"])).unwrap()
+    }
+
+    fn number(&self, what: &str) -> u64 {
+        self.state()[what].as_u64().unwrap()
+    }
+
+    /// Opens these files one after the other, over and over, as a program does that needs all of them, and shuffles.
+    fn group(&self, names: &[&str]) {
+        for _ in 0..6 {
+            for name in names {
+                fs::read(self.path(name)).unwrap();
+            }
+        }
+        self.verb(&["shuffle"]);
+    }
+
+    fn unmount(mut self, args: &[&str]) {
+        let mut all = vec!["unmount"];
+        all.extend(args);
+        self.verb(&all);
+        assert!(self.child.wait().unwrap().success());
+        assert!(!host::is_mounted(&self.point));
+    }
+
+    fn kill(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
+        self.child.wait().unwrap();
+        // The dead mount is the next one's to take away.
+        self.point = PathBuf::new();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if !self.point.as_os_str().is_empty() {
+            let _ = Command::new("umount").arg("-l").arg(&self.point).output();
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is missing for these tests.
+fn missing() -> Option<String> {
+    host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
+}
+
+struct Place {
+    _temp: TempDir,
+    dir: PathBuf,
+    point: PathBuf,
+    store: PathBuf,
+}
+
+fn place() -> Place {
+    let temp = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp.path().join(name);
+    let (dir, point, store) = (at("dir"), at("point"), at("store"));
+    fs::create_dir(&dir).unwrap();
+    fs::create_dir(&point).unwrap();
+    Place { _temp: temp, dir, point, store }
+}
+
+impl Place {
+    fn mount(&self) -> Mounted {
+        Mounted::start(&self.dir, &self.point, &self.store, &[])
+    }
+
+    /// Both modules agree.
+    fn check(&self) -> String {
+        let (dir, store) = (self.dir.as_os_str(), self.store.as_os_str());
+        let program = env!("CARGO_BIN_EXE_seekless").as_ref();
+        host::run([program, "fs".as_ref(), "check".as_ref(), dir, "--store".as_ref(), store])
+    }
+}
+
+fn marker(path: &Path) -> bool {
+    rustix::fs::getxattr(path, MARKER, &mut [0; 64]).is_ok()
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Four files, in a group.
+fn grouped(place: &Place) -> (Mounted, Vec<Vec<u8>>) {
+    let mut numbers = Numbers::new(7);
+    let contents: Vec<Vec<u8>> = [100, 4096, 65_536, 12_345].map(|len| numbers.bytes(len)).to_vec();
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = place.mount();
+    mounted.group(&NAMES);
+    assert_eq!(mounted.number("grouped_files"), 4, "{}", mounted.verb(&["stat"]));
+    (mounted, contents)
+}
+
+#[test]
+fn grouped_files_look_as_ever_and_come_home() {
+    need!("grouped files", missing());
+    let place = place();
+    for (i, name) in NAMES.iter().enumerate() {
+        fs::write(place.dir.join(name), b"to be replaced").unwrap();
+        let path = place.dir.join(name);
+        rustix::fs::setxattr(&path, "user.own", b"kept", XattrFlags::empty()).unwrap();
+        rustix::fs::chmod(&path, rustix::fs::Mode::from_raw_mode(0o640 + i as u32)).unwrap();
+    }
+    let (mounted, contents) = grouped(&place);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        let (path, own) = (mounted.path(name), place.dir.join(name));
+        let (seen, there) = (path.metadata().unwrap(), own.metadata().unwrap());
+        assert_eq!((there.len(), marker(&own)), (0, true), "{name}");
+        assert_eq!(seen.len(), bytes.len() as u64);
+        assert_eq!(seen.blocks(), bytes.len().div_ceil(512) as u64);
+        assert_eq!((seen.mode(), seen.ino()), (there.mode(), there.ino()));
+        assert_eq!(fs::read(&path).unwrap(), *bytes);
+        // No client sees the marker, or can set it.
+        let mut room = [0; 256];
+        let get = rustix::fs::getxattr(&path, MARKER, &mut room);
+        assert_eq!(get, Err(Errno::NODATA));
+        let set = rustix::fs::setxattr(&path, MARKER, b"x", XattrFlags::empty());
+        assert_eq!(set, Err(Errno::PERM));
+        assert_eq!(rustix::fs::removexattr(&path, MARKER), Err(Errno::NODATA));
+        let len = rustix::fs::listxattr(&path, &mut room[..]).unwrap();
+        assert_eq!(&room[..len], b"user.own\0");
+    }
+    let times: Vec<_> = NAMES.map(|n| mounted.path(n).metadata().unwrap().mtime_nsec()).to_vec();
+    mounted.unmount(&[]);
+    assert!(place.check().contains("4 of them in groups"));
+    // A second time, with what the store has.
+    let mounted = place.mount();
+    assert_eq!(mounted.number("grouped_files"), 4);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    mounted.unmount(&["--return"]);
+    for ((name, bytes), time) in NAMES.iter().zip(&contents).zip(times) {
+        let own = place.dir.join(name);
+        assert_eq!(fs::read(&own).unwrap(), *bytes);
+        assert!(!marker(&own));
+        assert_eq!(own.metadata().unwrap().mtime_nsec(), time);
+    }
+    assert!(rustix::fs::getxattr(&place.dir, "trusted.seekless.store", &mut [0; 64]).is_err());
+}
+
+#[test]
+fn a_directory_is_mounted_over_itself() {
+    need!("over itself", missing());
+    let place = place();
+    for name in NAMES {
+        fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.dir, &place.store, &[]);
+    mounted.group(&NAMES);
+    assert_eq!(mounted.number("grouped_files"), 4);
+    for name in NAMES {
+        assert_eq!(fs::read_to_string(place.dir.join(name)).unwrap(), name.repeat(1000));
+    }
+    mounted.unmount(&[]);
+    assert_eq!(place.dir.join("a").metadata().unwrap().len(), 0);
+    let mounted = Mounted::start(&place.dir, &place.dir, &place.store, &[]);
+    mounted.unmount(&["--return"]);
+    assert_eq!(fs::read_to_string(place.dir.join("d")).unwrap(), "d".repeat(1000));
+}
+
+#[test]
+fn a_grouped_file_is_written_cut_and_grown_at_home() {
+    need!("written", missing());
+    let place = place();
+    let (mounted, mut contents) = grouped(&place);
+    let write = File::options().write(true).open(mounted.path("a")).unwrap();
+    write.write_all_at(b"NEW", 50).unwrap();
+    contents[0][50..53].copy_from_slice(b"NEW");
+    drop(write);
+    let mut append = File::options().append(true).open(mounted.path("b")).unwrap();
+    append.write_all(b"more").unwrap();
+    contents[1].extend(b"more");
+    drop(append);
+    fs::write(mounted.path("c"), b"replaced").unwrap();
+    contents[2] = b"replaced".to_vec();
+    host::run(["truncate".as_ref(), "-s100".as_ref(), mounted.path("d").as_os_str()]);
+    contents[3].truncate(100);
+    assert_eq!(mounted.number("grouped_files"), 0);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes, "{name}");
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes, "{name}");
+    }
+    // What the kernel has cached of an earlier stay in the group store is not believed in a later one.
+    mounted.group(&NAMES);
+    assert_eq!(mounted.number("grouped_files"), 4);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes, "{name}");
+    }
+    mounted.unmount(&["--return"]);
+}
+
+#[test]
+fn names_come_and_go_while_a_file_is_grouped() {
+    need!("names", missing());
+    let place = place();
+    let (mounted, contents) = grouped(&place);
+    // Removed while it is open.
+    let mut open = File::open(mounted.path("a")).unwrap();
+    fs::remove_file(mounted.path("a")).unwrap();
+    mounted.verb(&["shuffle"]);
+    let mut bytes = Vec::new();
+    open.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes, contents[0]);
+    assert_eq!((open.metadata().unwrap().nlink(), open.metadata().unwrap().len()), (0, 100));
+    drop(open);
+    // The others do not lead to each other without it.
+    assert_eq!(mounted.number("grouped_files"), 0);
+    mounted.group(&["b", "c", "d"]);
+    assert_eq!(mounted.number("grouped_files"), 3);
+    // Another name, and the first one goes.
+    fs::hard_link(mounted.path("b"), mounted.path("b2")).unwrap();
+    fs::remove_file(mounted.path("b")).unwrap();
+    assert_eq!(fs::read(mounted.path("b2")).unwrap(), contents[1]);
+    assert_eq!(mounted.path("b2").metadata().unwrap().nlink(), 1);
+    assert_eq!(mounted.number("grouped_files"), 3);
+    // Renamed over by an ordinary file, while somebody reads it.
+    let open = File::open(mounted.path("c")).unwrap();
+    fs::write(mounted.path("new"), b"newer").unwrap();
+    fs::rename(mounted.path("new"), mounted.path("c")).unwrap();
+    assert_eq!(fs::read(mounted.path("c")).unwrap(), b"newer");
+    let mut old = vec![0; 65_536];
+    open.read_exact_at(&mut old, 0).unwrap();
+    assert_eq!(old, contents[2]);
+    drop(open);
+    wait("its entry goes", || mounted.number("grouped_files") == 2);
+    // Renamed itself, over another that is grouped; its directory too.
+    fs::create_dir(mounted.path("sub")).unwrap();
+    fs::rename(mounted.path("d"), mounted.path("sub/d")).unwrap();
+    fs::rename(mounted.path("sub"), mounted.path("other")).unwrap();
+    assert_eq!(fs::read(mounted.path("other/d")).unwrap(), contents[3]);
+    fs::rename(mounted.path("other/d"), mounted.path("b2")).unwrap();
+    assert_eq!(fs::read(mounted.path("b2")).unwrap(), contents[3]);
+    assert_eq!(mounted.number("grouped_files"), 1);
+    mounted.unmount(&[]);
+    assert!(place.check().contains("1 of them in groups"));
+    let mounted = place.mount();
+    mounted.unmount(&["--return"]);
+    assert_eq!(fs::read(place.dir.join("b2")).unwrap(), contents[3]);
+}
+
+#[test]
+fn a_file_that_is_open_is_not_moved_and_one_that_is_mapped_stays_what_it_is() {
+    need!("open files", missing().or_else(|| host::programs(&["python3"])));
+    let place = place();
+    let (mounted, contents) = grouped(&place);
+    let script = "import mmap,sys
+f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); r=open(sys.argv[2],'rb')
+n=mmap.mmap(r.fileno(),0,prot=mmap.PROT_READ); f.close(); r.close()
+print('mapped',flush=True); sys.stdin.readline()
+m[10:14]=b'MMAP'; m.flush(); print(n[:].hex(),flush=True)";
+    let mut child = Command::new("python3")
+        .args(["-c", script])
+        .args([mounted.path("a"), mounted.path("b")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = host::lines_of(child.stdout.take().unwrap());
+    host::next_line(&lines, "mapped").unwrap();
+    mounted.group(&NAMES);
+    // The one that can be written is home, and stays there.
+    assert_eq!(mounted.number("grouped_files"), 3);
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let hex: String = contents[1].iter().map(|b| format!("{b:02x}")).collect();
+    assert_eq!(host::next_line(&lines, "").unwrap(), hex);
+    assert!(child.wait().unwrap().success());
+    let mut expected = contents[0].clone();
+    expected[10..14].copy_from_slice(b"MMAP");
+    assert_eq!(fs::read(mounted.path("a")).unwrap(), expected);
+    mounted.unmount(&["--return"]);
+    assert_eq!(fs::read(place.dir.join("a")).unwrap(), expected);
+}
+
+#[test]
+fn a_signal_unmounts_once_nobody_uses_it_and_a_second_one_cuts_users_off() {
+    need!("signals", missing());
+    let place = place();
+    let (mut mounted, contents) = grouped(&place);
+    let file = File::open(mounted.path("a")).unwrap();
+    let pid = Pid::from_child(&mounted.child);
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(host::next_line(&mounted.errors, "").unwrap().contains("is in use"));
+    let mut bytes = vec![0; 100];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes, contents[0]);
+    drop(file);
+    assert!(mounted.child.wait().unwrap().success());
+    assert!(!host::is_mounted(&place.point));
+    let mut mounted = place.mount();
+    let file = File::open(mounted.path("b")).unwrap();
+    let pid = Pid::from_child(&mounted.child);
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(host::next_line(&mounted.errors, "").unwrap().contains("is in use"));
+    kill_process(pid, Signal::TERM).unwrap();
+    assert!(mounted.child.wait().unwrap().success());
+    assert!(!host::is_mounted(&place.point) && file.read_at(&mut bytes, 0).is_err());
+    assert!(place.check().contains("4 of them in groups"));
+}
+
+#[test]
+fn groups_are_formed_when_it_is_quiet_and_after_so_many_requests() {
+    need!("by itself", missing());
+    for args in [["--idle", "200ms"], ["--every", "60"]] {
+        let place = place();
+        for name in NAMES {
+            fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
+        }
+        let mounted = Mounted::start(&place.dir, &place.point, &place.store, &args);
+        for _ in 0..6 {
+            for name in NAMES {
+                fs::read(mounted.path(name)).unwrap();
+            }
+        }
+        wait("they are grouped", || mounted.number("grouped_files") == 4);
+        mounted.unmount(&["--return"]);
+    }
+}
+
+/// Waits until this is so.
+fn wait(what: &str, so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}: not after 10 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a file should hold: told by its name and a version, and checked whole.
+fn content(name: usize, version: u64) -> Vec<u8> {
+    let mut bytes = format!("{name} {version} ").into_bytes();
+    let len = bytes.len() + (version as usize * 977 + name * 131) % 5000;
+    bytes.extend(Numbers::new(version << 8 | name as u64).bytes(len));
+    bytes
+}
+
+/// The version in a file's bytes, which must be exactly that version's.
+fn version_of(name: usize, bytes: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]).into_owned();
+    let mut words = text.split(' ');
+    assert_eq!(words.next(), Some(&*name.to_string()), "file {name} begins {text:?}");
+    let version = words.next().and_then(|w| w.parse().ok());
+    let version = version.unwrap_or_else(|| panic!("file {name} begins {text:?}"));
+    assert!(bytes == content(name, version), "file {name}, version {version}: torn");
+    version
+}
+
+#[test]
+fn nobody_sees_a_torn_or_old_file_while_files_move() {
+    need!("torn", missing());
+    read_and_written_while_files_move(&[]);
+}
+
+#[test]
+fn nobody_does_where_the_kernel_passes_nothing_through() {
+    need!("torn without pass-through", missing());
+    read_and_written_while_files_move(&["--no-passthrough"]);
+}
+
+fn read_and_written_while_files_move(args: &[&str]) {
+    let place = place();
+    for name in 0..8 {
+        fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
+    }
+    for own in ["own0", "own1"] {
+        File::create(place.dir.join(own)).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, args);
+    assert_eq!(mounted.state()["passthrough"], Value::Bool(args.is_empty()));
+    let stop = AtomicBool::new(false);
+    let moved = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for half in 0..2usize {
+            let (stop, point) = (&stop, &mounted.point);
+            // Each of two processes has four files of its own to write, all to read.
+            scope.spawn(move || {
+                let mut numbers = Numbers::new(half as u64 + 1);
+                let mut versions = [0; 8];
+                // One that it writes in place, and nobody else looks at.
+                let (own, mut bytes) = (point.join(format!("own{half}")), Vec::new());
+                while !stop.load(Relaxed) {
+                    if numbers.below(3) == 0 {
+                        bytes = content(8 + half, numbers.below(1000));
+                        let file = File::options().write(true).open(&own).unwrap();
+                        file.write_all_at(&bytes, 0).unwrap();
+                        file.set_len(bytes.len() as u64).unwrap();
+                    }
+                    assert!(fs::read(&own).unwrap() == bytes, "what was written in place is lost");
+                    for (name, version) in versions.iter_mut().enumerate() {
+                        let path = point.join(name.to_string());
+                        let seen = version_of(name, &fs::read(&path).unwrap());
+                        assert!(seen >= *version, "file {name} went back to {seen}");
+                        *version = seen;
+                    }
+                    if numbers.below(12) == 0 {
+                        let name = half * 4 + numbers.below(4) as usize;
+                        versions[name] += 1;
+                        let bytes = content(name, versions[name]);
+                        let new = point.join(format!("{name}.new"));
+                        fs::write(&new, bytes).unwrap();
+                        fs::rename(&new, point.join(name.to_string())).unwrap();
+                    }
+                }
+            });
+        }
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(6) {
+            mounted.verb(&["shuffle"]);
+        }
+        stop.store(true, Relaxed);
+        moved.store(mounted.number("came") + mounted.number("returned"), Relaxed);
+    });
+    assert!(moved.load(Relaxed) > 8, "hardly anything moved: {}", mounted.verb(&["stat"]));
+    mounted.unmount(&[]);
+    place.check();
+    place.mount().unmount(&["--return"]);
+    for name in 0..8 {
+        version_of(name, &fs::read(place.dir.join(name.to_string())).unwrap());
+    }
+}
+
+#[test]
+fn what_was_synced_outlives_servers_that_are_killed() {
+    need!("killed", missing());
+    let place = place();
+    let mut numbers = Numbers::new(11);
+    let mut versions = [0; 8];
+    for name in 0..8 {
+        fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
+    }
+    for round in 0..8 {
+        let mounted = place.mount();
+        for (name, version) in versions.iter_mut().enumerate() {
+            let path = mounted.path(name.to_string());
+            assert_eq!(version_of(name, &fs::read(&path).unwrap()), *version, "round {round}");
+            if numbers.below(4) == 0 {
+                *version += 1;
+                let file = File::create(&path).unwrap();
+                file.write_all_at(&content(name, *version), 0).unwrap();
+                file.sync_all().unwrap();
+            }
+        }
+        for _ in 0..6 {
+            for name in 0..8 {
+                fs::read(mounted.path(name.to_string())).unwrap();
+            }
+        }
+        // Killed somewhere in a shuffle, or while everything goes home.
+        let what: &[u8] = if round % 2 == 0 { b"shuffle" } else { b"return" };
+        let point = mounted.point.clone();
+        let asked = std::thread::spawn(move || {
+            rustix::fs::setxattr(&point, "trusted.seekless.do", what, XattrFlags::empty())
+        });
+        std::thread::sleep(Duration::from_micros(numbers.below(30_000)));
+        mounted.kill();
+        let _ = asked.join().unwrap();
+        place.check();
+    }
+    place.mount().unmount(&["--return"]);
+    for (name, version) in versions.iter().enumerate() {
+        let bytes = fs::read(place.dir.join(name.to_string())).unwrap();
+        assert_eq!(version_of(name, &bytes), *version);
+    }
+}
+
+/// Reads, brings files home, and writes anew, each durable before it has its name, until something fails. `may` has what each
+/// file may be.
+fn life(point: &Path, numbers: &mut Numbers, may: &mut [BTreeSet<u64>]) -> std::io::Result<()> {
+    loop {
+        for name in (0..16).map(|i| i % 8) {
+            fs::read(point.join(name.to_string()))?;
+        }
+        let name = numbers.below(8) as usize;
+        let path = point.join(name.to_string());
+        if numbers.below(2) == 0 {
+            drop(File::options().write(true).open(path)?);
+            continue;
+        }
+        let version = may[name].last().unwrap() + 1;
+        let file = File::create(point.join("new"))?;
+        file.write_all_at(&content(name, version), 0)?;
+        file.sync_all()?;
+        may[name].insert(version);
+        fs::rename(point.join("new"), path)?;
+        if numbers.below(2) == 0 {
+            File::open(point)?.sync_all()?;
+            may[name] = BTreeSet::from([version]);
+        }
+    }
+}
+
+#[test]
+fn what_was_synced_outlives_power_cuts_under_both_modules() {
+    need!(
+        "power cuts",
+        missing()
+            .or_else(|| host::loop_mounts("xfs"))
+            .or_else(|| host::programs(&["mkfs.xfs", "xfs_io"]))
+    );
+    let mut place = place();
+    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
+    File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    host::run(["mkfs.xfs".as_ref(), "-q".as_ref(), image.as_os_str()]);
+    let device = Loop::attach(&image, &[]);
+    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
+    let mut numbers = Numbers::new(23);
+    let mut may = vec![BTreeSet::from([0]); 8];
+    for round in 0..6 {
+        let mounted_disk = Mount::new(device.device(), &disk, "rw");
+        if round == 0 {
+            fs::create_dir(&place.dir).unwrap();
+            for name in 0..8 {
+                fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
+            }
+            rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
+        } else {
+            place.check();
+        }
+        let mounted = place.mount();
+        for (name, may) in may.iter_mut().enumerate() {
+            let path = mounted.path(name.to_string());
+            let seen = version_of(name, &fs::read(path).unwrap());
+            assert!(may.contains(&seen), "round {round}: file {name} is {seen} of {may:?}");
+            *may = BTreeSet::from([seen]);
+        }
+        let cut_after = Duration::from_millis(50 + numbers.below(700));
+        std::thread::scope(|scope| {
+            scope.spawn(|| while do_shuffle(&mounted.point).is_ok() {});
+            scope.spawn(|| {
+                std::thread::sleep(cut_after);
+                // Nothing that was not flushed reaches the disk from here on.
+                host::run(["xfs_io", "-x", "-c", "shutdown", disk.to_str().unwrap()]);
+            });
+            let failed = life(&mounted.point, &mut numbers, &mut may);
+            assert!(failed.is_err());
+            kill_process(Pid::from_child(&mounted.child), Signal::KILL).unwrap();
+        });
+        drop(mounted);
+        mounted_disk.unmount();
+    }
+    device.detach();
+}
+
+fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
+    rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
+}
+
+#[test]
+fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
+    need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
+    let mut place = place();
+    let image = place.dir.with_extension("img");
+    File::create(&image).unwrap().set_len(16 << 20).unwrap();
+    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-m0".as_ref(), image.as_os_str()]);
+    let device = Loop::attach(&image, &[]);
+    let small = Mount::new(device.device(), &place.dir, "rw");
+    place.dir = place.dir.join("files");
+    fs::create_dir(&place.dir).unwrap();
+    let (mounted, contents) = grouped(&place);
+    let mut filler = File::create(mounted.path("filler")).unwrap();
+    let block = vec![1; 1 << 16];
+    while filler.write_all(&block).is_ok() {}
+    let mut end = File::create(mounted.path("end")).unwrap();
+    while end.write_all(&[1; 512]).is_ok() {}
+    let _ = filler.sync_all();
+    let open =
+        File::options().write(true).open(mounted.path("c")).map_err(|e| Errno::from_io_error(&e));
+    assert_eq!(open.err(), Some(Some(Errno::NOSPC)));
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    let refused = host::attempt([
+        env!("CARGO_BIN_EXE_seekless").as_ref(),
+        "fs".as_ref(),
+        "unmount".as_ref(),
+        mounted.point.as_os_str(),
+        "--return".as_ref(),
+    ]);
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("could not be brought home"), "{words}");
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    drop((filler, end));
+    fs::remove_file(mounted.path("filler")).unwrap();
+    wait("there is room again", || File::options().write(true).open(mounted.path("c")).is_ok());
+    mounted.unmount(&["--return"]);
+    for (name, bytes) in NAMES.iter().zip(&contents) {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
+    small.unmount();
+    device.detach();
+}
+
+#[test]
+fn a_full_group_store_takes_no_more_and_loses_nothing() {
+    need!("no room in the store", missing());
+    let place = place();
+    let mut numbers = Numbers::new(3);
+    let files: Vec<(String, Vec<u8>)> =
+        (0..160).map(|i| (format!("f{i}"), numbers.bytes(60_000))).collect();
+    for (name, bytes) in &files {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
+    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
+    mounted.group(&names);
+    let state = mounted.state();
+    let here = state["grouped_files"].as_u64().unwrap();
+    assert!(here > 20 && here < 160, "{here} files");
+    assert!(state["trouble"].as_str().unwrap().contains("no space left"), "{state}");
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
+    }
+    mounted.unmount(&["--return"]);
+    for (name, bytes) in &files {
+        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
+    }
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    need!("refusals", missing());
+    let place = place();
+    let (mounted, _) = grouped(&place);
+    let attempt = |dir: &Path, store: &Path| {
+        let output = host::attempt([
+            env!("CARGO_BIN_EXE_seekless").as_ref(),
+            "fs".as_ref(),
+            "mount".as_ref(),
+            dir.as_os_str(),
+            place.point.as_os_str(),
+            "--store".as_ref(),
+            store.as_os_str(),
+            "--create".as_ref(),
+            "16MiB".as_ref(),
+        ]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(attempt(&place.dir, &place.store).contains("lock is taken"));
+    mounted.unmount(&[]);
+    let (other, store2) = (place.dir.with_extension("other"), place.store.with_extension("2"));
+    fs::create_dir(&other).unwrap();
+    assert!(attempt(&other, &place.store).contains("another directory"));
+    assert!(attempt(&place.dir, &store2).contains("another group store"));
+    assert!(attempt(&place.dir, &place.dir.join("store")).contains("put it elsewhere"));
+    // A copy made without the mount has markers, and no bytes.
+    let copy = place.dir.with_extension("copy");
+    host::run(["cp".as_ref(), "-a".as_ref(), place.dir.as_os_str(), copy.as_os_str()]);
+    assert!(attempt(&copy, &place.store).contains("copy"));
+    // Written without the mount: told, and neither is thrown away.
+    fs::write(place.dir.join("a"), b"by somebody").unwrap();
+    let mounted = place.mount();
+    let read = fs::read(mounted.path("a")).map_err(|e| e.raw_os_error());
+    assert_eq!(read, Err(Some(Errno::IO.raw_os_error())));
+    assert!(mounted.state()["trouble"].as_str().unwrap().contains("without the mount"));
+    mounted.unmount(&[]);
+    rustix::fs::removexattr(place.dir.join("a"), MARKER).unwrap();
+    let mounted = place.mount();
+    assert_eq!(fs::read(mounted.path("a")).unwrap(), b"by somebody");
+    mounted.unmount(&["--return"]);
+}

@@ -1,0 +1,617 @@
+//! Replicas in the free space of file systems that are used (FS2): ext4 and XFS on a volume that discards, aged by creating and
+//! deleting files at 60 to 98% full, in lockstep with a twin on a bare disk. Every byte is compared, and what `df` says and
+//! where space ends is the same. SEEKLESS_ROUNDS=20 makes a long run of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use seekless_nbd::CommandFlags;
+use seekless_serve::Address;
+use seekless_serve::client::Client;
+use serde_json::Value;
+
+use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
+use crate::need;
+
+struct Kind {
+    name: &'static str,
+    size: u64,
+    make: &'static [&'static str],
+    check: &'static [&'static str],
+    check_file: &'static [&'static str],
+    mount: &'static str,
+}
+
+const EXT4: Kind = Kind {
+    name: "ext4",
+    // More than one region of the planner's, of 128 MiB.
+    size: 192 << 20,
+    // Which blocks are taken depends on nothing but what is done.
+    make: &[
+        "mkfs.ext4",
+        "-q",
+        "-m0",
+        "-U3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a",
+        "-Ehash_seed=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a,lazy_itable_init=0,lazy_journal_init=0",
+    ],
+    check: &["e2fsck", "-fn"],
+    check_file: &["e2fsck", "-fn"],
+    mount: "noatime,discard",
+};
+const XFS: Kind = Kind {
+    name: "xfs",
+    size: 320 << 20,
+    make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
+    check: &["xfs_repair", "-n"],
+    check_file: &["xfs_repair", "-n", "-f"],
+    // The twins have one name.
+    mount: "noatime,discard,nouuid",
+};
+
+#[test]
+fn ext4_ages_as_on_a_bare_disk() {
+    need!("ext4", host::programs(&["losetup", "mkfs.ext4", "e2fsck", "fstrim", "timeout"]));
+    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    ages(&EXT4);
+}
+
+#[test]
+fn xfs_ages_as_on_a_bare_disk() {
+    need!("xfs", host::programs(&["losetup", "mkfs.xfs", "xfs_repair", "fstrim", "timeout"]));
+    need!("xfs", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("xfs")));
+    ages(&XFS);
+}
+
+fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
+    command.iter().copied().chain([target]).collect()
+}
+
+/// Runs `seekless`; it must succeed.
+fn ours(args: &[&str]) -> String {
+    let output = seekless().args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn status(image: &Path, rest: &[&str]) -> Value {
+    let image = image.to_str().unwrap();
+    serde_json::from_str(&ours(&[&["status", image, "--json"], rest].concat())).unwrap()
+}
+
+/// One volume of seekless's and one bare disk, and files that stand on both.
+struct Twins {
+    roots: [PathBuf; 2],
+    files: BTreeMap<u64, (usize, u64)>,
+    next: u64,
+    /// A larger disk has larger files, not more.
+    scale: u64,
+    numbers: Numbers,
+    /// The largest difference in free blocks so far.
+    apart: u64,
+}
+
+/// How many blocks the twins may be apart: what is written back when decides how many extents a file has, and a file of
+/// many has a block more for them. With no file left they are equal.
+const APART: u64 = 16;
+
+impl Twins {
+    fn path(root: &Path, file: u64) -> PathBuf {
+        root.join(format!("d{}", file % 5)).join(format!("f{file}"))
+    }
+
+    /// Of the bare disk: how full it is, in percent.
+    fn full(&self) -> u64 {
+        let s = rustix::fs::statvfs(&self.roots[1]).unwrap();
+        100 - s.f_bfree * 100 / s.f_blocks
+    }
+
+    fn create(&mut self) {
+        let most = if self.numbers.below(8) == 0 { 900_000 } else { 90_000 } * self.scale;
+        let (file, len) = (self.next, 1 + self.numbers.below(most) as usize);
+        let seed = self.numbers.next();
+        self.next += 1;
+        for root in &self.roots {
+            let path = Self::path(root, file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, Numbers::new(seed).bytes(len)).unwrap();
+        }
+        self.files.insert(file, (len, seed));
+    }
+
+    fn delete(&mut self) {
+        let at = self.numbers.below(self.files.len() as u64) as usize;
+        let file = *self.files.keys().nth(at).unwrap();
+        self.files.remove(&file);
+        for root in &self.roots {
+            fs::remove_file(Self::path(root, file)).unwrap();
+        }
+    }
+
+    /// Creates and deletes until they are so full.
+    fn age(&mut self, percent: u64) {
+        let mut since = 0;
+        loop {
+            since += 1;
+            // What was written late counts, too.
+            if since % 8 == 0 {
+                self.roots.iter().for_each(|r| rustix::fs::syncfs(File::open(r).unwrap()).unwrap());
+            }
+            let full = self.full();
+            if full == percent {
+                return;
+            }
+            // Three forwards, one back.
+            if (full < percent) == (self.numbers.below(4) > 0) || self.files.len() < 3 {
+                if full < 98 {
+                    self.create();
+                }
+            } else {
+                self.delete();
+            }
+        }
+    }
+
+    /// The volume reads as it was written, and `df` says the same of both.
+    fn check(&mut self, when: &str) {
+        let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
+        for root in roots {
+            for (&file, &(len, seed)) in &self.files {
+                let found = fs::read(Self::path(root, file)).unwrap();
+                let good = found == Numbers::new(seed).bytes(len);
+                assert!(good, "{when}: file {file} of {} files is wrong", self.files.len());
+            }
+        }
+        self.compare(when, APART);
+    }
+
+    /// What `df` says of both.
+    fn compare(&mut self, when: &str, apart: u64) {
+        let [ours, bare] = [0, 1].map(|i| rustix::fs::statvfs(&self.roots[i]).unwrap());
+        assert_eq!(ours.f_blocks, bare.f_blocks, "{when}: df's size");
+        assert_eq!(ours.f_files - ours.f_ffree, bare.f_files - bare.f_ffree, "{when}: df -i");
+        let free = ours.f_bfree.abs_diff(bare.f_bfree).max(ours.f_bavail.abs_diff(bare.f_bavail));
+        self.apart = self.apart.max(free);
+        assert!(free <= apart, "{when}: df's free blocks differ by {free}");
+    }
+
+    /// Fills what is left with one file; how much went in.
+    fn fill(root: &Path) -> u64 {
+        let mut file = File::create(root.join("full")).unwrap();
+        let bytes = Numbers::new(5).bytes(64 << 10);
+        let mut written = 0;
+        // What is set aside for delayed allocation is given back once it is written.
+        for piece in [&bytes[..], &bytes[..4096], &bytes[..4096]] {
+            loop {
+                match file.write(piece) {
+                    Ok(n) => written += n as u64,
+                    Err(e) if e.kind() == ErrorKind::StorageFull => break,
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            file.sync_all().unwrap();
+        }
+        written
+    }
+}
+
+fn ages(kind: &Kind) {
+    let rounds = std::env::var("SEEKLESS_ROUNDS").map_or(3, |n| n.parse().unwrap());
+    let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
+    eprintln!("SEEKLESS_SEED={seed}");
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let (image, area, volume) = (path("disk.img"), path("disk.area"), path("volume"));
+    for name in ["disk.img", "bare.img"] {
+        File::create(path(name)).unwrap().set_len(kind.size).unwrap();
+    }
+    let beside = ["--area", area.to_str().unwrap()];
+    let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
+    ours(&[&["format", image.to_str().unwrap()][..], &at].concat());
+    let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
+    let start = || Server::start(dir.path(), &image, Some(&volume), &[&beside[..], &args].concat());
+    let mut server = start();
+    let mut devices =
+        [Loop::attach(&volume, &["--direct-io=on"]), Loop::attach(&path("bare.img"), &[])];
+    let roots = [path("ours"), path("twin")];
+    for (device, root) in devices.iter().zip(&roots) {
+        run(with(kind.make, device.device()));
+        fs::create_dir(root).unwrap();
+    }
+    let mount = |devices: &[Loop; 2]| -> Vec<Mount> {
+        let pairs = devices.iter().zip(&roots);
+        pairs.map(|(d, root)| Mount::new(d.device(), root, kind.mount)).collect()
+    };
+    let numbers = Numbers::new(seed);
+    let scale = kind.size >> 26;
+    let mut twins =
+        Twins { scale, roots: roots.clone(), files: BTreeMap::new(), next: 0, numbers, apart: 0 };
+    let (mut moved, mut yielded, mut copy_reads, mut suspended) = (0, 0, 0, 0);
+    for round in 0..rounds {
+        let mut mounts = mount(&devices);
+        let percent = [98, 60, 85, 75, 92][round % 5];
+        twins.age(percent);
+        mounts.into_iter().for_each(Mount::unmount);
+        mounts = mount(&devices);
+        let when = format!("{}, seed {seed}, round {round}, {percent}% full", kind.name);
+        run(["fstrim".as_ref(), roots[0].as_os_str()]);
+        twins.check(&when);
+        let now = status(&image, &[]);
+        suspended += u64::from(now["replicas"]["suspended"] == true);
+        settle(&image);
+        if percent == 60 {
+            files_can_be_named(&image, &twins);
+        }
+        // Once more, from where replicas stand by now.
+        mounts.into_iter().for_each(Mount::unmount);
+        mounts = mount(&devices);
+        twins.check("again");
+        if round > 0 {
+            let filled = [0, 1].map(|i| Twins::fill(&roots[i]));
+            let apart = filled[0].abs_diff(filled[1]);
+            assert!(apart <= APART << 12, "space ends {apart} bytes elsewhere: {filled:?}");
+            twins.compare("full", APART);
+            roots.iter().for_each(|root| fs::remove_file(root.join("full")).unwrap());
+        }
+        mounts.into_iter().for_each(Mount::unmount);
+        for device in &devices {
+            run(with(kind.check, device.device()));
+        }
+        let now = status(&image, &[]);
+        let count = |name: &str| now["replicas"][name].as_u64().unwrap();
+        moved += now["moved_bytes"].as_u64().unwrap();
+        yielded += count("yielded_bytes");
+        // A stop in order and another server: replicas persist.
+        let [ours, bare] = devices;
+        ours.detach();
+        settle(&image);
+        let before = status(&image, &[])["copied_bytes"].clone();
+        copy_reads += server.stop()["copy_reads"].as_u64().unwrap();
+        server = start();
+        let now = status(&image, &[]);
+        assert_eq!(now["copied_bytes"], before, "what stood before the restart: {now:#}");
+        assert_eq!(now["in_doubt_bytes"], 0);
+        devices = [Loop::attach(&volume, &["--direct-io=on"]), bare];
+    }
+    let mounts = mount(&devices);
+    twins.check("at last");
+    mounts.into_iter().for_each(Mount::unmount);
+    let [device, bare] = devices;
+    device.detach();
+    bare.detach();
+    server.stop();
+    eprintln!(
+        "{}: {rounds} rounds, {} files at last; df at most {} blocks apart; replicas of {} written, {} given up for the client, {copy_reads} reads from replicas; suspended at {suspended} looks",
+        kind.name,
+        twins.files.len(),
+        twins.apart,
+        seekless_block::Bytes(moved),
+        seekless_block::Bytes(yielded),
+    );
+    assert!(moved > 4 << 20 && yielded > 1 << 20 && copy_reads > 0, "hardly anything happened");
+    assert!(suspended > 0, "at 98% replication goes on");
+
+    // The end of it, in under ten seconds; the bare disk is whole.
+    let begun = Instant::now();
+    ours(&[&["detach", image.to_str().unwrap()][..], &beside].concat());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let left = status(&image, &beside);
+    assert_eq!((&left["guarded"], &left["drained"]), (&false.into(), &true.into()));
+    assert_eq!(left["replicas"]["stained_bytes"], 0);
+    run(with(kind.check_file, image.to_str().unwrap()));
+    let device = Loop::attach(&image, &[]);
+    let mount = Mount::new(device.device(), &roots[0], kind.mount);
+    let bare = Loop::attach(&path("bare.img"), &[]);
+    let twin = Mount::new(bare.device(), &roots[1], kind.mount);
+    twins.check("at home, without us");
+    while !twins.files.is_empty() {
+        twins.delete();
+    }
+    for root in &roots {
+        (0..5).for_each(|d| fs::remove_dir(root.join(format!("d{d}"))).unwrap());
+    }
+    mount.unmount();
+    twin.unmount();
+    let _mounts = [(&device, &roots[0]), (&bare, &roots[1])]
+        .map(|(device, root)| Mount::new(device.device(), root, kind.mount));
+    twins.compare("with no file left", 0);
+}
+
+/// The largest file is replicated beside another; a file elsewhere is not.
+fn files_can_be_named(image: &Path, twins: &Twins) {
+    let largest = twins.files.iter().max_by_key(|(_, (len, _))| *len);
+    let (&file, &(len, _)) = largest.unwrap();
+    let near = Twins::path(&twins.roots[0], *twins.files.keys().next().unwrap());
+    let name = Twins::path(&twins.roots[0], file);
+    let path = |p: &Path| p.to_str().unwrap().to_owned();
+    let (image, near) = (path(image), path(&near));
+    let args = ["replicate", &image, "--near", &near, "--json", "--file"];
+    let said = ours(&[&args[..], &[&path(&name)]].concat());
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let asked = said["asked_bytes"].as_u64().unwrap();
+    assert!(asked >= len as u64 && asked < len as u64 + (64 << 10), "{len}: {said:#}");
+    let refused = seekless().args(args).arg(&image).output().unwrap();
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("not on this volume"), "{words}");
+}
+
+/// Waits until replicas that were asked for stand.
+fn settle(image: &Path) {
+    let begun = Instant::now();
+    while !status(image, &[])["moving_bytes"].is_null() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:#}", status(image, &[]));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A disk of 64 MiB with 8 MiB in use, made for replicas, and served over NBD.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+const BESIDE: [&str; 2] = ["--area", "disk.area"];
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { dir: tempfile::tempdir().unwrap() };
+        let file = File::create(place.path("disk.img")).unwrap();
+        file.set_len(64 << 20).unwrap();
+        file.write_all_at(&Numbers::new(3).bytes(8 << 20), 0).unwrap();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn ran(&self, args: &[&str]) -> (bool, String) {
+        let output = seekless().args(args).current_dir(self.dir.path()).output().unwrap();
+        let said = if output.status.success() { &output.stdout } else { &output.stderr };
+        (output.status.success(), String::from_utf8_lossy(said).into_owned())
+    }
+
+    fn run(&self, args: &[&str]) -> String {
+        let (ok, said) = self.ran(args);
+        assert!(ok, "{args:?}: {said}");
+        said
+    }
+
+    fn refused(&self, args: &[&str], words: &[&str]) {
+        let (ok, said) = self.ran(args);
+        assert!(!ok, "{args:?} was done: {said}");
+        for word in words {
+            assert!(said.contains(word), "{args:?} does not say '{word}': {said}");
+        }
+    }
+
+    fn status(&self, rest: &[&str]) -> Value {
+        serde_json::from_str(&self.run(&[&["status", "disk.img", "--json"], rest].concat()))
+            .unwrap()
+    }
+
+    fn serve(&self, args: &[&str]) -> (Server, Client) {
+        let socket = self.path("nbd.sock");
+        let address = format!("unix:{}", socket.display());
+        let all = [&BESIDE[..], args, &["--nbd", &address]].concat();
+        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
+        (server, Client::connect(&Address::Unix(socket)).unwrap())
+    }
+
+    /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated there.
+    fn replicated(&self) -> (Server, Client) {
+        self.run(&["format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
+        let (server, mut client) = self.serve(&["--no-learn", "--cache", "0"]);
+        client.trim(16 << 20, 40 << 20).unwrap();
+        let said =
+            self.run(&["replicate", "disk.img", "--range", "0+8MiB", "--near", "32MiB", "--json"]);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
+            assert_eq!(said[count], 8 << 20, "{said:#}");
+        }
+        (server, client)
+    }
+}
+
+#[test]
+fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes() {
+    let place = Place::new();
+    let before = fs::read(place.path("disk.img")).unwrap();
+    let (server, mut client) = place.replicated();
+    // It stands there, side by side, and no client sees it.
+    let home = fs::read(place.path("disk.img")).unwrap();
+    assert!(home[24 << 20..32 << 20] == before[..8 << 20], "it stands elsewhere");
+    assert!(client.read(16 << 20, 16 << 20).unwrap().iter().all(|&b| b == 0));
+    assert!(client.read(32 << 20, 16 << 20).unwrap().iter().all(|&b| b == 0));
+    let reads = |place: &Place| place.status(&[])["replicas"]["zero_reads"].as_u64().unwrap();
+    assert!(reads(&place) >= 2);
+    // The head is near the replicas by now.
+    client.write(41 << 20, &[1; 4096]).unwrap();
+    assert!(client.read(3 << 19, 64 << 10).unwrap() == before[3 << 19..(3 << 19) + (64 << 10)]);
+    // The client takes a place, in part, and another replica's home.
+    client.write((25 << 20) + 512, &[7; 512]).unwrap();
+    let page = client.read(25 << 20, 4096).unwrap();
+    assert!(page[512..1024] == [7; 512] && page[..512] == [0; 512] && page[1024..] == [0; 3072]);
+    client.write(2 << 20, &[9; 4096]).unwrap();
+    assert!(client.read(2 << 20, 4096).unwrap() == [9; 4096]);
+    // Zeroes that keep their space are data; those that do not are as good as discarded.
+    let free = |place: &Place| place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap();
+    let then = free(&place);
+    client.write_zeroes(4 << 20, 1 << 20, CommandFlags::NONE).unwrap();
+    client.write_zeroes(6 << 20, 1 << 20, CommandFlags::NO_HOLE).unwrap();
+    assert_eq!(free(&place), then + (1 << 20));
+    drop(client);
+    place.refused(
+        &["replicate", "disk.img", "--range", "63MiB+2MiB", "--near", "0"],
+        &["past the end"],
+    );
+    let counts = server.stop();
+    assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
+    // Of what is in discarded pages the bare disk tells nothing until it is left alone.
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    let home = fs::read(place.path("disk.img")).unwrap();
+    let mut expected = before;
+    expected[2 << 20..][..4096].fill(9);
+    expected[4 << 20..5 << 20].fill(0);
+    expected[6 << 20..7 << 20].fill(0);
+    expected[41 << 20..][..4096].fill(1);
+    expected[(25 << 20) + 512..][..512].fill(7);
+    assert!(home == expected, "home differs from what the client wrote");
+}
+
+#[test]
+fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
+    let place = Place::new();
+    let before = fs::read(place.path("disk.img")).unwrap();
+    let (mut server, client) = place.replicated();
+    for verb in ["check", "repair", "dump", "resize"] {
+        place.refused(&[verb, "disk.img", "--area", "disk.area"], &["is served"]);
+    }
+    drop(client);
+    server.signal(Signal::KILL);
+    server.wait(Duration::from_secs(5)).unwrap();
+    drop(server);
+    let held = || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")));
+    let was = held();
+    assert!(was.0.starts_with(b"SEEKLESS"), "it is not guarded");
+    let left = place.status(&BESIDE);
+    assert_eq!(left["replicas"]["stained_bytes"], 8 << 20, "{left:#}");
+    assert_eq!((&left["in_doubt_bytes"], &left["drained"]), (&(8 << 20).into(), &false.into()));
+    assert!(place.run(&["check", "disk.img", "--area", "disk.area", "--data"]).contains("sound"));
+    let dump: Value =
+        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
+            .unwrap();
+    assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
+    place.refused(&["resize", "disk.img", "--area", "disk.area"], &["not drained"]);
+    // Read as it would be, and nothing is written.
+    let socket = place.path("rescue.sock");
+    let mut command = seekless();
+    command.args(["rescue", "disk.img", "--area", "disk.area", "--nbd"]);
+    command.arg(format!("unix:{}", socket.display()));
+    let rescue = Server::of_rescue(command, place.dir.path());
+    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    for mib in 0..64 {
+        let found = client.read(mib << 20, 1 << 20).unwrap();
+        assert!(found == before[(mib as usize) << 20..][..1 << 20], "MiB {mib}");
+    }
+    drop((client, rescue));
+    assert!(held().0 == was.0 && held().1.unwrap() == was.1.unwrap(), "rescuing wrote something");
+    place.run(&["repair", "disk.img", "--area", "disk.area"]);
+
+    // Proven, and used; drained and at work again under a client.
+    let (server, mut client) = place.serve(&["--no-learn", "--cache", "0"]);
+    let begun = Instant::now();
+    while place.status(&[])["in_doubt_bytes"] != 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(place.status(&[])["copied_bytes"], 8 << 20);
+    place.run(&["drain", "disk.img"]);
+    assert!(fs::read(place.path("disk.img")).unwrap() == before, "drained, home is another");
+    let now = place.status(&[]);
+    assert_eq!((&now["drained"], &now["copied_bytes"]), (&true.into(), &0.into()), "{now:#}");
+    let again = ["replicate", "disk.img", "--range", "0+1MiB", "--near", "20MiB", "--json"];
+    let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
+    assert_eq!(said["placed_bytes"], 0, "nothing is replicated after a drain: {said:#}");
+    place.run(&["mode", "writeback", "disk.img"]);
+    let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
+    assert_eq!(said["standing_bytes"], 1 << 20, "{said:#}");
+    client.write(10 << 20, &[4; 1 << 20]).unwrap();
+    client.flush().unwrap();
+    assert_eq!(place.status(&[])["dirty_bytes"], 1 << 20, "the write buffer is not used");
+    place.run(&["mode", "writethrough", "disk.img"]);
+    let now = place.status(&[]);
+    assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
+    drop(client);
+    server.stop();
+    place.refused(
+        &["resize", "disk.img", "--area", "disk.area"],
+        &["seekless drain", "nothing was changed"],
+    );
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "40MiB"]);
+    let left = place.status(&BESIDE);
+    assert_eq!(
+        (&left["area_bytes"], &left["replicas"]["free_bytes"]),
+        (&(40 << 20).into(), &0.into())
+    );
+
+    // A damaged free map is no reason to guess.
+    let (server, mut client) = place.serve(&["--no-learn"]);
+    client.trim(16 << 20, 1 << 20).unwrap();
+    drop(client);
+    server.stop();
+    let dump: Value =
+        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
+            .unwrap();
+    let s = |name: &str| dump["superblock"][name].as_u64().unwrap();
+    let slots = (s("read_segments") + s("log_segments")) * s("segment_pages");
+    let page = 2 + 2 * (1 + slots.div_ceil(337)) + s("checkpoint_slot") * s("free_map_pages");
+    let file = File::options().write(true).open(place.path("disk.area")).unwrap();
+    file.write_all_at(&[0x55; 64], page * 4096 + 100).unwrap();
+    for args in [
+        &["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"][..],
+        &["check", "disk.img", "--area", "disk.area"],
+    ] {
+        place.refused(args, &["free map", "damaged"]);
+    }
+    place.refused(
+        &["repair", "disk.img", "--area", "disk.area", "--lose-data"],
+        &["where replicas stand", "Nothing was changed"],
+    );
+}
+
+#[test]
+fn what_was_written_without_us_is_never_taken_for_free() {
+    let place = Place::new();
+    let (mut server, client) = place.replicated();
+    drop(client);
+    // Drained while it is served, the guard is down; then it is killed.
+    place.run(&["drain", "disk.img"]);
+    assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
+    server.signal(Signal::KILL);
+    server.wait(Duration::from_secs(5)).unwrap();
+    drop(server);
+    let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
+    disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
+    let (server, mut client) = place.serve(&["--no-learn"]);
+    assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
+    assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
+    client.trim(40 << 20, 8 << 20).unwrap();
+    drop(client);
+    server.stop();
+    // The same after an end in order; and mending does not make it believed.
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
+    place.run(&["repair", "disk.img", "--area", "disk.area"]);
+    let (server, mut client) = place.serve(&["--no-learn"]);
+    assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
+    assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
+    drop(client);
+    server.stop();
+}
+
+#[test]
+fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
+    let place = Place::new();
+    let file = File::options().write(true).open(place.path("disk.img")).unwrap();
+    file.set_len(4 << 40).unwrap();
+    let begun = Instant::now();
+    place.run(&["format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
+    let (server, mut client) = place.serve(&["--no-learn"]);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    // As fstrim does, in pieces that the kernel asks for.
+    for gib in 1..4096 {
+        client.trim(gib << 30, 1 << 30).unwrap();
+    }
+    place.run(&["replicate", "disk.img", "--range", "0+8MiB", "--near", "3000GiB"]);
+    drop(client);
+    server.stop();
+    let begun = Instant::now();
+    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}

@@ -1,0 +1,342 @@
+//! A file that moves between the two modules is the same file: what clients see of it before and afterwards, what they hold open
+//! meanwhile, and programs that run from it.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{XattrFlags, link, setxattr};
+use rustix::io::Errno;
+
+use crate::case::{ALICE, Facts, chmod, chown, open};
+use crate::ground::{Ground, RESTLESS, shuffle, text};
+use crate::host::{self, run};
+use crate::need;
+use crate::sys::Map;
+
+fn facts(path: &Path) -> Facts {
+    Facts::of(rustix::fs::lstat(path).unwrap())
+}
+
+/// What a client may compare; the blocks are where it is stored, the time of access its own doing.
+fn seen(path: &Path) -> (Facts, Vec<u8>) {
+    let names = {
+        let mut names = vec![0; 4_096];
+        let n = rustix::fs::listxattr(path, &mut names[..]).unwrap();
+        names[..n].to_vec()
+    };
+    (Facts { blocks: 0, atime: 0, ..facts(path) }, names)
+}
+
+#[test]
+fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
+    need!("moved", Ground::missing());
+    let ground = Ground::mounted(RESTLESS);
+    let root = ground.root();
+    let (file, other) = (root.join("file"), root.join("other name"));
+    fs::write(&file, [7; 5_000]).unwrap();
+    link(&file, &other).unwrap();
+    chown(&file, ALICE).unwrap();
+    chmod(&file, 0o2640).unwrap();
+    setxattr(&file, "user.mine", b"value", XattrFlags::empty()).unwrap();
+    let before = seen(&file);
+    let moved = |there: bool| {
+        // The kernel tells that a file was closed a little after it was.
+        let begun = Instant::now();
+        while ground.state()["grouped_files"] != u64::from(there) {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it never moves");
+            fs::read(&other).unwrap();
+            assert!(shuffle(&root));
+        }
+    };
+    moved(true);
+    let (mut now, names) = seen(&file);
+    // The one thing that shows: the marker is set on the inode. docs/groups.md says so.
+    assert!(now.ctime >= before.0.ctime);
+    now.ctime = before.0.ctime;
+    assert_eq!((now, names), before);
+    assert_eq!(facts(&file), facts(&other));
+    assert_eq!(fs::read(&other).unwrap(), [7; 5_000]);
+    let told = rustix::fs::getxattr(&file, "trusted.seekless.group", &mut [0; 64][..]);
+    assert_eq!(told, Err(Errno::NODATA), "the marker is shown");
+    // What is ours can be neither set nor removed by clients, root or not.
+    assert!(setxattr(&file, "trusted.seekless.group", b"forged", XattrFlags::empty()).is_err());
+    assert!(rustix::fs::removexattr(&file, "trusted.seekless.group").is_err());
+    assert_eq!(fs::read(&file).unwrap(), [7; 5_000]);
+    // Attributes of a file that is there are changed there, and bring nothing home.
+    chmod(&file, 0o600).unwrap();
+    rustix::fs::rename(&other, root.join("a third")).unwrap();
+    assert_eq!(ground.state()["grouped_files"], 1);
+    assert_eq!((facts(&file).permissions(), facts(&file).nlink), (0o600, 2));
+    // Written, it is home; and its last name gone, gone from wherever it is.
+    File::options().write(true).open(&file).unwrap().write_all_at(b"home", 0).unwrap();
+    assert_eq!(ground.state()["grouped_files"], 0);
+    assert_eq!(fs::read(root.join("a third")).unwrap()[..5], *b"home\x07");
+    fs::remove_file(root.join("a third")).unwrap();
+    fs::read(&file).unwrap();
+    assert!(shuffle(&root));
+    assert_eq!(ground.state()["grouped_files"], 1);
+    let held = File::open(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let mut bytes = [0; 4];
+    held.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"home");
+    drop(held);
+    shuffle(&root);
+    assert_eq!(ground.state()["grouped_files"], 0, "removed, and still in the store");
+    ground.end();
+}
+
+#[test]
+fn who_holds_a_file_open_or_mapped_or_runs_it_does_not_notice() {
+    need!("held", Ground::missing());
+    let ground = Ground::mounted(RESTLESS);
+    let root = ground.root();
+    let file = root.join("file");
+    fs::write(&file, [1; 9_000]).unwrap();
+    // Open for reading while it is in the store, then written by another.
+    fs::read(&file).unwrap();
+    shuffle(&root);
+    let reader = open(&file, rustix::fs::OFlags::RDONLY, 0).unwrap();
+    let map = Map::new(&reader, 9_000, false, true).unwrap();
+    let mut got = [0; 9_000];
+    map.read(0, &mut got);
+    assert_eq!(got, [1; 9_000]);
+    let writer = File::options().read(true).write(true).open(&file).unwrap();
+    writer.write_all_at(&[2; 100], 4_000).unwrap();
+    let mut wanted = [1; 9_000];
+    wanted[4_000..4_100].fill(2);
+    reader.read_exact_at(&mut got, 0).unwrap();
+    assert_eq!(got, wanted, "through the file that was opened before");
+    map.read(0, &mut got);
+    assert_eq!(got, wanted, "through the map that was made before");
+    shuffle(&root);
+    writer.write_all_at(&[3; 100], 0).unwrap();
+    wanted[..100].fill(3);
+    map.read(0, &mut got);
+    assert_eq!(got, wanted, "after a shuffle with all of them open");
+    drop((writer, reader, map));
+    shuffle(&root);
+    assert_eq!(fs::read(&file).unwrap(), wanted);
+    // Programs and scripts run from the store.
+    let script = root.join("script");
+    fs::write(&script, "#!/bin/sh\necho ran\n").unwrap();
+    chmod(&script, 0o755).unwrap();
+    fs::read(&script).unwrap();
+    shuffle(&root);
+    assert_eq!(run([text(&script)]), "ran\n");
+    let small = ["/bin/true", "/usr/bin/true"]
+        .into_iter()
+        .find(|p| fs::metadata(p).is_ok_and(|m| m.len() <= 65_536));
+    if let Some(program) = small {
+        let copy = root.join("program");
+        fs::copy(program, &copy).unwrap();
+        fs::read(&copy).unwrap();
+        let before = ground.state()["grouped_files"].as_u64();
+        shuffle(&root);
+        assert!(ground.state()["grouped_files"].as_u64() > before);
+        run([text(&copy)]);
+        chmod(&copy, 0o755).unwrap();
+        run([text(&copy)]);
+    }
+    ground.end();
+}
+
+/// Read without pause while they go there and back.
+#[test]
+fn readers_see_whole_files_while_these_move() {
+    need!("readers", Ground::missing());
+    let ground = Ground::mounted(RESTLESS);
+    let root = ground.root();
+    let path = |i: usize| root.join(format!("f{i}"));
+    let content = |i: usize| vec![i as u8 + 1; 3_000 + 500 * i];
+    (0..12).for_each(|i| fs::write(path(i), content(i)).unwrap());
+    let ended = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..3)
+            .map(|r| {
+                scope.spawn(move || {
+                    for n in (0..).take_while(|_| !ended.load(SeqCst)) {
+                        let i = (n * (r + 1) + r) % 12usize;
+                        assert!(fs::read(path(i)).unwrap() == content(i), "file {i}, read {n}");
+                    }
+                })
+            })
+            .collect();
+        for n in 0..40 {
+            // Opened for writing, it goes home.
+            drop(File::options().append(true).open(path(n % 12)).unwrap());
+            shuffle(&root);
+        }
+        ended.store(true, SeqCst);
+        readers.into_iter().for_each(|r| r.join().unwrap());
+    });
+    let state = ground.state();
+    eprintln!("{} came, {} went home", state["came"], state["returned"]);
+    assert!(state["came"].as_u64() > Some(20) && state["returned"].as_u64() > Some(5), "{state}");
+    ground.end();
+}
+
+#[test]
+fn git_and_tar_find_what_they_left() {
+    need!("git", host::programs(&["git", "tar", "timeout"]).or_else(Ground::missing));
+    let ground = Ground::mounted(RESTLESS);
+    let (root, out) = (ground.root(), ground.path("out"));
+    let tree = root.join("tree");
+    fs::create_dir(&tree).unwrap();
+    let git = |args: &[&str]| {
+        let with = ["-c", "user.name=a", "-c", "user.email=a@b", "-C", text(&tree)];
+        let output = Command::new("git").args(with).args(args).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "git {args:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    git(&["init", "-q"]);
+    for round in 0..4 {
+        for i in 0..40 {
+            fs::write(tree.join(format!("f{i}")), format!("{round} {i}\n").repeat(i + 1)).unwrap();
+        }
+        git(&["add", "."]);
+        git(&["commit", "-qm", "all"]);
+        for i in 0..40 {
+            fs::read(tree.join(format!("f{i}"))).unwrap();
+        }
+        assert!(shuffle(&root));
+        assert_eq!(git(&["status", "--porcelain"]), "", "after round {round}");
+    }
+    git(&["gc", "-q"]);
+    git(&["fsck", "--full", "--strict"]);
+    assert!(ground.state()["came"].as_u64() > Some(40));
+    // A copy with everything has the bytes, and none of our attributes.
+    let archive = ground.path("tree.tar");
+    run([
+        "tar",
+        "--xattrs",
+        "--xattrs-include=*",
+        "-C",
+        text(&root),
+        "-cf",
+        text(&archive),
+        "tree",
+    ]);
+    fs::create_dir(&out).unwrap();
+    run(["tar", "--xattrs", "--xattrs-include=*", "-C", text(&out), "-xf", text(&archive)]);
+    run(["diff", "-r", text(&tree), text(&out.join("tree"))]);
+    for i in 0..40 {
+        let mut names = [0; 1_024];
+        let n =
+            rustix::fs::listxattr(out.join("tree").join(format!("f{i}")), &mut names[..]).unwrap();
+        assert!(!String::from_utf8_lossy(&names[..n]).contains("seekless"));
+    }
+    ground.end();
+}
+
+const MAPPED: &str = "SEEKLESS_MAPPED_CHILD";
+
+/// Another process's part: SIGBUS would be its end.
+#[test]
+fn a_process_with_a_mapping() {
+    let Some(path) = std::env::var_os(MAPPED) else { return };
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let map = Map::new(&file, 9_000, true, true).unwrap();
+    // The mapping keeps the file, without a descriptor.
+    drop(file);
+    println!("mapped");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let mut got = [0; 9_000];
+    map.read(0, &mut got);
+    assert_eq!(got, [6; 9_000]);
+    map.write(8_000, b"written through the mapping");
+    map.sync().unwrap();
+}
+
+fn outlived(ground: &Ground, grouped: bool) {
+    let root = ground.root();
+    let file = root.join("file");
+    fs::write(&file, [6; 9_000]).unwrap();
+    fs::read(&file).unwrap();
+    if grouped {
+        assert!(shuffle(&root));
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "moved::a_process_with_a_mapping", "--nocapture"])
+        .env(MAPPED, &file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Held open to its end: it says more.
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(said.any(|l| l.contains("mapped")));
+    fs::read(&file).unwrap();
+    if ground.is_mounted() {
+        assert!(shuffle(&root));
+    }
+    drop(child.stdin.take());
+    let status = child.wait().unwrap();
+    assert!(status.success(), "the process with the mapping: {status}");
+    let mut wanted = [6; 9_000];
+    wanted[8_000..8_027].copy_from_slice(b"written through the mapping");
+    assert_eq!(fs::read(&file).unwrap(), wanted, "grouped before: {grouped}");
+    // With the mapping gone, it may move, with what was written through it.
+    if ground.is_mounted() {
+        shuffle(&root);
+        assert_eq!(ground.state()["grouped_files"], 1);
+        assert_eq!(fs::read(&file).unwrap(), wanted, "moved since");
+    }
+}
+
+#[test]
+fn a_mapping_outlives_its_descriptor() {
+    outlived(&Ground::plain(), false);
+    need!("mapping", Ground::missing());
+    for grouped in [false, true] {
+        let ground = Ground::mounted(RESTLESS);
+        outlived(&ground, grouped);
+        ground.end();
+    }
+}
+
+#[test]
+fn a_running_program_does_not_move() {
+    need!("running", Ground::missing());
+    let sleep = ["/bin/sleep", "/usr/bin/sleep"]
+        .into_iter()
+        .find(|p| fs::metadata(p).is_ok_and(|m| m.len() <= 65_536));
+    let Some(sleep) = sleep else {
+        eprintln!("SKIPPED running: no sleep of at most 64 KiB");
+        return;
+    };
+    let ground = Ground::mounted(RESTLESS);
+    let root = ground.root();
+    let program = root.join("program");
+    fs::copy(sleep, &program).unwrap();
+    chmod(&program, 0o755).unwrap();
+    for round in 0..2 {
+        let mut child = Command::new(&program).arg("0.7").spawn().unwrap();
+        fs::read(&program).unwrap();
+        assert!(shuffle(&root));
+        let wrote = open(&program, rustix::fs::OFlags::WRONLY, 0).map(|_| ());
+        assert_eq!(wrote, Err(Errno::TXTBSY), "round {round}");
+        let status = child.wait().unwrap();
+        assert!(status.success(), "round {round}: the program ended with {status}");
+        // The kernel lets go of it a little after the program's end.
+        let begun = Instant::now();
+        loop {
+            fs::read(&program).unwrap();
+            assert!(shuffle(&root));
+            if ground.state()["grouped_files"] == 1 {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(10), "round {round}: it never moves");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert_eq!(fs::read(&program).unwrap(), fs::read(sleep).unwrap());
+    ground.end();
+}

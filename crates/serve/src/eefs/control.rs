@@ -1,0 +1,136 @@
+//! How a mount is asked and told: extended attributes of its root that stand nowhere. The kernel lets nobody but an
+//! administrator reach them, and no socket is needed.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::live::Live;
+
+/// To be read: a [`State`] as JSON.
+pub const STATE: &str = "trusted.seekless.state";
+/// To be set, to [`SHUFFLE`] or [`RETURN`]; ends when that has been done.
+pub const DO: &str = "trusted.seekless.do";
+/// Form groups anew now.
+pub const SHUFFLE: &[u8] = b"shuffle";
+/// Bring every file home, and form no groups any more. `NOSPC` where a file could not be brought.
+pub const RETURN: &[u8] = b"return";
+
+/// The schema of [`State`].
+pub const STATE_SCHEMA: &str = "seekless.fs/1";
+
+/// How a mount stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// [`STATE_SCHEMA`].
+    pub schema: String,
+    /// The directory that is mounted.
+    pub directory: String,
+    /// The process that serves it.
+    pub pid: u32,
+    /// The store's UUID, in hexadecimal.
+    pub store: String,
+    /// Requests of the kernel. What it does by itself with files that it has been lent is not among them.
+    pub requests: u64,
+    /// Whether the kernel reads and writes files that are not grouped by itself.
+    pub passthrough: bool,
+    /// Inodes that the kernel knows.
+    pub inodes: u64,
+    /// Files that are open.
+    pub open_files: u64,
+    /// Files in the group store.
+    pub grouped_files: u64,
+    /// Their bytes.
+    pub grouped_bytes: u64,
+    /// Groups in the group store.
+    pub groups: u64,
+    /// Clusters of the store: free, and free after the next checkpoint.
+    pub clusters_free: (u32, u32),
+    /// Clusters of the store.
+    pub clusters: u32,
+    /// Bytes of files in the store's memory.
+    pub cached_bytes: u64,
+    /// Files that the learner remembers.
+    pub learned_files: u64,
+    /// What clients did and the learner could not take up.
+    pub overlooked: u64,
+    /// Shuffles since the mount.
+    pub shuffles: u64,
+    /// Groups that the last shuffle wanted.
+    pub wanted_groups: u64,
+    /// Files that came to the group store since the mount.
+    pub came: u64,
+    /// Files that went home since the mount.
+    pub returned: u64,
+    /// Files that were to come, and were used or written meanwhile.
+    pub given_up: u64,
+    /// Reads of grouped files that the kernel had not cached.
+    pub grouped_reads: u64,
+    /// Of these, those that found their group in the store's memory.
+    pub hits: u64,
+    /// Groups read from the store.
+    pub groups_read: u64,
+    /// Groups that did not match their checksum.
+    pub damaged: u64,
+    /// No groups are formed any more.
+    pub returning: bool,
+    /// The latest that went wrong and is no client's fault.
+    pub trouble: Option<String>,
+}
+
+pub(super) fn state_of(live: &Live) -> State {
+    let groups = &live.groups;
+    let (inodes, open_files) = live.known();
+    let all = groups.all();
+    let shuffler = &live.shuffler;
+    let (learned_files, wanted_groups) = shuffler.told();
+    groups.gfs(|gfs| {
+        let stats = gfs.stats();
+        State {
+            schema: STATE_SCHEMA.to_owned(),
+            directory: groups.home.path().display().to_string(),
+            pid: std::process::id(),
+            store: groups.uuid().iter().map(|b| format!("{b:02x}")).collect(),
+            requests: shuffler.requests.load(Relaxed),
+            passthrough: live.passthrough.load(Relaxed),
+            inodes: inodes as u64,
+            open_files: open_files as u64,
+            grouped_files: all.len() as u64,
+            grouped_bytes: all.iter().map(|(_, k)| u64::from(k.size)).sum(),
+            groups: gfs.group_count().into(),
+            clusters_free: gfs.free_clusters(),
+            clusters: gfs.geometry().clusters,
+            cached_bytes: gfs.cached_bytes(),
+            learned_files,
+            overlooked: shuffler.overlooked.load(Relaxed),
+            shuffles: shuffler.shuffles.load(Relaxed),
+            wanted_groups,
+            came: groups.counts.came.load(Relaxed),
+            returned: groups.counts.returned.load(Relaxed),
+            given_up: groups.counts.given_up.load(Relaxed),
+            grouped_reads: groups.counts.reads.load(Relaxed),
+            hits: stats.hits,
+            groups_read: stats.groups_read,
+            damaged: stats.damaged,
+            returning: shuffler.is_stopped(),
+            trouble: groups.trouble(),
+        }
+    })
+}
+
+pub(super) fn state(live: &Live) -> Result<Vec<u8>, Errno> {
+    serde_json::to_vec(&state_of(live)).map_err(|_| Errno::IO)
+}
+
+pub(super) fn act(live: &Live, what: &[u8]) -> Result<(), Errno> {
+    match what {
+        SHUFFLE => {
+            live.shuffle();
+            Ok(())
+        }
+        RETURN if live.shuffler.bring_home(&live.groups) == 0 => Ok(()),
+        RETURN => Err(Errno::NOSPC),
+        _ => Err(Errno::INVAL),
+    }
+}

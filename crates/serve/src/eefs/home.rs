@@ -1,0 +1,227 @@
+//! The other module of EEFS: a directory of an existing file system. It is reached past every mount over it or in it,
+//! through a mount of its own that nobody else sees. Here are markers, and what else is done to inodes there without a
+//! client's asking.
+//!
+//! A *marker* is the extended attribute [`MARKER`] of an inode without bytes: the store's UUID, the file's number, the
+//! inode's number. The directory itself carries [`BINDING`]: the store's UUID and the directory's own handle, so that no
+//! store is used with another directory, and no copy of a directory is taken for it.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use rustix::mount::OpenTreeFlags;
+use seekless_fs::FileNumber;
+
+use super::handle::Handle;
+use crate::error::ServeError;
+
+/// Of a file that the group store has.
+pub(crate) const MARKER: &str = "trusted.seekless.group";
+/// Of the directory.
+pub(crate) const BINDING: &str = "trusted.seekless.store";
+/// Bytes of a marker.
+const MARKER_BYTES: usize = 32;
+
+/// What a marker says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) store: [u8; 16],
+    pub(crate) file: FileNumber,
+    /// A marker that was copied along with its file, by whoever copies extended attributes, is not at its inode.
+    pub(crate) ino: u64,
+}
+
+impl Marker {
+    fn encode(&self) -> [u8; MARKER_BYTES] {
+        let mut bytes = [0; MARKER_BYTES];
+        bytes[..16].copy_from_slice(&self.store);
+        bytes[16..24].copy_from_slice(&self.file.0.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.ino.to_le_bytes());
+        bytes
+    }
+
+    /// `None` where the bytes are no marker.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; MARKER_BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        Some(Self {
+            store: bytes.get(..16)?.try_into().ok()?,
+            file: FileNumber(number(16)?),
+            ino: number(24)?,
+        })
+    }
+}
+
+/// What stands where a marker would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    Marker(Marker),
+    /// An attribute of that name which is no marker.
+    Nonsense,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Home {
+    path: PathBuf,
+    root: OwnedFd,
+    handle: Handle,
+    /// Its mount lives as long as this.
+    _tree: OwnedFd,
+}
+
+impl Home {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// Where it is none, or its file system has no file handles or no `trusted` extended attributes, or we may not
+    /// use them.
+    pub(crate) fn open(path: &Path) -> Result<Self, ServeError> {
+        let fail = |what| {
+            move |e: Errno| ServeError::Path { path: path.to_owned(), what, source: e.into() }
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = rustix::mount::open_tree(rustix::fs::CWD, path, flags)
+            .map_err(fail("mount it where nobody else sees it; this needs root"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())
+            .map_err(fail("open it as a directory"))?;
+        let handle = Handle::of(root.as_fd())
+            .map_err(fail("get a file handle on it; its file system may have none"))?;
+        handle
+            .open(root.as_fd(), OFlags::PATH)
+            .map_err(fail("open it by its file handle; this needs CAP_DAC_READ_SEARCH"))?;
+        Ok(Self { path: path.to_owned(), root, handle, _tree: tree })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Of the directory itself.
+    pub(crate) const fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    pub(crate) fn open_handle(&self, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
+        handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
+    }
+
+    /// Makes all that was told to its file system durable.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        rustix::fs::syncfs(&self.root)
+    }
+
+    /// Room, and limits.
+    pub(crate) fn statvfs(&self) -> Result<StatVfs, Errno> {
+        rustix::fs::fstatvfs(&self.root)
+    }
+
+    /// The store that this directory belongs to, and whether this is the directory that was bound to it.
+    ///
+    /// # Errors
+    /// The host's word.
+    pub(crate) fn binding(&self) -> Result<Option<([u8; 16], bool)>, Errno> {
+        let mut bytes = [0; 64];
+        match rustix::fs::fgetxattr(&self.root, BINDING, &mut bytes) {
+            Err(Errno::NODATA) => Ok(None),
+            Err(e) => Err(e),
+            Ok(len) => {
+                let (store, name) =
+                    bytes.get(..len).and_then(|b| b.split_at_checked(16)).ok_or(Errno::IO)?;
+                let store = store.try_into().map_err(|_| Errno::IO)?;
+                Ok(Some((store, Handle::from_name(name) == Some(self.handle))))
+            }
+        }
+    }
+
+    /// Binds it to a store, or to none.
+    pub(crate) fn bind(&self, store: Option<[u8; 16]>) -> Result<(), Errno> {
+        match store {
+            Some(uuid) => {
+                let mut bytes = uuid.to_vec();
+                bytes.extend(self.handle.to_name());
+                rustix::fs::fsetxattr(&self.root, BINDING, &bytes, XattrFlags::empty())?;
+            }
+            None => rustix::fs::fremovexattr(&self.root, BINDING)?,
+        }
+        rustix::fs::fsync(&self.root)
+    }
+}
+
+/// The path under which an open file can be found again, whatever it was opened for: some calls take nothing else.
+pub(crate) fn by_path(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+/// What a file has for a marker; any descriptor will do.
+pub(crate) fn marker(file: impl AsFd) -> Result<Found, Errno> {
+    let mut bytes = [0; MARKER_BYTES + 1];
+    match rustix::fs::getxattr(by_path(file), MARKER, &mut bytes) {
+        Ok(len) => {
+            let marker = bytes.get(..len).and_then(Marker::decode);
+            Ok(marker.map_or(Found::Nonsense, Found::Marker))
+        }
+        Err(Errno::RANGE) => Ok(Found::Nonsense),
+        // File systems without extended attributes have no markers.
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Found::Nothing),
+        Err(e) => Err(e),
+    }
+}
+
+/// Sets a marker, which takes effect at once, and durably after the file's next sync.
+pub(crate) fn set_marker(file: impl AsFd, marker: &Marker) -> Result<(), Errno> {
+    rustix::fs::fsetxattr(file, MARKER, &marker.encode(), XattrFlags::empty())
+}
+
+/// Takes a marker away.
+pub(crate) fn clear_marker(file: impl AsFd) -> Result<(), Errno> {
+    match rustix::fs::fremovexattr(file, MARKER) {
+        Err(Errno::NODATA) => Ok(()),
+        other => other,
+    }
+}
+
+/// When a file was last read and written.
+pub(crate) fn times(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as i64 },
+        last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as i64 },
+    }
+}
+
+/// Cuts a file to no bytes; its times stay.
+pub(crate) fn cut(file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
+    let file = file.as_fd();
+    rustix::fs::ftruncate(file, 0)?;
+    rustix::fs::futimens(file, times)
+}
+
+/// Gives an empty file its bytes, durably; its times stay.
+pub(crate) fn fill(file: &File, data: &[u8], times: &Timestamps) -> std::io::Result<()> {
+    file.write_all_at(data, 0)?;
+    rustix::fs::futimens(file, times)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_marker_is_read_back_and_other_bytes_are_none() {
+        let marker = Marker { store: [7; 16], file: FileNumber(0x0102_0304_0506_0708), ino: 99 };
+        assert_eq!(Marker::decode(&marker.encode()), Some(marker));
+        assert_eq!(Marker::decode(&marker.encode()[1..]), None);
+        assert_eq!(Marker::decode(&[0; MARKER_BYTES + 1]), None);
+    }
+}

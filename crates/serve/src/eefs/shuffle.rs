@@ -1,0 +1,282 @@
+//! EEFS's group shuffle: who opens which file after which is learned, stream by stream, and every so many requests, or
+//! when no file has been opened for a while, groups are formed anew: what belongs together comes to the group store, what no
+//! longer belongs goes home. Clients wait for none of it: what they do goes into a list, and whoever shuffles reads it.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use seekless_block::StreamId;
+use seekless_fs::{FILE_BYTES_MAX, Fault, FileNumber};
+use seekless_layout::{GroupConfig, GroupConfigError, Successors};
+
+use super::groups::Groups;
+use super::handle::Handle;
+use super::live::held;
+
+/// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
+const SEEN_MAX: usize = 1 << 16;
+/// Files that one shuffle moves, at most; the next one goes on.
+const MOVES_MAX: usize = 1 << 13;
+
+/// What is learned from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seen {
+    /// A stream has opened a file of this size.
+    Opened { stream: StreamId, handle: Handle, size: u64 },
+    /// A file that could be written was closed, with this size.
+    Written { handle: Handle, size: u64 },
+    /// It was removed.
+    Gone(Handle),
+}
+
+/// What a shuffle did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shuffled {
+    /// Groups that files should be in.
+    pub groups: usize,
+    /// Files that came to the group store.
+    pub came: usize,
+    /// Files that went home.
+    pub returned: usize,
+    /// Groups that found no room.
+    pub refused: usize,
+}
+
+#[derive(Debug)]
+struct Learned {
+    graph: Successors,
+    /// Files remembered, by the learner's number.
+    files: FxHashMap<u64, (Handle, u64)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shuffler {
+    seen: Mutex<Vec<Seen>>,
+    learned: Mutex<Learned>,
+    /// Requests, and opens, when it was shuffled last.
+    at: (AtomicU64, AtomicU64),
+    pub(super) requests: AtomicU64,
+    pub(super) shuffles: AtomicU64,
+    pub(super) overlooked: AtomicU64,
+    every: u64,
+    idle: Option<Duration>,
+    /// Everything is to go home, and stay.
+    stopped: AtomicBool,
+    files: AtomicU64,
+    wanted: AtomicU64,
+    opens: AtomicU64,
+    /// Opens when it was last looked, and since when there have been no more.
+    quiet: Mutex<(u64, Instant)>,
+}
+
+impl Shuffler {
+    /// Learns from now on; what the store's groups say is known already.
+    ///
+    /// # Errors
+    /// Where the configuration makes no sense.
+    pub(super) fn new(
+        config: GroupConfig,
+        every: u64,
+        idle: Option<Duration>,
+        groups: &Groups,
+    ) -> Result<Self, GroupConfigError> {
+        let mut graph = Successors::new(config)?;
+        let mut files = FxHashMap::default();
+        let numbers: FxHashMap<FileNumber, (Handle, u64)> =
+            groups.all().into_iter().map(|(h, k)| (k.number, (h, k.size.into()))).collect();
+        for group in groups.gfs(seekless_fs::Gfs::groups) {
+            let members: Vec<_> = group.iter().filter_map(|n| numbers.get(n)).collect();
+            // As often round as it takes to predict; what is seen from now on outweighs that soon.
+            for _ in 0..=config.needed {
+                for &&(handle, size) in &members {
+                    graph.observe(StreamId(0), handle.id());
+                    files.insert(handle.id(), (handle, size));
+                }
+            }
+        }
+        Ok(Self {
+            seen: Mutex::default(),
+            learned: Mutex::new(Learned { graph, files }),
+            at: <(AtomicU64, AtomicU64)>::default(),
+            opens: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            shuffles: AtomicU64::new(0),
+            overlooked: AtomicU64::new(0),
+            every: every.max(1),
+            idle,
+            stopped: AtomicBool::new(false),
+            files: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            quiet: Mutex::new((0, Instant::now())),
+        })
+    }
+
+    /// Notes what a client did.
+    pub(super) fn saw(&self, what: Seen) {
+        if matches!(what, Seen::Opened { .. }) {
+            self.opens.fetch_add(1, Relaxed);
+        }
+        let mut seen = held(&self.seen);
+        if seen.len() < SEEN_MAX {
+            seen.push(what);
+        } else {
+            self.overlooked.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Takes up what clients did. It is called often enough that the list does not run over.
+    pub(super) fn learn(&self) {
+        self.take_up(&mut held(&self.learned));
+    }
+
+    fn take_up(&self, learned: &mut Learned) {
+        for seen in std::mem::take(&mut *held(&self.seen)) {
+            match seen {
+                Seen::Opened { stream, handle, size } => {
+                    learned.graph.observe(stream, handle.id());
+                    learned.files.insert(handle.id(), (handle, size));
+                }
+                Seen::Written { handle, size } => {
+                    if let Some(file) = learned.files.get_mut(&handle.id()) {
+                        file.1 = size;
+                    }
+                }
+                Seen::Gone(handle) => {
+                    learned.graph.forget(handle.id());
+                    learned.files.remove(&handle.id());
+                }
+            }
+        }
+        if learned.files.len() > learned.graph.files() + learned.graph.files() / 4 {
+            let graph = &learned.graph;
+            learned.files.retain(|id, _| graph.knows(*id));
+        }
+        self.files.store(learned.files.len() as u64, Relaxed);
+    }
+
+    /// Files that are remembered, and groups that the last shuffle wanted. While one is under way they are those
+    /// that it began with.
+    pub(super) fn told(&self) -> (u64, u64) {
+        (self.files.load(Relaxed), self.wanted.load(Relaxed))
+    }
+
+    /// Whether everything is to go home, and stay.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while.
+    pub(super) fn is_due(&self) -> bool {
+        if self.stopped.load(Relaxed) {
+            return false;
+        }
+        let since = |now: &AtomicU64, then: &AtomicU64| {
+            now.load(Relaxed).saturating_sub(then.load(Relaxed))
+        };
+        let opens = self.opens.load(Relaxed);
+        let mut quiet = held(&self.quiet);
+        if quiet.0 != opens {
+            *quiet = (opens, Instant::now());
+        }
+        let idle = self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle);
+        since(&self.requests, &self.at.0) >= self.every
+            || (idle && since(&self.opens, &self.at.1) > 0)
+    }
+
+    /// Forms groups anew. `busy` says whether a file is open.
+    pub(super) fn shuffle(&self, groups: &Groups, busy: impl Fn(&Handle) -> bool) -> Shuffled {
+        let mut learned = held(&self.learned);
+        self.at.0.store(self.requests.load(Relaxed), Relaxed);
+        self.at.1.store(self.opens.load(Relaxed), Relaxed);
+        self.take_up(&mut learned);
+        let mut done = Shuffled::default();
+        if self.stopped.load(Relaxed) {
+            return done;
+        }
+        let small = |id: u64| {
+            let size = learned.files.get(&id).map(|f| f.1);
+            size.is_some_and(|s| s > 0 && s <= FILE_BYTES_MAX.into())
+        };
+        let wanted: Vec<Vec<Handle>> = learned
+            .graph
+            .groups(small)
+            .into_iter()
+            .map(|g| g.iter().filter_map(|id| learned.files.get(id).map(|f| f.0)).collect())
+            .collect();
+        done.groups = wanted.len();
+        self.wanted.store(wanted.len() as u64, Relaxed);
+        let stays: FxHashSet<Handle> = wanted.iter().flatten().copied().collect();
+        let mut leaves: Vec<Handle> =
+            groups.all().into_iter().map(|(h, _)| h).filter(|h| !stays.contains(h)).collect();
+        leaves.sort_unstable();
+        leaves.truncate(MOVES_MAX);
+        done.returned = groups.bring_all_home(&leaves);
+        let standing = Standing::of(groups);
+        let mut gone = Vec::new();
+        for mut files in wanted {
+            if self.stopped.load(Relaxed) || done.came >= MOVES_MAX {
+                break;
+            }
+            files.retain(|handle| {
+                let stays = groups.is_there(handle);
+                gone.extend((!stays).then_some(*handle));
+                stays
+            });
+            if files.is_empty() || standing.has(groups, &files) {
+                continue;
+            }
+            match groups.form(&files, &busy) {
+                Ok(came) => done.came += came,
+                Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
+                    done.refused += 1;
+                    groups.note(format!("a group was not formed: {fault}"));
+                    if fault == Fault::TableFull {
+                        break;
+                    }
+                }
+                // A file that has gone meanwhile; and a store that takes no changes has said so.
+                Err(_) => {}
+            }
+        }
+        for handle in gone {
+            learned.graph.forget(handle.id());
+            learned.files.remove(&handle.id());
+        }
+        self.shuffles.fetch_add(1, Relaxed);
+        done
+    }
+
+    /// Brings everything home; nothing leaves it again. Returns how many files are left in the store: those that could not
+    /// be brought.
+    pub(super) fn bring_home(&self, groups: &Groups) -> usize {
+        self.stopped.store(true, Relaxed);
+        // Whoever shuffles sees that and ends.
+        let _learned = held(&self.learned);
+        let mut all: Vec<Handle> = groups.all().into_iter().map(|(h, _)| h).collect();
+        all.sort_unstable();
+        groups.bring_all_home(&all);
+        groups.len()
+    }
+}
+
+/// The groups as they stand.
+struct Standing(FxHashMap<u32, usize>);
+
+impl Standing {
+    fn of(groups: &Groups) -> Self {
+        let mut members = FxHashMap::<u32, usize>::default();
+        groups.gfs(|g| g.files().for_each(|(_, f)| *members.entry(f.group).or_default() += 1));
+        Self(members)
+    }
+
+    /// Whether exactly these files are a group.
+    fn has(&self, groups: &Groups, files: &[Handle]) -> bool {
+        let numbers: Vec<_> = files.iter().map(|h| groups.peek(h).map(|k| k.number)).collect();
+        let of = |n: &Option<FileNumber>| groups.gfs(|g| g.file((*n)?).map(|f| f.group));
+        let Some(Some(group)) = numbers.first().map(of) else { return false };
+        numbers.iter().all(|n| of(n) == Some(group)) && self.0.get(&group) == Some(&files.len())
+    }
+}

@@ -1,0 +1,231 @@
+//! What is free in ext2, ext3 and ext4: as their own tools have it, for file systems of many kinds; anything else is refused.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
+use seekless_serve::ext::{ExtError, free};
+
+struct Image(File);
+
+impl Device for Image {
+    fn capacity(&self) -> Sectors {
+        Sectors(self.0.metadata().unwrap().len() / SECTOR_BYTES)
+    }
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        self.0.read_exact_at(buf, extent.start.0 * SECTOR_BYTES).unwrap();
+        Ok(())
+    }
+    fn write(&mut self, _: Extent, _: &[u8]) -> Result<(), DeviceError> {
+        panic!("nothing is written")
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        panic!("nothing is written")
+    }
+    fn write_zeroes(&mut self, _: Extent) -> Result<(), DeviceError> {
+        panic!("nothing is written")
+    }
+}
+
+fn found(path: &Path) -> Result<Vec<Extent>, ExtError> {
+    free(&mut Image(File::open(path).unwrap()))
+}
+
+fn refused(path: &Path, word: &str) {
+    let error = found(path).expect_err(word).to_string();
+    assert!(error.contains(word), "{error} does not say '{word}'");
+}
+
+/// Whether the tools are here.
+fn tools() -> bool {
+    let there = |name: &str| Command::new(name).arg("-V").output().is_ok();
+    let all = ["mke2fs", "dumpe2fs", "debugfs"].into_iter().all(there);
+    if !all {
+        eprintln!("SKIPPED: no e2fsprogs");
+    }
+    all
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A file system with some files in it, and holes where others were.
+fn make(dir: &Path, size: u64, args: &[&str]) -> std::path::PathBuf {
+    let image = dir.join("image");
+    let _ = fs::remove_file(&image);
+    File::create(&image).unwrap().set_len(size).unwrap();
+    let tree = dir.join("tree");
+    fs::create_dir_all(&tree).unwrap();
+    for i in 0..40usize {
+        fs::write(tree.join(format!("f{i}")), vec![i as u8; 1 + i * 7919]).unwrap();
+    }
+    let (image_name, tree) = (image.to_str().unwrap(), tree.to_str().unwrap());
+    run("mke2fs", &[&["-q", "-F", "-d", tree], args, &[image_name]].concat());
+    for i in (0..40).step_by(3) {
+        run("debugfs", &["-w", "-R", &format!("rm f{i}"), image_name]);
+    }
+    image
+}
+
+/// The free blocks that dumpe2fs lists, and their size.
+fn listed(image: &Path) -> (BTreeSet<u64>, u64) {
+    let said = run("dumpe2fs", &[image.to_str().unwrap()]);
+    let number = |name: &str| -> Option<u64> {
+        said.lines().find_map(|l| l.strip_prefix(name)).map(|n| n.trim().parse().unwrap())
+    };
+    let (block, all) = (number("Block size:").unwrap(), number("Block count:").unwrap());
+    // Of clusters the first block is printed.
+    let more = number("Cluster size:").unwrap_or(block) / block - 1;
+    let mut blocks = BTreeSet::new();
+    for line in said.lines().filter_map(|l| l.trim().strip_prefix("Free blocks: ")) {
+        for run in line.split(", ").filter(|r| !r.trim().is_empty()) {
+            let (from, to) = run.trim().split_once('-').unwrap_or((run.trim(), run.trim()));
+            if let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>()) {
+                blocks.extend(from..=(to + more).min(all - 1));
+            }
+        }
+    }
+    (blocks, block)
+}
+
+#[test]
+fn what_is_free_is_what_their_own_tools_say() {
+    if !tools() {
+        return;
+    }
+    let own = crate::Dir::new("ext");
+    let dir = own.path("");
+    for (size, args) in [
+        (40 << 20, &["-t", "ext2", "-b", "1024"][..]),
+        (70 << 20, &["-t", "ext2", "-b", "4096", "-r", "0"]),
+        (90 << 20, &["-t", "ext3", "-b", "2048"]),
+        (300 << 20, &["-t", "ext4"]),
+        (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "^64bit,^metadata_csum,uninit_bg"]),
+        (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "^flex_bg,64bit,metadata_csum"]),
+        (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "meta_bg,^resize_inode"]),
+        (900 << 20, &["-t", "ext4", "-O", "meta_bg,^resize_inode,^64bit"]),
+        (500 << 20, &["-t", "ext4", "-b", "1024", "-g", "1024", "-O", "sparse_super2"]),
+        (900 << 20, &["-t", "ext4", "-O", "bigalloc", "-C", "65536"]),
+        (900 << 20, &["-t", "ext4", "-O", "metadata_csum_seed,inline_data,orphan_file"]),
+        (
+            900 << 20,
+            &["-t", "ext4", "-O", "^has_journal,^sparse_super,^resize_inode", "-g", "8192"],
+        ),
+        ((3 << 30) + 12_345 * 1024, &["-t", "ext4", "-E", "packed_meta_blocks=1"]),
+    ] {
+        let image = make(&dir, size, args);
+        let (blocks, block) = listed(&image);
+        let mut ours = BTreeSet::new();
+        for extent in found(&image).unwrap_or_else(|e| panic!("{args:?}: {e}")) {
+            let sectors = block / SECTOR_BYTES;
+            assert_eq!((extent.start.0 % sectors, extent.len.0 % sectors), (0, 0), "{args:?}");
+            ours.extend(extent.start.0 / sectors..extent.end().0 / sectors);
+        }
+        assert!(!ours.is_empty(), "{args:?}");
+        let wrong: Vec<_> = ours.symmetric_difference(&blocks).take(10).collect();
+        assert!(
+            wrong.is_empty(),
+            "{args:?}: blocks {wrong:?}, of {} and {}",
+            ours.len(),
+            blocks.len()
+        );
+    }
+}
+
+#[test]
+fn what_is_not_known_to_be_whole_is_refused() {
+    if !tools() {
+        return;
+    }
+    let own = crate::Dir::new("ext-refused");
+    let dir = own.path("");
+    let fresh = || make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096"]);
+    let patch = |image: &Path, at: u64, with: &dyn Fn(u8) -> u8| {
+        let file = File::options().read(true).write(true).open(image).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[with(byte[0])], at).unwrap();
+    };
+    let debugfs = |image: &Path, command: &str| {
+        run("debugfs", &["-w", "-R", command, image.to_str().unwrap()]);
+    };
+    let image = fresh();
+    debugfs(&image, "set_super_value state 0");
+    refused(&image, "not unmounted cleanly");
+    let image = fresh();
+    debugfs(&image, "set_super_value state 2");
+    refused(&image, "has errors");
+    let image = fresh();
+    debugfs(&image, "feature needs_recovery");
+    refused(&image, "not unmounted cleanly");
+    let image = fresh();
+    debugfs(&image, "feature mmp");
+    refused(&image, "mmp");
+    // A feature that nobody knows.
+    for at in [0x62, 0x66] {
+        let image = fresh();
+        patch(&image, 1024 + at, &|b| b | 0x80);
+        refused(&image, "not known here");
+    }
+    let image = fresh();
+    patch(&image, 1024 + 0x0C, &|b| b ^ 1);
+    refused(&image, "checksum");
+    // Its own tools write a checksum to what does not add up.
+    let image = fresh();
+    debugfs(&image, "set_super_value free_blocks_count 77");
+    refused(&image, "77 free blocks");
+    let image = fresh();
+    debugfs(&image, "set_super_value blocks_count 99999999");
+    refused(&image, "does not add up");
+    for (command, word) in [
+        ("set_block_group 0 free_blocks_count 5", "its bitmap"),
+        ("set_block_group 0 block_bitmap 99999999", "past the file system"),
+    ] {
+        let image = fresh();
+        debugfs(&image, command);
+        refused(&image, "descriptor of group 0 is damaged");
+        let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", "^metadata_csum"]);
+        debugfs(&image, command);
+        refused(&image, word);
+    }
+    // One bit of the bitmap, without and with a checksum that tells.
+    for features in ["^metadata_csum", "metadata_csum"] {
+        let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", features]);
+        let said = run("dumpe2fs", &[image.to_str().unwrap()]);
+        let line = said.lines().find(|l| l.contains("Block bitmap at ")).unwrap();
+        let at = line.split("Block bitmap at ").nth(1).unwrap();
+        let at: u64 = at.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
+        patch(&image, at * 4096, &|b| b ^ 1);
+        refused(&image, "bitmap");
+    }
+    let image = fresh();
+    File::options().write(true).open(&image).unwrap().set_len(60 << 20).unwrap();
+    refused(&image, "does not add up");
+    fs::write(&image, vec![0; 4096]).unwrap();
+    refused(&image, "no ext2");
+    fs::write(&image, vec![0; 512]).unwrap();
+    refused(&image, "too small");
+}
+
+/// The corpus of the fuzz target, and what one bit makes of it.
+#[test]
+fn no_bytes_do_harm() {
+    for name in ["plain", "meta"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/ext").join(name);
+        let bytes = fs::read(&path).unwrap();
+        seekless_serve::ext::fuzz(&bytes);
+        for bit in (1024 * 8..3072 * 8).step_by(7) {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            seekless_serve::ext::fuzz(&bytes);
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system, made up: its traces are not to be had.
+//! What the paper prints of each is how long it ran, how busy the disk was, and, of TPC-W, the mean access; how many files
+//! there are, where they lie and how much of a run repeats is ours, and said in `docs/synth.md`. Knows no disk.
+//!
+//! A load is a list of *places* and of *visits*, runs of places that are read one after the other, always in the same
+//! order. A run begins with nothing in RAM, and reads each place once at most.
+
+use std::collections::BTreeMap;
+
+use seekless_block::{Duration, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime, StreamId};
+
+use super::dice::Dice;
+
+/// A block group of Ext2 with blocks of 4 KiB, in pages, and what of it holds inodes and bitmaps.
+const GROUP: u64 = 32_768;
+const INODES: u64 = 514;
+/// Inodes in a page.
+const INODES_A_PAGE: u64 = 32;
+/// Share of each group that is free, at the mean: 60% of the paper's disks had more than 30% (2.1), Windows PCs 47% (there).
+const FREE: f64 = 0.4;
+/// Mean pages of a free piece: 2 MiB.
+const PIECE: f64 = 512.0;
+/// Most pages of a request: 128 KiB, as Linux reads ahead.
+const LONGEST: u64 = 32;
+
+/// One of the evaluation's loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fs2Load {
+    /// A web shop's database and pictures: fixed times, queries and pictures that recur in any order, rows that do not.
+    TpcW,
+    /// `cvs update` of a kernel's tree: directory by directory, files here and the repository's there, always the same.
+    Cvs,
+    /// The start of a desktop: programs, libraries and small files, always the same but for few.
+    X,
+    /// Two web sites: fixed times, pages with what they embed, popular by Zipf's law.
+    Surge,
+}
+
+impl Fs2Load {
+    /// All of them, in the paper's order.
+    pub const ALL: [Self; 4] = [Self::TpcW, Self::Cvs, Self::X, Self::Surge];
+
+    /// For tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TpcW => "TPC-W-like",
+            Self::Cvs => "CVS-update-like",
+            Self::X => "X-and-KDE-like",
+            Self::Surge => "SURGE-like",
+        }
+    }
+
+    /// Whether requests come at fixed times; else each waits for the one before.
+    #[must_use]
+    pub const fn is_timed(self) -> bool {
+        matches!(self, Self::TpcW | Self::Surge)
+    }
+}
+
+/// A request, and how long after the one before it comes: after its arrival where times are fixed, else after its answer.
+pub type Paced = (Duration, Request);
+
+/// A file system with its load.
+#[derive(Clone, Debug)]
+pub struct Fs2World {
+    load: Fs2Load,
+    seed: u64,
+    scale: f64,
+    /// What is free, in order.
+    pub free: Vec<Extent>,
+    /// Everything that a run may read, in order.
+    pub files: Vec<Extent>,
+    visits: Vec<Vec<Extent>>,
+    /// Places that are read by themselves, each run others.
+    rows: Vec<Extent>,
+    /// Where writes go, one after the other, and round.
+    written: Extent,
+}
+
+/// The disk as files are put on it.
+struct Laying {
+    dice: Dice,
+    groups: u64,
+    taken: BTreeMap<u64, u64>,
+    /// Next page of each group that a growing file system would give.
+    next: BTreeMap<u64, u64>,
+    inodes: BTreeMap<u64, u64>,
+}
+
+impl Laying {
+    fn new(capacity: Sectors, seed: u64, load: Fs2Load) -> Self {
+        let groups = (capacity.0 / PAGE_SECTORS / GROUP).max(1);
+        let dice = Dice::new(seed, 100 + load as u64);
+        let (taken, next, inodes) = Default::default();
+        Self { dice, groups, taken, next, inodes }
+    }
+
+    /// A group, so far into the disk.
+    fn group(&self, share: f64) -> u64 {
+        ((self.groups as f64 * share) as u64).min(self.groups - 1)
+    }
+
+    /// A file's pages: behind what was put into the group before it, with other files' in between; or, where it was written
+    /// later, wherever in the group there is room.
+    fn file(&mut self, group: u64, pages: u64, later: bool) -> Extent {
+        let group = group % self.groups;
+        let base = group * GROUP;
+        let pages = pages.clamp(1, GROUP / 4);
+        let gap = u64::from(self.dice.count(3.0)) - 1;
+        let grown = self.next.get(&group).copied().unwrap_or(INODES) + gap;
+        let at = if later || grown + pages > GROUP {
+            INODES + u64::from(self.dice.below((GROUP - INODES - pages) as u32))
+        } else {
+            self.next.insert(group, grown + pages);
+            grown
+        };
+        let mut at = base + at;
+        // Behind what stands there; now and then somewhere else, where that is one file after another.
+        let mut tries = 0;
+        while let Some((_, &end)) = self.taken.range(..at + pages).next_back().filter(|t| *t.1 > at)
+        {
+            tries += 1;
+            if tries > 4096 {
+                return self.file(group + 1, pages, later);
+            }
+            at = if end + pages <= base + GROUP && tries % 16 != 0 {
+                end
+            } else {
+                base + INODES + u64::from(self.dice.below((GROUP - INODES - pages) as u32))
+            };
+        }
+        self.taken.insert(at, at + pages);
+        Extent::new(at * PAGE_SECTORS, pages * PAGE_SECTORS)
+    }
+
+    /// The page with the next inode of a group.
+    fn inode(&mut self, group: u64) -> Extent {
+        let group = group % self.groups;
+        let n = self.inodes.entry(group).or_default();
+        *n += 1;
+        let page = 2 + (*n - 1) / INODES_A_PAGE % (INODES - 2);
+        Extent::new((group * GROUP + page) * PAGE_SECTORS, PAGE_SECTORS)
+    }
+
+    /// Free pieces among all that no file of the load takes.
+    fn free(&mut self) -> Vec<Extent> {
+        let mut free = Vec::new();
+        for group in 0..self.groups {
+            let share = (FREE * 2.0 * self.dice.unit()).clamp(0.02, 0.98);
+            let (mut at, end) = (group * GROUP + INODES, (group + 1) * GROUP);
+            while at < end {
+                at += u64::from(self.dice.count(PIECE * (1.0 - share) / share));
+                let to = (at + u64::from(self.dice.count(PIECE))).min(end);
+                let mut from = at;
+                while from < to {
+                    let before = self.taken.range(..=from).next_back().map_or(0, |(_, &end)| end);
+                    from = from.max(before);
+                    if from >= to {
+                        break;
+                    }
+                    let next = self.taken.range(from..to).next().map_or(to, |(&start, _)| start);
+                    if from < next {
+                        let len = (next - from) * PAGE_SECTORS;
+                        free.push(Extent::new(from * PAGE_SECTORS, len));
+                    }
+                    from = next.max(from + 1);
+                }
+                at = to;
+            }
+        }
+        free
+    }
+}
+
+/// A file's bytes as the requests of one who reads all of it.
+fn requests(file: Extent) -> impl Iterator<Item = Extent> {
+    let step = LONGEST * PAGE_SECTORS;
+    (0..file.len.0.div_ceil(step)).map(move |i| {
+        let at = file.start.0 + i * step;
+        Extent::new(at, step.min(file.end().0 - at))
+    })
+}
+
+impl Fs2World {
+    /// Lays a load on a disk of this size; `scale` is how much of it, 1 as the paper's.
+    #[must_use]
+    pub fn new(load: Fs2Load, capacity: Sectors, scale: f64, seed: u64) -> Self {
+        let mut on = Laying::new(capacity, seed, load);
+        let mut world = Self {
+            load,
+            seed,
+            scale,
+            free: Vec::new(),
+            files: Vec::new(),
+            visits: Vec::new(),
+            rows: Vec::new(),
+            written: Extent::default(),
+        };
+        match load {
+            Fs2Load::Cvs => world.cvs(&mut on),
+            Fs2Load::X => world.desktop(&mut on),
+            Fs2Load::TpcW => world.shop(&mut on),
+            Fs2Load::Surge => world.sites(&mut on),
+        }
+        let log = on.group(0.5);
+        world.written = on.file(log, 256, false);
+        world.free = on.free();
+        world.files = world.visits.iter().flatten().chain(&world.rows).copied().collect();
+        world.files.sort_unstable();
+        world.files.dedup();
+        world
+    }
+
+    fn scaled(&self, count: f64) -> u32 {
+        (count * self.scale).ceil().max(1.0) as u32
+    }
+
+    /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory its own blocks and `Entries` here, then
+    /// the beginning of each file of the repository, of which an eighth was written anew since the import.
+    fn cvs(&mut self, on: &mut Laying) {
+        let (here, there) = (on.group(0.30), on.group(0.36));
+        for i in 0..u64::from(self.scaled(1100.0)) {
+            let (local, central) = (here + i / 220, there + i / 110);
+            let mut visit = vec![on.file(local, 1, false), on.inode(local)];
+            visit.push(on.file(local, 1, false));
+            visit.extend([on.file(central, 1, false), on.inode(central)]);
+            for _ in 0..on.dice.count(15.0) {
+                let inode = on.inode(central);
+                if visit.last() != Some(&inode) && !visit.contains(&inode) {
+                    visit.push(inode);
+                }
+                let pages = u64::from(on.dice.count(6.0));
+                let later = on.dice.unit() < 0.12;
+                let file = on.file(central, pages, later);
+                visit.push(Extent::new(file.start.0, file.len.0.min(4 * PAGE_SECTORS)));
+                // The file here: its inode alone.
+                on.inode(local);
+            }
+            self.visits.push(visit);
+        }
+    }
+
+    /// Some 180 programs, each with libraries that it may share, of which pieces are read as they are touched, and with small
+    /// files from elsewhere.
+    fn desktop(&mut self, on: &mut Laying) {
+        let places = [0.01, 0.03, 0.06, 0.10, 0.22];
+        let dice_group = |on: &mut Laying, share: f64, wide: u32| {
+            let wide = u64::from(on.dice.below(wide));
+            on.group(share) + wide
+        };
+        for _ in 0..self.scaled(180.0) {
+            let mut visit = Vec::new();
+            for _ in 0..on.dice.count(3.0) {
+                let share = places[on.dice.below(3) as usize];
+                let group = dice_group(on, share, 6);
+                visit.push(on.inode(group));
+                let later = on.dice.unit() < 0.5;
+                let pages = u64::from(on.dice.count(60.0));
+                let file = on.file(group, pages, later);
+                visit.push(Extent::new(file.start.0, file.len.0.min(4 * PAGE_SECTORS)));
+                for _ in 0..on.dice.count(2.0) {
+                    let page = u64::from(on.dice.below((file.len.0 / PAGE_SECTORS) as u32));
+                    let at = file.start.0 + page * PAGE_SECTORS;
+                    visit.push(Extent::new(at, (file.end().0 - at).min(8 * PAGE_SECTORS)));
+                }
+            }
+            for _ in 0..on.dice.count(3.0) {
+                let share = places[on.dice.below(5) as usize];
+                let group = dice_group(on, share, 6);
+                let pages = u64::from(on.dice.count(1.5));
+                visit.extend([on.inode(group), on.file(group, pages, true)]);
+            }
+            self.visits.push(visit);
+        }
+    }
+
+    /// Tables and pictures in ten segments, groups apart, as Ext2's hash spreads large files (4.3.1).
+    fn shop(&mut self, on: &mut Laying) {
+        let segments: Vec<u64> = (0..10).map(|i| on.group(0.38 + 0.02 * f64::from(i))).collect();
+        let segment = |on: &mut Laying| {
+            let at = on.dice.below(10) as usize;
+            segments[at] + u64::from(on.dice.below(4))
+        };
+        for _ in 0..self.scaled(3500.0) {
+            let mut visit = Vec::new();
+            for _ in 0..on.dice.count(12.0) {
+                let group = segment(on);
+                let pages = u64::from(on.dice.count(2.0));
+                visit.push(on.file(group, pages, true));
+            }
+            self.visits.push(visit);
+        }
+        for _ in 0..self.scaled(70_000.0) {
+            let group = segment(on);
+            let row = on.file(group, 1, true);
+            self.rows.push(row);
+        }
+    }
+
+    /// Pages and what they embed, each file an inode and its data, in two regions.
+    fn sites(&mut self, on: &mut Laying) {
+        for i in 0..self.scaled(8000.0) {
+            let region = if i % 2 == 0 { 0.3 } else { 0.6 };
+            let mut visit = Vec::new();
+            for _ in 0..on.dice.count(3.4) {
+                let group = on.group(region) + u64::from(on.dice.below(16));
+                let pages = u64::from(on.dice.count(5.0));
+                visit.push(on.inode(group));
+                visit.extend(requests(on.file(group, pages, true)));
+            }
+            self.visits.push(visit);
+        }
+    }
+
+    /// Seconds that a run of a timed load takes; 0 for one that is not.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        if self.load.is_timed() { 1200.0 * self.scale } else { 0.0 }
+    }
+
+    /// The requests of the `run`-th run, from 1. `pause` is the time from an answer to the next request, where times are not fixed.
+    #[must_use]
+    pub fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
+        let mut dice = Dice::new(self.seed.wrapping_add(run << 32), 200 + self.load as u64);
+        let mut asked = Asked { read: Default::default(), all: Vec::new() };
+        match self.load {
+            Fs2Load::Cvs | Fs2Load::X => {
+                // A start opens some other file each time.
+                let skipped = if self.load == Fs2Load::X { 0.03 } else { 0.0 };
+                for place in self.visits.iter().flatten() {
+                    if dice.unit() >= skipped {
+                        asked.read(*place, 0, asked.all.len() as u64);
+                    }
+                }
+                asked.all.into_iter().map(|(_, request)| (pause, request)).collect()
+            }
+            Fs2Load::TpcW => {
+                let (visits, rows) = (self.scaled(5200.0), self.scaled(12_000.0));
+                let mut list = Dice::new(self.seed.wrapping_add(run << 32), 301);
+                self.timed(&mut list, &mut dice, &mut asked, visits, (0.5, 8.0));
+                for _ in 0..rows {
+                    let at = (dice.unit() * self.seconds() * 1e9) as u64;
+                    let row = self.rows[dice.below(self.rows.len() as u32) as usize];
+                    asked.read(row, 1 + dice.below(25), at);
+                }
+                self.writes(&mut dice, &mut asked, self.scaled(2000.0));
+                asked.paced()
+            }
+            Fs2Load::Surge => {
+                // Its lists of requests are made once and used in every run; when each comes differs.
+                let mut list = Dice::new(self.seed, 300);
+                let visits = self.scaled(14_000.0);
+                self.timed(&mut list, &mut dice, &mut asked, visits, (0.7, 10.0));
+                self.writes(&mut dice, &mut asked, self.scaled(600.0));
+                asked.paced()
+            }
+        }
+    }
+
+    /// Visits at any time, drawn from `list` and half a second off, the `n`-th most popular in proportion to n^-steep; so many milliseconds from
+    /// one place to the next.
+    fn timed(
+        &self,
+        list: &mut Dice,
+        dice: &mut Dice,
+        asked: &mut Asked,
+        visits: u32,
+        (steep, gap_ms): (f64, f64),
+    ) {
+        let count = self.visits.len() as f64;
+        let mut starts: Vec<(u64, u32)> = Vec::with_capacity(visits as usize);
+        for _ in 0..visits {
+            let at = list.unit() * self.seconds() + dice.exponential(0.5);
+            let at = (at * 1e9) as u64;
+            // The continuous law, inverted.
+            let x = list.unit();
+            let rank = ((count.powf(1.0 - steep) - 1.0) * x + 1.0).powf(1.0 / (1.0 - steep)) - 1.0;
+            starts.push((at, rank as u32));
+        }
+        starts.sort_unstable();
+        for (mut at, which) in starts {
+            let visit = &self.visits[(which as usize).min(self.visits.len() - 1)];
+            let client = 1 + dice.below(25);
+            for &place in visit {
+                if asked.read(place, client, at) {
+                    at += (gap_ms * 1e6) as u64 + (dice.exponential(2.0) * 1e6) as u64;
+                }
+            }
+        }
+    }
+
+    fn writes(&self, dice: &mut Dice, asked: &mut Asked, count: u32) {
+        let pages = self.written.len.0 / PAGE_SECTORS;
+        for i in 0..u64::from(count) {
+            let at = (dice.unit() * self.seconds() * 1e9) as u64;
+            let place = self.written.start.0 + i % pages * PAGE_SECTORS;
+            let request = Request::new(SimTime(at), Op::Write, Extent::new(place, PAGE_SECTORS));
+            asked.all.push((at, request));
+        }
+    }
+}
+
+/// A run's requests.
+struct Asked {
+    read: std::collections::BTreeSet<Extent>,
+    all: Vec<(u64, Request)>,
+}
+
+impl Asked {
+    /// Reads a place, unless RAM has it by now.
+    fn read(&mut self, place: Extent, stream: u32, at: u64) -> bool {
+        let new = self.read.insert(place);
+        if new {
+            let request = Request::new(SimTime(at), Op::Read, place);
+            self.all.push((at, Request { stream: StreamId(stream), ..request }));
+        }
+        new
+    }
+
+    /// In order of time.
+    fn paced(mut self) -> Vec<Paced> {
+        self.all.sort_by_key(|a| a.0);
+        let mut before = 0;
+        let paced = |(at, request)| {
+            let pause = Duration(at - before);
+            before = at;
+            (pause, request)
+        };
+        self.all.into_iter().map(paced).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: Sectors = Sectors(156_301_488);
+
+    #[test]
+    fn loads_lie_on_a_file_system_of_which_as_much_is_free_as_is_said() {
+        for load in Fs2Load::ALL {
+            let world = Fs2World::new(load, CAPACITY, 0.1, 1);
+            let free: u64 = world.free.iter().map(|e| e.len.0).sum();
+            let share = free as f64 / CAPACITY.0 as f64;
+            assert!((0.35..0.45).contains(&share), "{load:?}: {share}");
+            assert!(world.free.windows(2).all(|w| w[0].end() <= w[1].start), "{load:?}");
+            let mut at = 0;
+            for file in &world.files {
+                assert!(file.end().0 <= CAPACITY.0 && !file.is_empty());
+                while world.free.get(at).is_some_and(|f| f.end() <= file.start) {
+                    at += 1;
+                }
+                let beside = world.free.get(at).is_none_or(|f| f.start >= file.end());
+                assert!(beside, "{load:?}: {file:?} lies in free space");
+            }
+            let run = world.run(1, Duration(5));
+            let again = Fs2World::new(load, CAPACITY, 0.1, 1).run(1, Duration(5));
+            assert_eq!(run, again);
+            assert_ne!(run, Fs2World::new(load, CAPACITY, 0.1, 2).run(1, Duration(5)));
+            let same = run == world.run(2, Duration(5));
+            assert_eq!(same, load == Fs2Load::Cvs, "{load:?}: a CVS update is always the same");
+            let reads: Vec<Extent> =
+                run.iter().filter(|r| r.1.op == Op::Read).map(|r| r.1.extent).collect();
+            let mut once = reads.clone();
+            once.sort_unstable();
+            once.dedup();
+            assert_eq!(once.len(), reads.len(), "{load:?}: RAM answers what was read before");
+        }
+    }
+}
