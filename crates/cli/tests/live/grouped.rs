@@ -536,8 +536,17 @@ fn what_was_synced_outlives_servers_that_are_killed() {
 }
 
 /// Reads, brings files home, and writes anew, each durable before it has its name, until something fails. `may` has what each
-/// file may be.
-fn life(point: &Path, numbers: &mut Numbers, may: &mut [BTreeSet<u64>]) -> std::io::Result<()> {
+/// file may be; `witness` is a file of the disk beneath.
+///
+/// A forced shutdown of xfs takes a rename out of the log, after which the directory has nothing to sync and its fsync answers
+/// success: seen without any server of ours in 4 of 300 shutdowns, on Linux 6.18. Only an fsync of a file asks whether the disk is
+/// still there, so one of the witness comes behind each of the directory, and both must succeed.
+fn life(
+    point: &Path,
+    witness: &File,
+    numbers: &mut Numbers,
+    may: &mut [BTreeSet<u64>],
+) -> std::io::Result<()> {
     loop {
         for name in (0..16).map(|i| i % 8) {
             fs::read(point.join(name.to_string()))?;
@@ -556,6 +565,7 @@ fn life(point: &Path, numbers: &mut Numbers, may: &mut [BTreeSet<u64>]) -> std::
         fs::rename(point.join("new"), path)?;
         if numbers.below(2) == 0 {
             File::open(point)?.sync_all()?;
+            witness.sync_all()?;
             may[name] = BTreeSet::from([version]);
         }
     }
@@ -595,6 +605,7 @@ fn what_was_synced_outlives_power_cuts_under_both_modules() {
             assert!(may.contains(&seen), "round {round}: file {name} is {seen} of {may:?}");
             *may = BTreeSet::from([seen]);
         }
+        let witness = File::create(disk.join("witness")).unwrap();
         let cut_after = Duration::from_millis(50 + numbers.below(700));
         std::thread::scope(|scope| {
             scope.spawn(|| while do_shuffle(&mounted.point).is_ok() {});
@@ -603,11 +614,11 @@ fn what_was_synced_outlives_power_cuts_under_both_modules() {
                 // Nothing that was not flushed reaches the disk from here on.
                 host::run(["xfs_io", "-x", "-c", "shutdown", disk.to_str().unwrap()]);
             });
-            let failed = life(&mounted.point, &mut numbers, &mut may);
+            let failed = life(&mounted.point, &witness, &mut numbers, &mut may);
             assert!(failed.is_err());
             kill_process(Pid::from_child(&mounted.child), Signal::KILL).unwrap();
         });
-        drop(mounted);
+        drop((mounted, witness));
         mounted_disk.unmount();
     }
     device.detach();
