@@ -72,12 +72,49 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
     }
     let html = std::fs::read_to_string(place.path("e.html")).unwrap();
     assert!(html.contains("made up") && html.contains("toshiba-pccard"));
+    assert_eq!(told["sensitivity"], json("[]"));
     let again = place.run(&["reproduce", "eefs", "--scale", "0.01", "--json", "again.json"]);
     assert_eq!(again.code, Some(0), "{}", again.err);
     for words in ["Table 1", "Table 2", "Table 3", "0.31", "70 to 89 %", "-50.2 %"] {
         assert!(again.out.contains(words), "{words} is missing:\n{}", again.out);
     }
     assert_eq!(json(&std::fs::read_to_string(place.path("again.json")).unwrap()), told);
+}
+
+#[test]
+fn what_the_gain_depends_on_is_told_in_every_setting() {
+    let place = Place::new();
+    let args = ["reproduce", "eefs", "--scale", "0.02", "--sensitivity", "--report", "e.html"];
+    let ran = place.run(&[&args[..], &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    let all = told["sensitivity"].as_array().unwrap();
+    assert_eq!(all.len(), 2 * 5 * 3);
+    for settings in all.chunks(3) {
+        // Less memory, fewer hits and more requests.
+        assert!(settings.iter().all(|d| d["day"] == settings[0]["day"]));
+        assert!(settings.is_sorted_by_key(|d| -number(&d["hits"])), "{settings:?}");
+        assert!(settings.is_sorted_by_key(|d| number(&d["ffs_requests"])), "{settings:?}");
+    }
+    // A fast file system writes inodes in more places; those of grouped files are in one.
+    for day in all.chunks(15) {
+        let at = |i: usize| (number(&day[i]["ffs_requests"]), number(&day[i]["of_ffs"]));
+        let (few, many) = (at(3), at(12));
+        assert!(few.0 < many.0 && few.1 > many.1, "{few:?} {many:?}");
+    }
+    let html = std::fs::read_to_string(place.path("e.html")).unwrap();
+    assert!(html.contains("What the gain depends on"));
+    let spread = ["reproduce", "eefs", "--scale", "0.02", "--directories", "20", "--json", "-"];
+    let ran = place.run(&spread);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    // 1,000 directories at a fiftieth of the size: the same run.
+    let eefs = &json(&ran.out)["traces"][0]["outcomes"][0];
+    let requests = number(&eefs["disk_reads"]) + number(&eefs["disk_writes"]);
+    assert!((requests - number(&all[12]["ffs_requests"])).abs() < 0.5);
+    for bad in [&["--directories", "0"][..], &["--directories", "9", "--sensitivity"]] {
+        let ran = place.run(&[&["reproduce", "eefs"], bad].concat());
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{bad:?}: {}", ran.err);
+    }
 }
 
 #[test]
