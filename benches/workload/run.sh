@@ -3,8 +3,9 @@
 #
 #   benches/workload/run.sh [SECONDS [ROUNDS]]        # SEEKLESS=path of the program, else target/release/seekless
 #
-# Flows: four threads that read, and four that write, 4 KiB at random in one file of 64 MiB. Two numbers of each: operations a
-# second, and operations for each second of the processors, which a host that has other things to do disturbs less.
+# Flows: four threads that read, and four that write, 4 KiB at random, all in one file of 64 MiB or each in one of 16 MiB: writers of one
+# file wait for its lock, so that there who does less in between waits more. Two numbers of each: operations a second, and operations
+# for each second of the processors, which a host that has other things to do disturbs less.
 set -eu
 program=${SEEKLESS:-target/release/seekless} seconds=${1:-3} rounds=${2:-5}
 place=$(mktemp -d /dev/shm/seekless-bench.XXXXXX)
@@ -19,28 +20,37 @@ def run(command):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-for kind in ('read', 'write'):
+FLOWS = [(kind, files) for kind in ('read', 'write') for files in (1, 4)]
+for kind, files in FLOWS:
     flow, data, told = (os.path.join(place, n) for n in ('flow.toml', 'fio.dat', 'ours.json'))
+    size, threads = 64 // files, 4 // files
     with open(flow, 'w') as f:
-        f.write('name = "flow"\ntitle = "4 KiB at random"\n[[set]]\nname = "data"\nfiles = 1\nsize = "64MiB"\nwidth = 20\nprealloc = 1.0\n'
-                f'[[flow]]\nname = "worker"\nthreads = 4\nsteps = [{{ op = "{kind}", set = "data", fd = 1, io = "4KiB", random = true }}]\n')
-    with open(data, 'wb') as f:
-        f.write(os.urandom(64 << 20))
+        f.write('name = "flow"\ntitle = "4 KiB at random"\n')
+        for n in range(files):
+            f.write(f'[[set]]\nname = "data{n}"\nfiles = 1\nsize = "{size}MiB"\nwidth = 20\nprealloc = 1.0\n'
+                    f'[[flow]]\nname = "worker{n}"\nthreads = {threads}\n'
+                    f'steps = [{{ op = "{kind}", set = "data{n}", fd = 1, io = "4KiB", random = true }}]\n')
+    names = [f'{data}.{n}' for n in range(files)]
+    for name in names:
+        with open(name, 'wb') as f:
+            f.write(os.urandom(size << 20))
+    where = [f'--filename={names[0]}'] if files == 1 else ['--filename_format=' + data + '.$jobnum']
+    kind_files = f'{kind}, {files} file{"s" * (files > 1)}'
     rows = []
     for n in range(rounds):
         _, cpu = run([program, 'workload', 'run', flow, '--dir', os.path.join(place, 'ours'), '--warm-up', '0', '--seconds', seconds,
                       '--power', 'none', '--json', told])
         outcome = json.load(open(told))['outcome']
         ours = outcome['ops_per_s'], outcome['operations'] / cpu
-        out, cpu = run(['fio', '--name=flow', f'--filename={data}', f'--rw=rand{kind}', '--bs=4k', '--size=64m', '--ioengine=psync',
+        out, cpu = run(['fio', '--name=flow', *where, f'--rw=rand{kind}', '--bs=4k', f'--size={size}m', '--ioengine=psync',
                         '--thread', '--numjobs=4', '--group_reporting', '--time_based', f'--runtime={seconds}', '--norandommap',
                         '--output-format=json'])
         job = json.loads(out[out.index('{'):])['jobs'][0][kind]
         theirs = job['iops'], job['total_ios'] / cpu
         rows.append((ours, theirs))
-        print(f'{kind} {n + 1}: {ours[0]:9.0f} against fio {theirs[0]:9.0f} /s: {ours[0] / theirs[0]:.2f};'
+        print(f'{kind_files} {n + 1}: {ours[0]:9.0f} against fio {theirs[0]:9.0f} /s: {ours[0] / theirs[0]:.2f};'
               f'  {ours[1]:9.0f} against {theirs[1]:9.0f} per CPU-second: {ours[1] / theirs[1]:.2f}')
     for i, what in enumerate(('a second', 'per CPU-second')):
         ratio = statistics.median(r[0][i] / r[1][i] for r in rows)
-        print(f'{kind}: median ratio of operations {what}: {ratio:.2f}')
+        print(f'{kind_files}: median ratio of operations {what}: {ratio:.2f}')
 PY
