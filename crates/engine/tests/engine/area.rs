@@ -401,6 +401,50 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
     }
 }
 
+/// Two records are on their way, and a third with a write that has not ended waits for them.
+fn with_a_write_behind_two_records() -> (World, u64) {
+    let gather = Duration::from_millis(1_000);
+    let mut world = World::new(Config { mode: Mode::WriteBack, gather, ..config(8) });
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    for page in [20, 30] {
+        world.issue_with(Op::Write, home(page, 1), Flags::FUA);
+    }
+    let first = world.issue_with(Op::Write, home(3, 2), Flags::FUA);
+    assert_eq!(world.waiting.len(), 2);
+    (world, first)
+}
+
+/// What is written while an older write of the same page has yet to end: RAM holds the newer, whenever the older ends.
+#[test]
+fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
+    let (mut world, first) = with_a_write_behind_two_records();
+    let second = world.issue(Op::Write, home(3, 1));
+    while world.clients.contains_key(&first) || world.clients.contains_key(&second) {
+        world.execute(0);
+    }
+    world.settle();
+    world.issue(Op::Read, home(3, 1));
+    assert!(world.clients.is_empty(), "it is in RAM");
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+/// And where neither device takes the older one, the newer is not lost with it.
+#[test]
+fn a_write_that_fails_takes_no_other_with_it() {
+    let (mut world, first) = with_a_write_behind_two_records();
+    let second = world.issue(Op::Write, home(3, 1));
+    world.failed_at = NEVER / 2;
+    answer_failing(&mut world, |_| true);
+    assert!(!world.clients.contains_key(&first) && !world.clients.contains_key(&second));
+    assert_eq!(world.failed, 4, "all of them are told");
+    world.settle();
+    world.read_all();
+}
+
 /// An area of which some pages cannot be read until they are written.
 struct Unreadable<'a> {
     area: &'a mut MemDevice,
