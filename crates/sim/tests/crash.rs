@@ -4,8 +4,10 @@
 mod toy;
 
 use seekless_block::Op;
-use seekless_engine::{Engine, Target};
-use seekless_sim::crash::{History, Looks, Machine, Setup, Slow, Step, Tally, explore, shrink};
+use seekless_engine::{Engine, Mode, Target};
+use seekless_sim::crash::{
+    Fault, History, Looks, Machine, Setup, Slow, Step, Tally, explore, shrink,
+};
 use toy::{Toy, Wrong};
 
 /// Histories from these seeds; panics with the smallest history found of the first failure.
@@ -43,6 +45,22 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     println!("{tally:?}");
     assert!(tally.states > 3_000 && tally.cut > 1_000 && tally.damaged > 500, "{tally:?}");
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
+}
+
+/// Reads, writes and flushes of either device that fail, for a time or for good, under copies and under replicas.
+#[test]
+fn where_devices_fail_it_keeps_them_too() {
+    for replicas in [false, true] {
+        let mut tally = Tally::default();
+        for seed in 0..20 {
+            let history = History::with_faults(seed, replicas);
+            if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
+                panic!("{}", shrink::<Engine>(failure, 300));
+            }
+        }
+        println!("{tally:?}");
+        assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
+    }
 }
 
 #[test]
@@ -111,6 +129,14 @@ const SETTLE: Step = Step::Settle(1);
 fn holds(setup: Setup, steps: Vec<Step>) {
     let history = History { seed: 0, setup, steps };
     if let Err(failure) = explore::<Engine>(&history, &Looks::Each(40), &mut Tally::default()) {
+        panic!("{failure}");
+    }
+}
+
+/// A history that once broke a promise, with the states that showed it.
+fn held(history: &History, choices: &[u64]) {
+    let looks = Looks::These(choices.to_vec());
+    if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
         panic!("{failure}");
     }
 }
@@ -253,10 +279,7 @@ fn an_older_tail_in_the_log_brings_nothing_back() {
         Step::Execute(28),
     ];
     let history = History { steps, ..History::with_replicas(37) };
-    let looks = Looks::These(vec![5_376_942_182_401_617_089]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[5_376_942_182_401_617_089]);
 }
 
 /// A page that is written while a round is about to say that it is free, and absorbed again: no record that comes after a
@@ -306,10 +329,7 @@ fn a_page_that_is_written_is_not_called_free_any_more() {
         Step::Settle(566409539458823013),
     ];
     let history = History { steps, ..History::with_replicas(85_000_035) };
-    if let Err(failure) = explore::<Engine>(&history, &Looks::These(vec![1]), &mut Tally::default())
-    {
-        panic!("{failure}");
-    }
+    held(&history, &[1]);
 }
 
 /// A page that is written while a round is about to say that it is stained is not absorbed before the area knows that it is
@@ -332,10 +352,7 @@ fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
         Step::Settle(5_648_348_424_458_152_421),
     ];
     let history = History { steps, ..History::with_replicas(209_000_048) };
-    let looks = Looks::These(vec![10_232_971_874_912_810_759]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[10_232_971_874_912_810_759]);
 }
 
 /// While a write waits for its region to be open, the stained page beside is not cleaned over and over: that kept home busy
@@ -356,10 +373,7 @@ fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
         Step::Restart(None),
     ];
     let history = History { steps, ..History::with_replicas(210_000_017) };
-    if let Err(failure) = explore::<Engine>(&history, &Looks::These(vec![]), &mut Tally::default())
-    {
-        panic!("{failure}");
-    }
+    held(&history, &[]);
 }
 
 /// A repair that cuts the log has it go on elsewhere: where that cannot be read either, it is written anew as well.
@@ -368,8 +382,146 @@ fn where_a_repaired_log_goes_on_can_be_read() {
     let write = |start, len| Step::Ask { op: Op::Write, start, len, fua: false };
     let steps = vec![write(118, 40), Step::Pass, write(158, 16)];
     let history = History { steps, ..History::of(605_000_020) };
-    let looks = Looks::These(vec![14_065_995_842_203_270_172]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[14_065_995_842_203_270_172]);
+}
+
+const fn discard(start: u64, len: u64) -> Step {
+    Step::Ask { op: Op::Discard, start, len, fua: false }
+}
+
+const fn put(start: u64, len: u64) -> Step {
+    Step::Ask { op: Op::Write, start, len, fua: false }
+}
+
+/// A write that has zeroes written beside itself first: no page of the write buffer comes home under it meanwhile.
+#[test]
+fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
+    let steps = vec![
+        discard(320, 112),
+        Step::Ask { op: Op::Discard, start: 0, len: 112, fua: true },
+        put(264, 24),
+        put(170, 11),
+        discard(160, 128),
+        discard(32, 96),
+        Step::Settle(9_548_198_960_265_090_940),
+        Step::Replicate(vec![(12, vec![(12, 3), (48, 3)]), (14, vec![(34, 2), (8, 2)])]),
+        put(128, 24),
+        Step::Settle(1_491_235_560_334_588_173),
+    ];
+    let history = History { steps, ..History::with_replicas(2_126_000_084) };
+    held(&history, &[864_099_757_172_742_244]);
+}
+
+/// Replicas are withdrawn once nothing is stained, nor can be by a discard of what the area still takes for stained.
+#[test]
+fn a_discard_under_way_does_not_outlast_a_withdrawal() {
+    let steps = vec![
+        discard(0, 64),
+        Step::Settle(10_724_723_992_646_800_253),
+        Step::Replicate(vec![(3, vec![(15, 1)])]),
+        put(8, 24),
+        Step::Withdraw,
+        Step::Drain,
+        Step::Mode(Mode::WriteThrough),
+        put(32, 72),
+        Step::Settle(13_584_425_468_748_455_160),
+        discard(0, 88),
+        Step::Restart(Some((32, 20))),
+    ];
+    held(&History { steps, ..History::with_replicas(2_003_000_059) }, &[]);
+}
+
+/// Replicas that the area cannot be told of make way for the checkpoint that has its log go on.
+#[test]
+fn a_log_that_failed_under_replicas_goes_on() {
+    let broken = |op, left| Step::Break(Fault { target: Target::Area, op, left });
+    let steps = vec![
+        discard(23, 120),
+        Step::Execute(9),
+        broken(Op::Write, Some(7)),
+        Step::Pass,
+        Step::Replicate(vec![(7, vec![(17, 3)])]),
+        broken(Op::Read, None),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
+}
+
+/// What a write that failed left in a discarded page is what is read there, before a crash, after it, and without us.
+#[test]
+fn a_discarded_page_whose_write_failed_is_read_as_home_has_it() {
+    let steps = vec![
+        discard(23, 72),
+        Step::Execute(14),
+        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        put(23, 104),
+        Step::Heal,
+    ];
+    let history = History { steps, ..History::with_faults(2_101_000_020, true) };
+    held(&history, &[6_679_661_146_299_608_871]);
+}
+
+/// A page that the area could not be told is stained is written only once it knows of the region.
+#[test]
+fn what_the_area_was_not_told_is_stained_does_not_count_as_such() {
+    let steps = vec![
+        discard(8, 152),
+        put(32, 16),
+        Step::Settle(15_888_833_837_764_859_463),
+        Step::Replicate(vec![(8, vec![(35, 3), (24, 3)])]),
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        put(57, 17),
+        put(93, 4),
+        Step::Settle(7_113_830_946_236_746_201),
+    ];
+    held(&History { steps, ..History::with_faults(2_109_000_065, true) }, &[0, 1, 2]);
+}
+
+/// A write in RAM that takes the place of one with FUA, which has yet to end there.
+#[test]
+fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let steps = vec![
+        put(32, 8),
+        fua(32, 24),
+        FLUSH,
+        fua(24, 8),
+        put(32, 24),
+        put(24, 16),
+        Step::Execute(6),
+        put(8, 24),
+        Step::Ask { op: Op::Read, start: 17, len: 36, fua: false },
+        put(0, 16),
+        Step::Settle(2_439_701_296_257_376_660),
+    ];
+    held(&History { steps, ..History::of(1_304_000_147) }, &[11_262_792_678_358_048_332]);
+}
+
+/// A record that was to vouch for another, and that the device failed, vouches for nothing: damage before it is not told.
+#[test]
+fn a_write_that_failed_vouches_for_nothing() {
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let steps = vec![
+        put(336, 16),
+        put(328, 8),
+        Step::Restart(Some((333, 11))),
+        put(360, 8),
+        Step::Heal,
+        put(96, 16),
+        Step::Ask { op: Op::Read, start: 299, len: 33, fua: false },
+        put(320, 16),
+        put(360, 8),
+        Step::Execute(40),
+        put(344, 8),
+        Step::Execute(15),
+        fua(360, 16),
+        Step::Execute(28),
+        fua(320, 8),
+        Step::Execute(33),
+        Step::Execute(13),
+        Step::Break(Fault { target: Target::Area, op: Op::Write, left: Some(7) }),
+        Step::Settle(8_913_831_110_263_397_677),
+    ];
+    let history = History { steps, ..History::with_faults(73, false) };
+    held(&history, &[15_199_769_146_976_240_467]);
 }
