@@ -447,6 +447,24 @@ fn a_log_that_failed_under_replicas_goes_on() {
     held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
 }
 
+/// Nor does anybody wait for a log that is full, where the checkpoint that would make room fails.
+#[test]
+fn nobody_waits_for_a_full_log_that_cannot_go_on() {
+    let broken = |op| Step::Break(Fault { target: Target::Area, op, left: None });
+    let steps = vec![
+        discard(80, 128),
+        put(56, 112),
+        Step::Execute(9),
+        broken(Op::Flush),
+        Step::Withdraw,
+        Step::Restart(None),
+        put(176, 24),
+        broken(Op::Write),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_201_000_051, true) }, &[]);
+}
+
 /// What a write that failed left in a discarded page is what is read there, before a crash, after it, and without us.
 #[test]
 fn a_discarded_page_whose_write_failed_is_read_as_home_has_it() {
