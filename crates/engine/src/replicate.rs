@@ -12,7 +12,7 @@ use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
 use crate::replicas::Batch;
 use crate::sync::Waiter;
-use crate::{Engine, Output, Target};
+use crate::{Engine, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -368,7 +368,9 @@ impl Engine {
         }
         if self.background.failed {
             self.background.clean_not_before = SimTime(self.background.now.0 + RETRY.0);
+            self.background.trouble = Some(Trouble::Home);
         } else {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             self.free.clean(run);
         }
         self.unlock(Some((job.first, job.pages.into())));

@@ -447,7 +447,22 @@ fn a_log_that_failed_under_replicas_goes_on() {
     held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
 }
 
-/// Nor does anybody wait for a log that is full, where the checkpoint that would make room fails.
+/// Nor do replicas go where home takes no zeroes, and it is said why.
+#[test]
+fn a_withdrawal_that_home_keeps_says_so() {
+    let steps = vec![
+        Step::Ask { op: Op::Discard, start: 144, len: 104, fua: true },
+        Step::Execute(43),
+        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        Step::Replicate(vec![(20, vec![(22, 1), (0, 3), (19, 3)])]),
+        Step::Execute(52),
+        Step::Withdraw,
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_400_000_018, true) }, &[]);
+}
+
+/// Nobody waits for a log that is full, where the checkpoint that would make room fails.
 #[test]
 fn nobody_waits_for_a_full_log_that_cannot_go_on() {
     let broken = |op| Step::Break(Fault { target: Target::Area, op, left: None });
