@@ -231,6 +231,11 @@ impl FreeMap {
         needed || !self.told.freed.is_empty() || !self.told.cleaned.is_empty()
     }
 
+    /// Whether the round under way tells that regions are open.
+    pub(crate) fn tells_of_open(&self) -> bool {
+        !self.told.opened.is_empty()
+    }
+
     /// The records of the round under way.
     pub(crate) fn records(&self) -> Vec<Content> {
         let told = &self.told;

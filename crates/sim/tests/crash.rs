@@ -447,6 +447,26 @@ fn a_log_that_failed_under_replicas_goes_on() {
     held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
 }
 
+/// A region that one round could not tell of is told of by the next: whoever came to wait meanwhile goes on with it, or fails.
+#[test]
+fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
+    let steps = vec![
+        Step::Ask { op: Op::Write, start: 191, len: 8, fua: true },
+        Step::Restart(Some((166, 20))),
+        discard(191, 8),
+        Step::Execute(62),
+        Step::Repeat(0),
+        FLUSH,
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        Step::Execute(49),
+        Step::Execute(7),
+        Step::Execute(60),
+        put(185, 15),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
+}
+
 /// Nor do replicas go where home takes no zeroes, and it is said why.
 #[test]
 fn a_withdrawal_that_home_keeps_says_so() {
