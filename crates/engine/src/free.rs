@@ -409,12 +409,15 @@ impl Engine {
         true
     }
 
-    /// The area has learned which regions are open, or cannot: then writes there fail.
+    /// The area has learned which regions are open and where zeroes stand, or cannot: then writes there fail.
     pub(crate) fn opened(&mut self, ok: bool) {
         if !ok {
             for waits in std::mem::take(&mut self.blocked) {
                 let extent = waits.extent();
-                if waits.is_read() || self.free.closed(self.pages_of(extent)).is_empty() {
+                let pages = self.pages_of(extent);
+                let untold = self.free.cleaned.overlaps(pages.clone())
+                    || !self.free.closed(pages).is_empty();
+                if waits.is_read() || !untold {
                     self.blocked.push_back(waits);
                 } else {
                     self.complete(waits.id(), extent, false);

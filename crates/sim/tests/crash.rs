@@ -467,7 +467,27 @@ fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
     held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
 }
 
-/// Nor do replicas go where home takes no zeroes, and it is said why.
+/// Nor does anybody wait for ever where the area cannot be told that zeroes stand where replicas did.
+#[test]
+fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
+    let sides = vec![(18, vec![(17, 1), (17, 3), (15, 3)]), (1, vec![(20, 2), (19, 1), (15, 3)])];
+    let steps = vec![
+        discard(191, 8),
+        discard(151, 40),
+        Step::Execute(16),
+        Step::Execute(26),
+        Step::Replicate(sides),
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        Step::Withdraw,
+        put(191, 8),
+        Step::Settle(3_178_339_877_995_524_214),
+        put(159, 8),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
+}
+
+/// Replicas stay where home takes no zeroes, and it is said why.
 #[test]
 fn a_withdrawal_that_home_keeps_says_so() {
     let steps = vec![
