@@ -540,6 +540,37 @@ fn a_header_knows_of_all_that_was_flushed() {
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
 }
 
+/// Half a second after the last request a mark tells what was flushed last from what a crash tore; and one is enough.
+#[test]
+fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
+    for damaged in [0, 1] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 1));
+        execute_all(&mut world);
+        world.issue(Op::Flush, Extent::default());
+        let asked = world.now;
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        let flushed = record_of(&mut world, 3);
+        let at = world.engine.wakeup().expect("the mark is to be put down");
+        assert_eq!(at.0 - asked, 500_000_000);
+        world.now = at.0;
+        world.handle(Input::Tick);
+        let sent: Vec<_> =
+            world.waiting.iter().map(|io| (io.target, io.op, io.extent.len)).collect();
+        assert_eq!(sent, [(Target::Area, Op::Write, Sectors(8))]);
+        execute_all(&mut world);
+        assert_eq!(world.engine.wakeup(), None, "it needs none itself");
+        spoil(&mut world, flushed + damaged);
+        let found = examine(&mut world.area)
+            .and_then(|found| found.check(&mut world.area, true, &mut |_| ()));
+        match found {
+            Err(refused) => assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}"),
+            Ok(found) => assert!(damaged == 1 && found.iter().any(|f| f.loss), "{found:?}"),
+        }
+    }
+}
+
 /// The header that vouches for a damaged record stands behind one that never reached the disk.
 #[test]
 fn damage_is_found_though_a_record_between_is_lost() {
