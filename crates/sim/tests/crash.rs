@@ -205,23 +205,21 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
     holds(setup(), steps);
 }
 
-/// A segment of a small log is written anew only once its begin is durably known to be elsewhere: with all of it at home
-/// and that not noted down yet, it is written as fast as it takes.
+/// A segment of a small log is written anew only once it is durably known that all of it is at home: a record that is torn
+/// there would leave the map with pages of which nothing is left.
 #[test]
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
-    let setup =
-        Setup { home: 400, area: 768, write_buffer_percent: 40, stage_bytes: 1 << 18, ..setup() };
-    let pages = |at: u64| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
-    for executed in 10u64..26 {
-        let mut steps = vec![pages(0), FLUSH, SETTLE, pages(7), FLUSH, SETTLE];
-        steps.extend([pages(14), pages(21)]);
-        steps.extend((0..executed).map(|_| Step::Execute(0)));
-        steps.extend([pages(28), Step::Execute(9), pages(35), Step::Execute(9)]);
-        let history = History { seed: executed, setup: setup.clone(), steps };
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut Tally::default()) {
-            panic!("{failure}");
-        }
-    }
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let mut steps = vec![fua(234, 24), put(290, 96), Step::Execute(53), FLUSH];
+    steps.extend([35, 36].map(Step::Execute));
+    steps.extend([put(298, 16), Step::Execute(4), put(26, 24), put(122, 88)]);
+    steps.extend([44, 53, 9, 29, 11].map(Step::Execute));
+    steps.push(Step::Crash { choice: 10_330_180_736_643_164_423, again: vec![5, 9] });
+    steps.push(fua(266, 64));
+    steps.extend([34, 15, 55, 18, 42, 47, 59, 12, 53, 54, 33].map(Step::Execute));
+    steps.push(put(58, 56));
+    let history = History { steps, ..History::of(5286) };
+    held(&history, &[8_302_879_367_852_347_465, 0, 1, 2]);
 }
 
 /// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.
@@ -391,6 +389,43 @@ const fn discard(start: u64, len: u64) -> Step {
 
 const fn put(start: u64, len: u64) -> Step {
     Step::Ask { op: Op::Write, start, len, fua: false }
+}
+
+/// The log is not written over where recovery begins, which only a checkpoint moves on.
+#[test]
+fn the_log_is_not_written_over_where_recovery_begins() {
+    let steps = vec![
+        Step::Ask { op: Op::Write, start: 168, len: 40, fua: true },
+        put(144, 128),
+        Step::Execute(51),
+        put(144, 16),
+        Step::Execute(5),
+        Step::Execute(10),
+        Step::Execute(50),
+        Step::Repeat(2),
+        put(336, 8),
+        Step::Execute(9),
+        Step::Execute(4),
+        put(408, 16),
+        put(112, 24),
+        FLUSH,
+        Step::Execute(41),
+        put(352, 8),
+        Step::Execute(1),
+        Step::Execute(54),
+        put(24, 16),
+        Step::Execute(42),
+        Step::Execute(10),
+        put(343, 12),
+        Step::Settle(16_770_097_098_839_622_845),
+        Step::Ask { op: Op::Write, start: 352, len: 24, fua: true },
+        put(368, 64),
+        Step::Settle(2_668_202_333_849_757_652),
+        put(336, 16),
+        put(368, 16),
+    ];
+    let history = History { steps, ..History::of(113) };
+    held(&history, &[12_722_707_210_714_587_045, 0, 1, 2]);
 }
 
 /// A write that has zeroes written beside itself first: no page of the write buffer comes home under it meanwhile.

@@ -445,6 +445,37 @@ fn a_write_that_fails_takes_no_other_with_it() {
     world.read_all();
 }
 
+/// A flush that failed leaves to the next one what it was to make void: the log's older copy does not come back.
+#[test]
+fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
+    for target in [Target::Home, Target::Area] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 1));
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        world.issue(Op::WriteZeroes, home(3, 1));
+        execute_all(&mut world);
+        assert_eq!(world.engine.dirty(), Sectors(0));
+        world.issue(Op::Flush, Extent::default());
+        while !world.waiting.iter().any(|io| (io.target, io.op) == (target, Op::Flush)) {
+            world.execute(0);
+        }
+        let at = in_flight(&world, |io| io.op == Op::Flush);
+        let io = world.waiting.remove(at);
+        world.failed_at = NEVER / 2;
+        world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        execute_all(&mut world);
+        assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
+        world.failed_at = 0;
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        world.crash([0; 32]);
+        assert_eq!(world.engine.dirty(), Sectors(0), "{target:?}");
+        world.read_all();
+    }
+}
+
 /// An area of which some pages cannot be read until they are written.
 struct Unreadable<'a> {
     area: &'a mut MemDevice,
