@@ -218,8 +218,10 @@ pub enum Trouble {
     /// Log, checkpoint or superblock.
     #[error("the area cannot be written or flushed")]
     Area,
-    /// What the write buffer holds.
-    #[error("home cannot be written or flushed: what the write buffer holds stays there")]
+    /// What the write buffer holds, and zeroes where replicas stood.
+    #[error(
+        "home cannot be written or flushed: what the write buffer holds, and replicas, stay where they are"
+    )]
     Home,
     /// Of pages that stand in the write buffer alone.
     #[error("pages of the write buffer cannot be read, or do not match their checksums")]

@@ -326,7 +326,7 @@ impl Engine {
             self.pump_log();
         }
         let dirty = self.map.count(State::Dirty) > 0;
-        if !dirty {
+        if !dirty && !self.replicas.withdrawing {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
         }
         let ring = self.log.ring;

@@ -217,7 +217,9 @@ impl Engine {
             let (buffers, pages) = (Vec::new(), Vec::new());
             b.unfinished = Some(Checkpoint { buffers, pages, free: Vec::new(), ..*job });
         }
-        if self.log.failed {
+        // Nor does the log go on where it is full: nobody waits for that.
+        if self.log.failed || self.log.starved && self.log.ring.free() == 0 {
+            self.fail_controls();
             self.fail_waiters();
         }
         step

@@ -233,10 +233,11 @@ impl Engine {
 
     fn write_destaged(&mut self, job: &mut Destage) -> Step {
         while let Some(&(first, ..)) = job.items.get(job.next) {
-            // Only what is still the newest, and what no client is just writing.
+            // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
             let still = |engine: &Self, &(page, slot, _): &(u64, u32, u32)| {
                 engine.map.find(page) == Some(slot)
                     && engine.map.state(slot) == State::Dirty
+                    && !engine.background.locks(page..page + 1)
                     && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
             };
             let run = job.items[job.next..]

@@ -47,7 +47,7 @@ pub(crate) struct FreeMap {
     freed: Extents,
     /// Stained, and zeroes stand there again.
     cleaned: Extents,
-    /// Free, about to be stained.
+    /// Free, and the area is to know that they are stained; it may not know of some that are.
     staining: Extents,
     /// Regions, by number, that the area knows to be open.
     open: Extents,
@@ -150,13 +150,17 @@ impl FreeMap {
         self.cleaned.extend(parts);
     }
 
-    /// The regions in which these pages, discarded and never stained, cannot be written yet.
+    /// The regions in which these pages, discarded and not known by the area to be stained, cannot be written yet.
     fn closed(&self, pages: std::ops::Range<u64>) -> Extents {
         let mut closed = Extents::default();
         if self.free.overlaps(pages.clone()) {
-            let mut plain = Extents::default();
+            let (mut plain, mut known) = (Extents::default(), Extents::default());
             plain.extend(self.free.within(pages.clone()));
-            self.stained.within(pages).for_each(|part| plain.remove(part));
+            known.extend(self.stained.within(pages.clone()));
+            let untold =
+                self.staining.within(pages.clone()).chain(self.told.staining.within(pages));
+            untold.for_each(|part| known.remove(part));
+            known.iter().for_each(|part| plain.remove(part));
             closed.extend(plain.iter().map(|part| self.regions(&part)));
             self.open.iter().for_each(|regions| closed.remove(regions));
         }
@@ -211,6 +215,8 @@ impl FreeMap {
         if !needed && !anyway {
             return false;
         }
+        // What was cleaned since it could not be told is stained no more.
+        self.cleaned.iter().for_each(|part| self.staining.remove(part));
         self.told = Told {
             used: std::mem::take(&mut self.used),
             freed: if self.is_overfull() {
@@ -223,6 +229,11 @@ impl FreeMap {
             opened: std::mem::take(&mut self.to_open),
         };
         needed || !self.told.freed.is_empty() || !self.told.cleaned.is_empty()
+    }
+
+    /// Whether the round under way tells that regions are open.
+    pub(crate) fn tells_of_open(&self) -> bool {
+        !self.told.opened.is_empty()
     }
 
     /// The records of the round under way.
@@ -242,9 +253,12 @@ impl FreeMap {
     /// The round has ended.
     pub(crate) fn told(&mut self, ok: bool) {
         let told = std::mem::take(&mut self.told);
-        // Where it failed, the area may know all the same.
+        // Where it failed, the area may know all the same, or not.
         for part in told.staining.iter() {
             let free: Vec<_> = self.free.within(part).collect();
+            if !ok {
+                self.staining.extend(free.iter().cloned());
+            }
             self.stained.extend(free);
         }
         if ok {
@@ -395,12 +409,15 @@ impl Engine {
         true
     }
 
-    /// The area has learned which regions are open, or cannot: then writes there fail.
+    /// The area has learned which regions are open and where zeroes stand, or cannot: then writes there fail.
     pub(crate) fn opened(&mut self, ok: bool) {
         if !ok {
             for waits in std::mem::take(&mut self.blocked) {
                 let extent = waits.extent();
-                if waits.is_read() || self.free.closed(self.pages_of(extent)).is_empty() {
+                let pages = self.pages_of(extent);
+                let untold = self.free.cleaned.overlaps(pages.clone())
+                    || !self.free.closed(pages).is_empty();
+                if waits.is_read() || !untold {
                     self.blocked.push_back(waits);
                 } else {
                     self.complete(waits.id(), extent, false);
@@ -504,6 +521,16 @@ impl Engine {
             self.free.wrote(self.pages_of(extent));
         }
         self.free.is_uncertain(self.pages_of(extent))
+    }
+
+    /// A write has failed at home: what it left there is what is read from now on, as after a crash, but where that may be
+    /// a replica's bytes.
+    pub(crate) fn free_write_failed(&mut self, extent: Extent) {
+        let pages = self.pages_of(extent);
+        let mut plain = Extents::default();
+        plain.extend(self.free.free.within(pages.clone()));
+        self.free.stained.within(pages).for_each(|part| plain.remove(part));
+        plain.iter().for_each(|part| self.free.wrote(part));
     }
 }
 

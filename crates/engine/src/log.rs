@@ -183,9 +183,10 @@ impl Log {
         }
     }
 
-    /// Whether all of these pages stand in the record that is being gathered.
+    /// Whether all of these pages stand in the record that is being gathered, and nobody waits for it: whose write is
+    /// there and has not ended must find its own bytes, once it does.
     pub(crate) fn gathers(&self, pages: &std::ops::Range<u64>) -> bool {
-        let open = self.records.back().filter(|r| !r.sealed);
+        let open = self.records.back().filter(|r| !r.sealed && !self.hurry);
         !pages.is_empty()
             && open.is_some_and(|r| pages.clone().all(|page| r.position(page).is_some()))
     }

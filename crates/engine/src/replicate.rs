@@ -12,7 +12,7 @@ use crate::format::{Content, Entry, Header, Position};
 use crate::pagemap::State;
 use crate::replicas::Batch;
 use crate::sync::Waiter;
-use crate::{Engine, Output, Target};
+use crate::{Engine, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -163,8 +163,8 @@ impl Engine {
             }
             Phase::Stain => {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                    // Only another job can make room in the log. Nothing was written: it is asked for again.
-                    None if self.log.starved => {
+                    // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
+                    None if self.log.starved || self.log.failed => {
                         self.replicas.unbind(job.segment);
                         let homes = std::mem::take(&mut job.homes);
                         let first = job.first;
@@ -311,7 +311,8 @@ impl Engine {
         let found = left.iter().next();
         let Some(run) = found else {
             if self.replicas.withdrawing && self.sync.is_idle() {
-                if self.free.stained.is_empty() {
+                // What the area takes for stained is so again once the client discards it.
+                if self.free.stained.is_empty() && !self.free.is_pending() {
                     self.replicas.withdrawing = false;
                 } else if now >= self.background.clean_not_before {
                     self.background.clean_not_before = SimTime(now.0 + RETRY.0);
@@ -367,7 +368,9 @@ impl Engine {
         }
         if self.background.failed {
             self.background.clean_not_before = SimTime(self.background.now.0 + RETRY.0);
+            self.background.trouble = Some(Trouble::Home);
         } else {
+            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             self.free.clean(run);
         }
         self.unlock(Some((job.first, job.pages.into())));

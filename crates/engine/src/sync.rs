@@ -243,13 +243,14 @@ impl Engine {
         if !round.ok {
             self.sync.voids.extend(round.voids);
         }
+        // Of regions that a round before could not tell of: who came to wait for this one is not among its waiters.
+        let opened = self.free.tells_of_open();
         self.free.told(round.ok);
-        self.tell(round.waiters, round.ok);
+        self.tell(round.waiters, opened, round.ok);
         self.pump_sync();
     }
 
-    fn tell(&mut self, waiters: Vec<Waiter>, ok: bool) {
-        let mut opened = false;
+    fn tell(&mut self, waiters: Vec<Waiter>, mut opened: bool, ok: bool) {
         for waiter in waiters {
             match waiter {
                 Waiter::Flush(id) => {
@@ -270,7 +271,7 @@ impl Engine {
     /// The log cannot go on: whoever waits is told so.
     pub(crate) fn fail_waiters(&mut self) {
         let waiters = std::mem::take(&mut self.sync.waiting);
-        self.tell(waiters, false);
+        self.tell(waiters, false, false);
     }
 }
 

@@ -233,6 +233,9 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
+        if !ok && !frees && self.free.on {
+            self.free_write_failed(extent);
+        }
         let uncertain = ok && self.free.on && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed) {

@@ -15,11 +15,13 @@ use seekless_engine::Engine;
 use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
-    "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--replicas] [--one]
+    "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]
+               [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
-  --failures F   stop after so many failures (5)
+  --failures F   stop after so many broken promises (5)
+  --faults       devices fail in every history
   --replicas     replicas in discarded pages, instead of copies in the area
   --one          live one history alone";
 
@@ -28,13 +30,15 @@ struct Options {
     seed: u64,
     looks: u64,
     failures: u64,
+    faults: bool,
     replicas: bool,
     one: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (states, seed, looks, failures) = (1_000_000, 1, 3, 5);
-    let mut options = Options { states, seed, looks, failures, replicas: false, one: false };
+    let (faults, replicas, one) = (false, false, false);
+    let mut options = Options { states, seed, looks, failures, faults, replicas, one };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let to = match name.as_str() {
@@ -42,6 +46,10 @@ fn options() -> Result<Options, String> {
             "--seed" => &mut options.seed,
             "--looks" => &mut options.looks,
             "--failures" => &mut options.failures,
+            "--faults" => {
+                options.faults = true;
+                continue;
+            }
             "--replicas" => {
                 options.replicas = true;
                 continue;
@@ -78,8 +86,11 @@ fn main() -> ExitCode {
     }));
     let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
     while tally.states < options.states && failures < options.failures {
-        let history =
-            if options.replicas { History::with_replicas(seed) } else { History::of(seed) };
+        let history = match (options.faults, options.replicas) {
+            (true, replicas) => History::with_faults(seed, replicas),
+            (_, true) => History::with_replicas(seed),
+            _ => History::of(seed),
+        };
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(options.looks), &mut tally) {
             failures += 1;
             println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);

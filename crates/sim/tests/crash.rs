@@ -4,8 +4,10 @@
 mod toy;
 
 use seekless_block::Op;
-use seekless_engine::{Engine, Target};
-use seekless_sim::crash::{History, Looks, Machine, Setup, Slow, Step, Tally, explore, shrink};
+use seekless_engine::{Engine, Mode, Target};
+use seekless_sim::crash::{
+    Fault, History, Looks, Machine, Setup, Slow, Step, Tally, explore, shrink,
+};
 use toy::{Toy, Wrong};
 
 /// Histories from these seeds; panics with the smallest history found of the first failure.
@@ -43,6 +45,22 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     println!("{tally:?}");
     assert!(tally.states > 3_000 && tally.cut > 1_000 && tally.damaged > 500, "{tally:?}");
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
+}
+
+/// Reads, writes and flushes of either device that fail, for a time or for good, under copies and under replicas.
+#[test]
+fn where_devices_fail_it_keeps_them_too() {
+    for replicas in [false, true] {
+        let mut tally = Tally::default();
+        for seed in 0..20 {
+            let history = History::with_faults(seed, replicas);
+            if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
+                panic!("{}", shrink::<Engine>(failure, 300));
+            }
+        }
+        println!("{tally:?}");
+        assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
+    }
 }
 
 #[test]
@@ -115,6 +133,14 @@ fn holds(setup: Setup, steps: Vec<Step>) {
     }
 }
 
+/// A history that once broke a promise, with the states that showed it.
+fn held(history: &History, choices: &[u64]) {
+    let looks = Looks::These(choices.to_vec());
+    if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
+        panic!("{failure}");
+    }
+}
+
 /// What a home write without FUA made void must not come back once a later one with FUA has ended.
 #[test]
 fn a_write_with_fua_outlives_the_log_whoever_made_it_void() {
@@ -179,23 +205,21 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
     holds(setup(), steps);
 }
 
-/// A segment of a small log is written anew only once its begin is durably known to be elsewhere: with all of it at home
-/// and that not noted down yet, it is written as fast as it takes.
+/// A segment of a small log is written anew only once it is durably known that all of it is at home: a record that is torn
+/// there would leave the map with pages of which nothing is left.
 #[test]
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
-    let setup =
-        Setup { home: 400, area: 768, write_buffer_percent: 40, stage_bytes: 1 << 18, ..setup() };
-    let pages = |at: u64| Step::Ask { op: Op::Write, start: at * 8, len: 7 * 8, fua: false };
-    for executed in 10u64..26 {
-        let mut steps = vec![pages(0), FLUSH, SETTLE, pages(7), FLUSH, SETTLE];
-        steps.extend([pages(14), pages(21)]);
-        steps.extend((0..executed).map(|_| Step::Execute(0)));
-        steps.extend([pages(28), Step::Execute(9), pages(35), Step::Execute(9)]);
-        let history = History { seed: executed, setup: setup.clone(), steps };
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut Tally::default()) {
-            panic!("{failure}");
-        }
-    }
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let mut steps = vec![fua(234, 24), put(290, 96), Step::Execute(53), FLUSH];
+    steps.extend([35, 36].map(Step::Execute));
+    steps.extend([put(298, 16), Step::Execute(4), put(26, 24), put(122, 88)]);
+    steps.extend([44, 53, 9, 29, 11].map(Step::Execute));
+    steps.push(Step::Crash { choice: 10_330_180_736_643_164_423, again: vec![5, 9] });
+    steps.push(fua(266, 64));
+    steps.extend([34, 15, 55, 18, 42, 47, 59, 12, 53, 54, 33].map(Step::Execute));
+    steps.push(put(58, 56));
+    let history = History { steps, ..History::of(5286) };
+    held(&history, &[8_302_879_367_852_347_465, 0, 1, 2]);
 }
 
 /// A record that was lost and is written once more, byte for byte, is not followed by what once followed it.
@@ -253,10 +277,7 @@ fn an_older_tail_in_the_log_brings_nothing_back() {
         Step::Execute(28),
     ];
     let history = History { steps, ..History::with_replicas(37) };
-    let looks = Looks::These(vec![5_376_942_182_401_617_089]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[5_376_942_182_401_617_089]);
 }
 
 /// A page that is written while a round is about to say that it is free, and absorbed again: no record that comes after a
@@ -306,10 +327,7 @@ fn a_page_that_is_written_is_not_called_free_any_more() {
         Step::Settle(566409539458823013),
     ];
     let history = History { steps, ..History::with_replicas(85_000_035) };
-    if let Err(failure) = explore::<Engine>(&history, &Looks::These(vec![1]), &mut Tally::default())
-    {
-        panic!("{failure}");
-    }
+    held(&history, &[1]);
 }
 
 /// A page that is written while a round is about to say that it is stained is not absorbed before the area knows that it is
@@ -332,10 +350,7 @@ fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
         Step::Settle(5_648_348_424_458_152_421),
     ];
     let history = History { steps, ..History::with_replicas(209_000_048) };
-    let looks = Looks::These(vec![10_232_971_874_912_810_759]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[10_232_971_874_912_810_759]);
 }
 
 /// While a write waits for its region to be open, the stained page beside is not cleaned over and over: that kept home busy
@@ -356,10 +371,7 @@ fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
         Step::Restart(None),
     ];
     let history = History { steps, ..History::with_replicas(210_000_017) };
-    if let Err(failure) = explore::<Engine>(&history, &Looks::These(vec![]), &mut Tally::default())
-    {
-        panic!("{failure}");
-    }
+    held(&history, &[]);
 }
 
 /// A repair that cuts the log has it go on elsewhere: where that cannot be read either, it is written anew as well.
@@ -368,8 +380,256 @@ fn where_a_repaired_log_goes_on_can_be_read() {
     let write = |start, len| Step::Ask { op: Op::Write, start, len, fua: false };
     let steps = vec![write(118, 40), Step::Pass, write(158, 16)];
     let history = History { steps, ..History::of(605_000_020) };
-    let looks = Looks::These(vec![14_065_995_842_203_270_172]);
-    if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    held(&history, &[14_065_995_842_203_270_172]);
+}
+
+const fn discard(start: u64, len: u64) -> Step {
+    Step::Ask { op: Op::Discard, start, len, fua: false }
+}
+
+const fn put(start: u64, len: u64) -> Step {
+    Step::Ask { op: Op::Write, start, len, fua: false }
+}
+
+/// The log is not written over where recovery begins, which only a checkpoint moves on.
+#[test]
+fn the_log_is_not_written_over_where_recovery_begins() {
+    let steps = vec![
+        Step::Ask { op: Op::Write, start: 168, len: 40, fua: true },
+        put(144, 128),
+        Step::Execute(51),
+        put(144, 16),
+        Step::Execute(5),
+        Step::Execute(10),
+        Step::Execute(50),
+        Step::Repeat(2),
+        put(336, 8),
+        Step::Execute(9),
+        Step::Execute(4),
+        put(408, 16),
+        put(112, 24),
+        FLUSH,
+        Step::Execute(41),
+        put(352, 8),
+        Step::Execute(1),
+        Step::Execute(54),
+        put(24, 16),
+        Step::Execute(42),
+        Step::Execute(10),
+        put(343, 12),
+        Step::Settle(16_770_097_098_839_622_845),
+        Step::Ask { op: Op::Write, start: 352, len: 24, fua: true },
+        put(368, 64),
+        Step::Settle(2_668_202_333_849_757_652),
+        put(336, 16),
+        put(368, 16),
+    ];
+    let history = History { steps, ..History::of(113) };
+    held(&history, &[12_722_707_210_714_587_045, 0, 1, 2]);
+}
+
+/// A write that has zeroes written beside itself first: no page of the write buffer comes home under it meanwhile.
+#[test]
+fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
+    let steps = vec![
+        discard(320, 112),
+        Step::Ask { op: Op::Discard, start: 0, len: 112, fua: true },
+        put(264, 24),
+        put(170, 11),
+        discard(160, 128),
+        discard(32, 96),
+        Step::Settle(9_548_198_960_265_090_940),
+        Step::Replicate(vec![(12, vec![(12, 3), (48, 3)]), (14, vec![(34, 2), (8, 2)])]),
+        put(128, 24),
+        Step::Settle(1_491_235_560_334_588_173),
+    ];
+    let history = History { steps, ..History::with_replicas(2_126_000_084) };
+    held(&history, &[864_099_757_172_742_244]);
+}
+
+/// Replicas are withdrawn once nothing is stained, nor can be by a discard of what the area still takes for stained.
+#[test]
+fn a_discard_under_way_does_not_outlast_a_withdrawal() {
+    let steps = vec![
+        discard(0, 64),
+        Step::Settle(10_724_723_992_646_800_253),
+        Step::Replicate(vec![(3, vec![(15, 1)])]),
+        put(8, 24),
+        Step::Withdraw,
+        Step::Drain,
+        Step::Mode(Mode::WriteThrough),
+        put(32, 72),
+        Step::Settle(13_584_425_468_748_455_160),
+        discard(0, 88),
+        Step::Restart(Some((32, 20))),
+    ];
+    held(&History { steps, ..History::with_replicas(2_003_000_059) }, &[]);
+}
+
+/// Replicas that the area cannot be told of make way for the checkpoint that has its log go on.
+#[test]
+fn a_log_that_failed_under_replicas_goes_on() {
+    let broken = |op, left| Step::Break(Fault { target: Target::Area, op, left });
+    let steps = vec![
+        discard(23, 120),
+        Step::Execute(9),
+        broken(Op::Write, Some(7)),
+        Step::Pass,
+        Step::Replicate(vec![(7, vec![(17, 3)])]),
+        broken(Op::Read, None),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
+}
+
+/// A region that one round could not tell of is told of by the next: whoever came to wait meanwhile goes on with it, or fails.
+#[test]
+fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
+    let steps = vec![
+        Step::Ask { op: Op::Write, start: 191, len: 8, fua: true },
+        Step::Restart(Some((166, 20))),
+        discard(191, 8),
+        Step::Execute(62),
+        Step::Repeat(0),
+        FLUSH,
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        Step::Execute(49),
+        Step::Execute(7),
+        Step::Execute(60),
+        put(185, 15),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
+}
+
+/// Nor does anybody wait for ever where the area cannot be told that zeroes stand where replicas did.
+#[test]
+fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
+    let sides = vec![(18, vec![(17, 1), (17, 3), (15, 3)]), (1, vec![(20, 2), (19, 1), (15, 3)])];
+    let steps = vec![
+        discard(191, 8),
+        discard(151, 40),
+        Step::Execute(16),
+        Step::Execute(26),
+        Step::Replicate(sides),
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        Step::Withdraw,
+        put(191, 8),
+        Step::Settle(3_178_339_877_995_524_214),
+        put(159, 8),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
+}
+
+/// Replicas stay where home takes no zeroes, and it is said why.
+#[test]
+fn a_withdrawal_that_home_keeps_says_so() {
+    let steps = vec![
+        Step::Ask { op: Op::Discard, start: 144, len: 104, fua: true },
+        Step::Execute(43),
+        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        Step::Replicate(vec![(20, vec![(22, 1), (0, 3), (19, 3)])]),
+        Step::Execute(52),
+        Step::Withdraw,
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_400_000_018, true) }, &[]);
+}
+
+/// Nobody waits for a log that is full, where the checkpoint that would make room fails.
+#[test]
+fn nobody_waits_for_a_full_log_that_cannot_go_on() {
+    let broken = |op| Step::Break(Fault { target: Target::Area, op, left: None });
+    let steps = vec![
+        discard(80, 128),
+        put(56, 112),
+        Step::Execute(9),
+        broken(Op::Flush),
+        Step::Withdraw,
+        Step::Restart(None),
+        put(176, 24),
+        broken(Op::Write),
+        Step::Heal,
+    ];
+    held(&History { steps, ..History::with_faults(2_201_000_051, true) }, &[]);
+}
+
+/// What a write that failed left in a discarded page is what is read there, before a crash, after it, and without us.
+#[test]
+fn a_discarded_page_whose_write_failed_is_read_as_home_has_it() {
+    let steps = vec![
+        discard(23, 72),
+        Step::Execute(14),
+        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        put(23, 104),
+        Step::Heal,
+    ];
+    let history = History { steps, ..History::with_faults(2_101_000_020, true) };
+    held(&history, &[6_679_661_146_299_608_871]);
+}
+
+/// A page that the area could not be told is stained is written only once it knows of the region.
+#[test]
+fn what_the_area_was_not_told_is_stained_does_not_count_as_such() {
+    let steps = vec![
+        discard(8, 152),
+        put(32, 16),
+        Step::Settle(15_888_833_837_764_859_463),
+        Step::Replicate(vec![(8, vec![(35, 3), (24, 3)])]),
+        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        put(57, 17),
+        put(93, 4),
+        Step::Settle(7_113_830_946_236_746_201),
+    ];
+    held(&History { steps, ..History::with_faults(2_109_000_065, true) }, &[0, 1, 2]);
+}
+
+/// A write in RAM that takes the place of one with FUA, which has yet to end there.
+#[test]
+fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let steps = vec![
+        put(32, 8),
+        fua(32, 24),
+        FLUSH,
+        fua(24, 8),
+        put(32, 24),
+        put(24, 16),
+        Step::Execute(6),
+        put(8, 24),
+        Step::Ask { op: Op::Read, start: 17, len: 36, fua: false },
+        put(0, 16),
+        Step::Settle(2_439_701_296_257_376_660),
+    ];
+    held(&History { steps, ..History::of(1_304_000_147) }, &[11_262_792_678_358_048_332]);
+}
+
+/// A record that was to vouch for another, and that the device failed, vouches for nothing: damage before it is not told.
+#[test]
+fn a_write_that_failed_vouches_for_nothing() {
+    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let steps = vec![
+        put(336, 16),
+        put(328, 8),
+        Step::Restart(Some((333, 11))),
+        put(360, 8),
+        Step::Heal,
+        put(96, 16),
+        Step::Ask { op: Op::Read, start: 299, len: 33, fua: false },
+        put(320, 16),
+        put(360, 8),
+        Step::Execute(40),
+        put(344, 8),
+        Step::Execute(15),
+        fua(360, 16),
+        Step::Execute(28),
+        fua(320, 8),
+        Step::Execute(33),
+        Step::Execute(13),
+        Step::Break(Fault { target: Target::Area, op: Op::Write, left: Some(7) }),
+        Step::Settle(8_913_831_110_263_397_677),
+    ];
+    let history = History { steps, ..History::with_faults(73, false) };
+    held(&history, &[15_199_769_146_976_240_467]);
 }

@@ -401,6 +401,81 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
     }
 }
 
+/// Two records are on their way, and a third with a write that has not ended waits for them.
+fn with_a_write_behind_two_records() -> (World, u64) {
+    let gather = Duration::from_millis(1_000);
+    let mut world = World::new(Config { mode: Mode::WriteBack, gather, ..config(8) });
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    for page in [20, 30] {
+        world.issue_with(Op::Write, home(page, 1), Flags::FUA);
+    }
+    let first = world.issue_with(Op::Write, home(3, 2), Flags::FUA);
+    assert_eq!(world.waiting.len(), 2);
+    (world, first)
+}
+
+/// What is written while an older write of the same page has yet to end: RAM holds the newer, whenever the older ends.
+#[test]
+fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
+    let (mut world, first) = with_a_write_behind_two_records();
+    let second = world.issue(Op::Write, home(3, 1));
+    while world.clients.contains_key(&first) || world.clients.contains_key(&second) {
+        world.execute(0);
+    }
+    world.settle();
+    world.issue(Op::Read, home(3, 1));
+    assert!(world.clients.is_empty(), "it is in RAM");
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+/// And where neither device takes the older one, the newer is not lost with it.
+#[test]
+fn a_write_that_fails_takes_no_other_with_it() {
+    let (mut world, first) = with_a_write_behind_two_records();
+    let second = world.issue(Op::Write, home(3, 1));
+    world.failed_at = NEVER / 2;
+    answer_failing(&mut world, |_| true);
+    assert!(!world.clients.contains_key(&first) && !world.clients.contains_key(&second));
+    assert_eq!(world.failed, 4, "all of them are told");
+    world.settle();
+    world.read_all();
+}
+
+/// A flush that failed leaves to the next one what it was to make void: the log's older copy does not come back.
+#[test]
+fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
+    for target in [Target::Home, Target::Area] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 1));
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        world.issue(Op::WriteZeroes, home(3, 1));
+        execute_all(&mut world);
+        assert_eq!(world.engine.dirty(), Sectors(0));
+        world.issue(Op::Flush, Extent::default());
+        while !world.waiting.iter().any(|io| (io.target, io.op) == (target, Op::Flush)) {
+            world.execute(0);
+        }
+        let at = in_flight(&world, |io| io.op == Op::Flush);
+        let io = world.waiting.remove(at);
+        world.failed_at = NEVER / 2;
+        world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+        execute_all(&mut world);
+        assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
+        world.failed_at = 0;
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        world.crash([0; 32]);
+        assert_eq!(world.engine.dirty(), Sectors(0), "{target:?}");
+        world.read_all();
+    }
+}
+
 /// An area of which some pages cannot be read until they are written.
 struct Unreadable<'a> {
     area: &'a mut MemDevice,
@@ -494,6 +569,37 @@ fn a_header_knows_of_all_that_was_flushed() {
     spoil(&mut world, flushed);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// Half a second after the last request a mark tells what was flushed last from what a crash tore; and one is enough.
+#[test]
+fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
+    for damaged in [0, 1] {
+        let mut world = World::new(writeback());
+        world.issue(Op::Write, home(3, 1));
+        execute_all(&mut world);
+        world.issue(Op::Flush, Extent::default());
+        let asked = world.now;
+        execute_all(&mut world);
+        assert!(world.clients.is_empty());
+        let flushed = record_of(&mut world, 3);
+        let at = world.engine.wakeup().expect("the mark is to be put down");
+        assert_eq!(at.0 - asked, 500_000_000);
+        world.now = at.0;
+        world.handle(Input::Tick);
+        let sent: Vec<_> =
+            world.waiting.iter().map(|io| (io.target, io.op, io.extent.len)).collect();
+        assert_eq!(sent, [(Target::Area, Op::Write, Sectors(8))]);
+        execute_all(&mut world);
+        assert_eq!(world.engine.wakeup(), None, "it needs none itself");
+        spoil(&mut world, flushed + damaged);
+        let found = examine(&mut world.area)
+            .and_then(|found| found.check(&mut world.area, true, &mut |_| ()));
+        match found {
+            Err(refused) => assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}"),
+            Ok(found) => assert!(damaged == 1 && found.iter().any(|f| f.loss), "{found:?}"),
+        }
+    }
 }
 
 /// The header that vouches for a damaged record stands behind one that never reached the disk.

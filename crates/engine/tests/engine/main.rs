@@ -248,9 +248,10 @@ impl World {
         self.handle(Input::Done { io: io.id, result: Ok(()) });
     }
 
-    /// What ended before a write or a seen value began can no longer be read by whoever begins from now on.
-    fn bury(history: &mut [Written], before: u64, now: u64) {
-        for old in history.iter_mut().filter(|w| w.ended < before) {
+    /// What ended before a write began can no longer be read by whoever begins from now on; nor what ended before a read
+    /// was asked that returned another, `by`.
+    fn bury(history: &mut [Written], before: u64, now: u64, by: u64) {
+        for old in history.iter_mut().filter(|w| w.ended < before && w.by != by) {
             old.dead = old.dead.min(now);
         }
     }
@@ -277,7 +278,7 @@ impl World {
                 if let Some(w) = history.iter_mut().find(|w| w.by == id) {
                     w.ended = self.step;
                 }
-                Self::bury(history, client.issued, self.step);
+                Self::bury(history, client.issued, self.step, id);
                 history.retain(|w| w.dead == NEVER || w.dead + 10_000 > self.step);
             }
         } else if client.request.op == Op::Read {
@@ -300,7 +301,9 @@ impl World {
                 };
                 let alone = history.iter().filter(|w| w.value == value).count() == 1;
                 if alone {
-                    Self::bury(history, seen.issued, self.step);
+                    // It came after all else that had ended when this read was asked.
+                    let before = seen.issued.max(client.issued);
+                    Self::bury(history, before, self.step, seen.by);
                 }
             }
         }

@@ -46,11 +46,12 @@ proptest! {
     fn replicas_change_nothing_that_is_read(
         cache in prop_oneof![Just(0u64), Just(3), Just(64)],
         mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
+        gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
         free in (0u64..40, 10u64..40),
         degree in 1u32..4,
         steps in prop::collection::vec(more(), 1..140),
     ) {
-        let mut world = World::new(Config { mode, degree, ..fs2(cache) });
+        let mut world = World::new(Config { mode, degree, gather, ..fs2(cache) });
         world.issue(Op::Discard, home(free.0, free.1.min(64 - free.0)));
         let flags = |fua| if fua { Flags::FUA } else { Flags::NONE };
         for step in steps {

@@ -130,20 +130,30 @@ impl History {
     /// The history of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        Self::make(seed, false)
+        Self::make(seed, false, false)
     }
 
     /// The same with replicas in what is discarded instead of copies in the area.
     #[must_use]
     pub fn with_replicas(seed: u64) -> Self {
-        Self::make(seed, true)
+        Self::make(seed, true, false)
     }
 
-    fn make(seed: u64, replicas: bool) -> Self {
+    /// One in which devices fail, for a time or for good; of the others without replicas every fifth is such.
+    #[must_use]
+    pub fn with_faults(seed: u64, replicas: bool) -> Self {
+        Self::make(seed, replicas, true)
+    }
+
+    fn make(seed: u64, replicas: bool, faults: bool) -> Self {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let drawn = [Bent::Fair, Bent::Wrap, Bent::Contend, Bent::Fair, Bent::Break]
             [rng.random_range(0..5)];
-        let bent = if replicas { Bent::Fair } else { drawn };
+        let bent = match (faults, replicas) {
+            (true, _) => Bent::Break,
+            (_, true) => Bent::Fair,
+            _ => drawn,
+        };
         let mut setup = setup(&mut rng);
         if replicas {
             setup.replicas = rng.random_range(1..5) * 7 * PAGE_SECTORS;

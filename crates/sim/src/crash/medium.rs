@@ -79,6 +79,8 @@ struct Unflushed {
     sectors: Vec<Option<Sector>>,
     /// When it ended; `None` while it is in flight.
     done: Option<u64>,
+    /// The device failed it: what is there of it vouches for nothing.
+    failed: bool,
 }
 
 /// Home and area, with what their caches hold. A write is started and finished by its ticket; so is a flush, which
@@ -181,6 +183,7 @@ impl Medium {
             start: range.start,
             sectors,
             done: None,
+            failed: false,
         });
         self.clock
     }
@@ -223,6 +226,7 @@ impl Medium {
     pub(crate) fn fail_write(&mut self, ticket: u64, rng: &mut Pcg64Mcg) {
         let found = self.unflushed.iter_mut().find(|w| w.ticket == ticket && w.done.is_none());
         let Some(write) = found else { panic!("write {ticket} is not in flight") };
+        write.failed = true;
         let cut = rng.random_range(0..=write.sectors.len());
         let kind = rng.random_range(0..4u8);
         for (i, sector) in write.sectors.iter_mut().enumerate() {
@@ -267,8 +271,10 @@ impl Medium {
             let covered = here && write.done.is_some_and(|done| done < ticket);
             if covered {
                 apply(&mut flushed.sectors, write, |_| true);
-                history[write.start..write.start + write.sectors.len()]
-                    .fill((write.ticket, u64::MAX));
+                if !write.failed {
+                    history[write.start..write.start + write.sectors.len()]
+                        .fill((write.ticket, u64::MAX));
+                }
             }
             !covered
         });
