@@ -213,6 +213,7 @@ impl Simulation {
     /// # Errors
     /// Where the drive refuses an I/O.
     pub fn settle(&mut self) -> Result<(), SimError> {
+        self.feed(Input::Tick);
         while self.next_event().is_some() && self.refused.is_none() {
             self.step();
         }
