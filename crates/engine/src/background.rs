@@ -9,6 +9,7 @@ use seekless_layout::Plan;
 use crate::checkpoint::Checkpoint;
 use crate::destage::{Destage, Which};
 use crate::format::Content;
+use crate::interference::Interference;
 use crate::pagemap::State;
 use crate::prove::Prove;
 use crate::reconfigure::{Move, Todo};
@@ -116,6 +117,8 @@ pub(crate) struct Background {
     pub(crate) now: SimTime,
     pub(crate) wakeup: Option<SimTime>,
     pub(crate) foreground_at: SimTime,
+    /// What replicating costs clients.
+    pub(crate) interference: Interference,
 }
 
 impl Background {
@@ -475,6 +478,17 @@ impl Engine {
         !waits
     }
 
+    /// The same, for what clients must hardly feel.
+    pub(crate) fn may_interfere(&mut self) -> bool {
+        let b = &mut self.background;
+        let at = SimTime(b.foreground_at.0.saturating_add(b.interference.pause().0));
+        if b.now < at {
+            b.wake_at(at);
+            return false;
+        }
+        self.may_submit(false)
+    }
+
     pub(crate) fn submit_background(
         &mut self,
         what: BackgroundIo,
@@ -485,6 +499,7 @@ impl Engine {
     ) {
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
+        b.interference.sent(b.in_flight);
         b.in_flight += 1;
         let rate = u128::from(self.config.background_rate.0);
         if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {

@@ -15,6 +15,7 @@ mod examine;
 mod extents;
 pub mod format;
 mod free;
+mod interference;
 mod log;
 mod pagemap;
 mod prove;
@@ -232,9 +233,12 @@ impl Engine {
     /// If `Done` names an I/O that is not in flight: a bug of the driver.
     pub fn handle(&mut self, now: SimTime, input: Input) {
         self.now = now;
+        let clients = if self.free.on { self.clients_io() } else { 0 };
+        self.background.interference.pass(now, clients);
         match input {
             Input::Request { id, request } => {
                 self.background.foreground_at = now;
+                self.background.interference.asked(clients);
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
@@ -412,7 +416,13 @@ impl Engine {
     }
 
     fn done(&mut self, io: IoId, ok: bool) {
-        match self.pending[io.0 as usize].take() {
+        let pending = self.pending[io.0 as usize].take();
+        if self.free.on
+            && let Some(ended) = &pending
+        {
+            self.note_end(ended);
+        }
+        match pending {
             Some(Pending::Read(read)) => {
                 if self.read_done(io, read, ok) {
                     return; // its name is still in use
@@ -431,6 +441,29 @@ impl Engine {
             }
         }
         self.pending_free.push(io.0);
+    }
+
+    /// I/Os under way that clients asked for: neither the background's nor, in write-through, what the area is told.
+    fn clients_io(&self) -> u32 {
+        let all = (self.pending.len() - self.pending_free.len()) as u32;
+        let told = match self.mode {
+            Mode::WriteThrough => self.log.in_flight + self.sync.in_flight(),
+            Mode::WriteBack => 0,
+        };
+        all.saturating_sub(self.background.in_flight + told)
+    }
+
+    /// An I/O has ended that a client asked for, or nobody.
+    fn note_end(&mut self, ended: &Pending) {
+        let background = match ended {
+            Pending::Background(_) => true,
+            Pending::Record(_) | Pending::SyncHome | Pending::SyncArea => {
+                self.mode == Mode::WriteThrough
+            }
+            _ => false,
+        };
+        let clients = self.clients_io().saturating_sub(u32::from(!background));
+        self.background.interference.ended(background, clients);
     }
 
     fn complete(&mut self, id: RequestId, extent: Extent, ok: bool) {

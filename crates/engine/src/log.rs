@@ -135,7 +135,7 @@ pub(crate) struct Log {
     base: u64,
     /// Number of the first record that has not been sent.
     unsent: u64,
-    in_flight: u32,
+    pub(crate) in_flight: u32,
     controls: VecDeque<(Content, bool)>,
     spare: Vec<(Vec<Entry>, Vec<u32>)>,
     /// Sequence and tail of the last record that ended.

@@ -139,7 +139,7 @@ impl Engine {
         match job.phase {
             Phase::Read => {
                 if job.next < job.order.len() {
-                    if !self.may_submit(false) {
+                    if !self.may_interfere() {
                         return Step::Wait;
                     }
                     self.read_homes(job);
@@ -207,7 +207,7 @@ impl Engine {
                     job.phase = Phase::Map;
                     return Step::Wait;
                 }
-                if !self.may_submit(false) {
+                if !self.may_interfere() {
                     return Step::Wait;
                 }
                 let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);

@@ -77,6 +77,11 @@ impl Sync {
             && pages.any(|p| self.voids.contains(&p) || round.is_some_and(|v| v.contains(&p)))
     }
 
+    /// Flushes under way.
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.round.as_ref().map_or(0, |round| round.flushes)
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.round.is_none() && self.waiting.is_empty() && self.behind.is_empty()
     }

@@ -208,6 +208,18 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// Lets time pass until the engine has nothing more to do by itself.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn settle(&mut self) -> Result<(), SimError> {
+        self.feed(Input::Tick);
+        while self.next_event().is_some() && self.refused.is_none() {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
     /// Whether replicas are asked for that do not stand yet.
     #[must_use]
     pub fn is_replicating(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Replicas in the free space of file systems that are used (FS2): ext4 and XFS on a volume that discards, aged by creating and
-//! deleting files at 60 to 98% full, in lockstep with a twin on a bare disk. Every byte is compared, and what `df` says and
-//! where space ends is the same. SEEKLESS_ROUNDS=20 makes a long run of it.
+//! deleting files at 60 to 98% full, in lockstep with two twins on bare disks. Every byte is compared, and what `df` says and
+//! where space ends is the same to the block, wherever the bare twins agree with each other. SEEKLESS_ROUNDS=20 makes a long run
+//! of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_nbd::CommandFlags;
 use seekless_serve::Address;
 use seekless_serve::client::Client;
@@ -25,6 +27,8 @@ struct Kind {
     check: &'static [&'static str],
     check_file: &'static [&'static str],
     mount: &'static str,
+    /// Free space is told by `fstrim` every so many steps; 0 where the mount option does it.
+    trim_every: u64,
 }
 
 const EXT4: Kind = Kind {
@@ -41,7 +45,10 @@ const EXT4: Kind = Kind {
     ],
     check: &["e2fsck", "-fn"],
     check_file: &["e2fsck", "-fn"],
-    mount: "noatime,discard",
+    // Not `discard`: while ext4 discards, beside everything else, it keeps the free extents to itself, and bare twins lay
+    // out their files differently, by how fast that went.
+    mount: "noatime",
+    trim_every: 16,
 };
 const XFS: Kind = Kind {
     name: "xfs",
@@ -51,6 +58,7 @@ const XFS: Kind = Kind {
     check_file: &["xfs_repair", "-n", "-f"],
     // The twins have one name.
     mount: "noatime,discard,nouuid",
+    trim_every: 0,
 };
 
 #[test]
@@ -84,42 +92,56 @@ fn status(image: &Path, rest: &[&str]) -> Value {
     serde_json::from_str(&ours(&[&["status", image, "--json"], rest].concat())).unwrap()
 }
 
-/// One volume of seekless's and one bare disk, and files that stand on both.
+/// One volume of seekless's, two bare disks, and files that stand on all of them.
 struct Twins {
-    roots: [PathBuf; 2],
+    roots: [PathBuf; 3],
     files: BTreeMap<u64, (usize, u64)>,
     next: u64,
     /// A larger disk has larger files, not more.
     scale: u64,
+    trim_every: u64,
     numbers: Numbers,
-    /// The largest difference in free blocks so far.
-    apart: u64,
+    /// How often the bare ones agreed and ours was held against them, and how often they did not.
+    compared: u32,
+    bare_differed: u32,
 }
 
-/// How many blocks the twins may be apart: what is written back when decides how many extents a file has, and a file of
-/// many has a block more for them. With no file left they are equal.
-const APART: u64 = 16;
+/// What `df` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Df {
+    blocks: u64,
+    free: u64,
+    available: u64,
+    files: u64,
+}
+
+impl Df {
+    fn of(root: &Path) -> Self {
+        let s = rustix::fs::statvfs(root).unwrap();
+        let (blocks, free, available) = (s.f_blocks, s.f_bfree, s.f_bavail);
+        Self { blocks, free, available, files: s.f_files - s.f_ffree }
+    }
+}
 
 impl Twins {
     fn path(root: &Path, file: u64) -> PathBuf {
         root.join(format!("d{}", file % 5)).join(format!("f{file}"))
     }
 
-    /// Of the bare disk: how full it is, in percent.
-    fn full(&self) -> u64 {
-        let s = rustix::fs::statvfs(&self.roots[1]).unwrap();
-        100 - s.f_bfree * 100 / s.f_blocks
-    }
-
     fn create(&mut self) {
         let most = if self.numbers.below(8) == 0 { 900_000 } else { 90_000 } * self.scale;
-        let (file, len) = (self.next, 1 + self.numbers.below(most) as usize);
+        // What is set aside for metadata is none of it.
+        let most = most.min(Df::of(&self.roots[1]).available << 10);
+        let (file, len) = (self.next, 1 + self.numbers.below(most.max(1)) as usize);
         let seed = self.numbers.next();
         self.next += 1;
         for root in &self.roots {
             let path = Self::path(root, file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, Numbers::new(seed).bytes(len)).unwrap();
+            let mut file = File::create(path).unwrap();
+            file.write_all(&Numbers::new(seed).bytes(len)).unwrap();
+            // Laid out now, by this thread: not when the kernel comes to it.
+            file.sync_all().unwrap();
         }
         self.files.insert(file, (len, seed));
     }
@@ -129,20 +151,29 @@ impl Twins {
         let file = *self.files.keys().nth(at).unwrap();
         self.files.remove(&file);
         for root in &self.roots {
-            fs::remove_file(Self::path(root, file)).unwrap();
+            let path = Self::path(root, file);
+            fs::remove_file(&path).unwrap();
+            // Its blocks may be taken again once that is committed.
+            File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
+        }
+    }
+
+    fn trim(&self) {
+        for root in &self.roots {
+            run(["fstrim".as_ref(), root.as_os_str()]);
         }
     }
 
     /// Creates and deletes until they are so full.
     fn age(&mut self, percent: u64) {
-        let mut since = 0;
-        loop {
-            since += 1;
-            // What was written late counts, too.
-            if since % 8 == 0 {
-                self.roots.iter().for_each(|r| rustix::fs::syncfs(File::open(r).unwrap()).unwrap());
+        let _here = OneProcessor::stay();
+        for step in 0.. {
+            // At first, too: then each has all its bitmaps at hand, however long that took.
+            if self.trim_every > 0 && step % self.trim_every == 0 {
+                self.trim();
             }
-            let full = self.full();
+            let bare = Df::of(&self.roots[1]);
+            let full = 100 - bare.free * 100 / bare.blocks;
             if full == percent {
                 return;
             }
@@ -157,46 +188,84 @@ impl Twins {
         }
     }
 
-    /// The volume reads as it was written, and `df` says the same of both.
+    /// The volume reads as it was written, and `df` says the same of all.
     fn check(&mut self, when: &str) {
-        let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
-        for root in roots {
+        for root in &self.roots {
             for (&file, &(len, seed)) in &self.files {
                 let found = fs::read(Self::path(root, file)).unwrap();
                 let good = found == Numbers::new(seed).bytes(len);
                 assert!(good, "{when}: file {file} of {} files is wrong", self.files.len());
             }
         }
-        self.compare(when, APART);
+        self.compare(when);
     }
 
-    /// What `df` says of both.
-    fn compare(&mut self, when: &str, apart: u64) {
-        let [ours, bare] = [0, 1].map(|i| rustix::fs::statvfs(&self.roots[i]).unwrap());
-        assert_eq!(ours.f_blocks, bare.f_blocks, "{when}: df's size");
-        assert_eq!(ours.f_files - ours.f_ffree, bare.f_files - bare.f_ffree, "{when}: df -i");
-        let free = ours.f_bfree.abs_diff(bare.f_bfree).max(ours.f_bavail.abs_diff(bare.f_bavail));
-        self.apart = self.apart.max(free);
-        assert!(free <= apart, "{when}: df's free blocks differ by {free}");
+    /// What `df` says.
+    fn compare(&mut self, when: &str) {
+        let [ours, bare, other] = [0, 1, 2].map(|i| Df::of(&self.roots[i]));
+        self.same(when, ours, bare, other);
+    }
+
+    /// Ours is what the bare disks are, where these are the same.
+    fn same<T: PartialEq + std::fmt::Debug>(&mut self, when: &str, ours: T, bare: T, other: T) {
+        if bare == other {
+            self.compared += 1;
+            assert_eq!(ours, bare, "{when}: ours, and both bare disks'");
+        } else {
+            self.bare_differed += 1;
+            eprintln!(
+                "{when}: bare disks differ by themselves: {bare:?}, {other:?}; ours: {ours:?}"
+            );
+        }
     }
 
     /// Fills what is left with one file; how much went in.
     fn fill(root: &Path) -> u64 {
+        let _here = OneProcessor::stay();
         let mut file = File::create(root.join("full")).unwrap();
-        let bytes = Numbers::new(5).bytes(64 << 10);
+        let bytes = Numbers::new(5).bytes(1 << 20);
         let mut written = 0;
         // What is set aside for delayed allocation is given back once it is written.
-        for piece in [&bytes[..], &bytes[..4096], &bytes[..4096]] {
+        for piece in [&bytes[..], &bytes[..64 << 10], &bytes[..4096], &bytes[..4096]] {
             loop {
                 match file.write(piece) {
                     Ok(n) => written += n as u64,
                     Err(e) if e.kind() == ErrorKind::StorageFull => break,
                     Err(e) => panic!("{e}"),
                 }
+                file.sync_data().unwrap();
             }
             file.sync_all().unwrap();
         }
         written
+    }
+}
+
+/// A file as a disk that says that it does not turn: ext4 asks, to lay out files, and a file of FUSE's says nothing else.
+fn attach(file: &Path, options: &[&str]) -> Loop {
+    let device = Loop::attach(file, options);
+    let name = device.device().trim_start_matches("/dev/");
+    fs::write(format!("/sys/block/{name}/queue/rotational"), "0").unwrap();
+    device
+}
+
+/// This thread on one processor, until it is dropped: ext4 lays out small files by the processor that writes them.
+struct OneProcessor(CpuSet);
+
+impl OneProcessor {
+    fn stay() -> Self {
+        let all = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|&cpu| all.is_set(cpu)).unwrap();
+        let mut one = CpuSet::new();
+        one.set(first);
+        sched_setaffinity(None, &one).unwrap();
+        Self(all)
+    }
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.0);
     }
 }
 
@@ -207,7 +276,7 @@ fn ages(kind: &Kind) {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (image, area, volume) = (path("disk.img"), path("disk.area"), path("volume"));
-    for name in ["disk.img", "bare.img"] {
+    for name in ["disk.img", "bare.img", "other.img"] {
         File::create(path(name)).unwrap().set_len(kind.size).unwrap();
     }
     let beside = ["--area", area.to_str().unwrap()];
@@ -216,30 +285,38 @@ fn ages(kind: &Kind) {
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
     let start = || Server::start(dir.path(), &image, Some(&volume), &[&beside[..], &args].concat());
     let mut server = start();
-    let mut devices =
-        [Loop::attach(&volume, &["--direct-io=on"]), Loop::attach(&path("bare.img"), &[])];
-    let roots = [path("ours"), path("twin")];
-    for (device, root) in devices.iter().zip(&roots) {
+    let bare = ["bare.img", "other.img"].map(|name| attach(&path(name), &[]));
+    let mut device = attach(&volume, &["--direct-io=on"]);
+    let roots = [path("ours"), path("twin"), path("other")];
+    for (device, root) in [&device, &bare[0], &bare[1]].into_iter().zip(&roots) {
         run(with(kind.make, device.device()));
         fs::create_dir(root).unwrap();
     }
-    let mount = |devices: &[Loop; 2]| -> Vec<Mount> {
-        let pairs = devices.iter().zip(&roots);
+    let mount = |ours: &Loop| -> Vec<Mount> {
+        let pairs = [ours, &bare[0], &bare[1]].into_iter().zip(&roots);
         pairs.map(|(d, root)| Mount::new(d.device(), root, kind.mount)).collect()
     };
     let numbers = Numbers::new(seed);
     let scale = kind.size >> 26;
-    let mut twins =
-        Twins { scale, roots: roots.clone(), files: BTreeMap::new(), next: 0, numbers, apart: 0 };
+    let mut twins = Twins {
+        roots: roots.clone(),
+        files: BTreeMap::new(),
+        next: 0,
+        scale,
+        trim_every: kind.trim_every,
+        numbers,
+        compared: 0,
+        bare_differed: 0,
+    };
     let (mut moved, mut yielded, mut copy_reads, mut suspended) = (0, 0, 0, 0);
     for round in 0..rounds {
-        let mut mounts = mount(&devices);
+        let mut mounts = mount(&device);
         let percent = [98, 60, 85, 75, 92][round % 5];
         twins.age(percent);
         mounts.into_iter().for_each(Mount::unmount);
-        mounts = mount(&devices);
+        mounts = mount(&device);
         let when = format!("{}, seed {seed}, round {round}, {percent}% full", kind.name);
-        run(["fstrim".as_ref(), roots[0].as_os_str()]);
+        twins.trim();
         twins.check(&when);
         let now = status(&image, &[]);
         suspended += u64::from(now["replicas"]["suspended"] == true);
@@ -249,17 +326,16 @@ fn ages(kind: &Kind) {
         }
         // Once more, from where replicas stand by now.
         mounts.into_iter().for_each(Mount::unmount);
-        mounts = mount(&devices);
+        mounts = mount(&device);
         twins.check("again");
         if round > 0 {
-            let filled = [0, 1].map(|i| Twins::fill(&roots[i]));
-            let apart = filled[0].abs_diff(filled[1]);
-            assert!(apart <= APART << 12, "space ends {apart} bytes elsewhere: {filled:?}");
-            twins.compare("full", APART);
+            let [ours, one, two] = [0, 1, 2].map(|i| Twins::fill(&roots[i]));
+            twins.same("where space ends", ours, one, two);
+            twins.compare("full");
             roots.iter().for_each(|root| fs::remove_file(root.join("full")).unwrap());
         }
         mounts.into_iter().for_each(Mount::unmount);
-        for device in &devices {
+        for device in [&device, &bare[0], &bare[1]] {
             run(with(kind.check, device.device()));
         }
         let now = status(&image, &[]);
@@ -267,29 +343,29 @@ fn ages(kind: &Kind) {
         moved += now["moved_bytes"].as_u64().unwrap();
         yielded += count("yielded_bytes");
         // A stop in order and another server: replicas persist.
-        let [ours, bare] = devices;
-        ours.detach();
+        device.detach();
         settle(&image);
-        let before = status(&image, &[])["copied_bytes"].clone();
-        copy_reads += server.stop()["copy_reads"].as_u64().unwrap();
+        let counts = server.stop();
+        let before = counts["copied_sectors"].as_u64().unwrap() << 9;
+        copy_reads += counts["copy_reads"].as_u64().unwrap();
         server = start();
         let now = status(&image, &[]);
         assert_eq!(now["copied_bytes"], before, "what stood before the restart: {now:#}");
         assert_eq!(now["in_doubt_bytes"], 0);
-        devices = [Loop::attach(&volume, &["--direct-io=on"]), bare];
+        device = attach(&volume, &["--direct-io=on"]);
     }
-    let mounts = mount(&devices);
+    let mounts = mount(&device);
     twins.check("at last");
     mounts.into_iter().for_each(Mount::unmount);
-    let [device, bare] = devices;
     device.detach();
-    bare.detach();
     server.stop();
     eprintln!(
-        "{}: {rounds} rounds, {} files at last; df at most {} blocks apart; replicas of {} written, {} given up for the client, {copy_reads} reads from replicas; suspended at {suspended} looks",
+        "{}: {rounds} rounds, {} files at last; df and where space ends are the same {} times, and {} times the bare disks \
+         differed themselves; replicas of {} written, {} given up for the client, {copy_reads} reads from replicas; suspended at {suspended} looks",
         kind.name,
         twins.files.len(),
-        twins.apart,
+        twins.compared,
+        twins.bare_differed,
         seekless_block::Bytes(moved),
         seekless_block::Bytes(yielded),
     );
@@ -304,10 +380,8 @@ fn ages(kind: &Kind) {
     assert_eq!((&left["guarded"], &left["drained"]), (&false.into(), &true.into()));
     assert_eq!(left["replicas"]["stained_bytes"], 0);
     run(with(kind.check_file, image.to_str().unwrap()));
-    let device = Loop::attach(&image, &[]);
-    let mount = Mount::new(device.device(), &roots[0], kind.mount);
-    let bare = Loop::attach(&path("bare.img"), &[]);
-    let twin = Mount::new(bare.device(), &roots[1], kind.mount);
+    let device = attach(&image, &[]);
+    let mounts = mount(&device);
     twins.check("at home, without us");
     while !twins.files.is_empty() {
         twins.delete();
@@ -315,11 +389,11 @@ fn ages(kind: &Kind) {
     for root in &roots {
         (0..5).for_each(|d| fs::remove_dir(root.join(format!("d{d}"))).unwrap());
     }
-    mount.unmount();
-    twin.unmount();
-    let _mounts = [(&device, &roots[0]), (&bare, &roots[1])]
-        .map(|(device, root)| Mount::new(device.device(), root, kind.mount));
-    twins.compare("with no file left", 0);
+    mounts.into_iter().for_each(Mount::unmount);
+    let _mounts = mount(&device);
+    twins.compare("with no file left");
+    let (same, others) = (twins.compared, twins.bare_differed);
+    assert!(others * 4 <= same, "bare disks differed {others} times of {}", same + others);
 }
 
 /// The largest file is replicated beside another; a file elsewhere is not.

@@ -1,0 +1,134 @@
+//! What writing replicas costs clients, measured, and the budget that it keeps (FS2, SOSP'05, 4.3.3: the first run, which
+//! learns, is hardly slower). A client that comes while background I/O is under way waits for its end, the head is
+//! elsewhere by then, and whoever comes before the queue is empty waits with it. All that is *owed*; clients' own
+//! waiting earns a small share of itself, and idle time lets more be risked.
+
+use seekless_block::{Duration, SimTime};
+
+/// Clients' own waiting, in all, earns one part in so many: half a per cent. What is not seen from here, such as what
+/// the drive had read ahead, may be as much again.
+const SHARE: i64 = 200;
+/// So long a pause per nanosecond owed: the chance that a client comes during the next I/O falls with the time since
+/// the last one came.
+const PATIENCE: u64 = 1000;
+/// No more is earned ahead than this, about what one collision costs: else a burst of them would follow quiet work.
+const SAVED: i64 = 20_000_000;
+/// No more is owed than this, which is ten seconds' pause: replicas asked for do not wait for ever.
+const OWED: i64 = 10_000_000;
+
+/// See the module. Times in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Interference {
+    /// What clients were made to wait, less what was earned.
+    owed: i64,
+    /// Part of a nanosecond earned.
+    earned: i64,
+    now: SimTime,
+    /// By how much whoever comes now is late.
+    lag: Duration,
+    /// The first client's I/O of those under way was asked for then.
+    waiting_since: SimTime,
+    /// The last I/O of any kind ended then.
+    last_done: SimTime,
+    /// The first background I/O of those under way was sent then.
+    background_since: SimTime,
+}
+
+impl Interference {
+    /// Time goes on, with so many clients' I/Os under way.
+    pub(crate) fn pass(&mut self, now: SimTime, clients: u32) {
+        let waited = nanos(now.since(self.now)).saturating_mul(clients.into());
+        self.now = now;
+        self.earned = self.earned.saturating_add(waited);
+        self.owed = (self.owed - self.earned / SHARE).max(-SAVED);
+        self.earned %= SHARE;
+    }
+
+    /// A client asks, while so many clients' I/Os are under way.
+    pub(crate) fn asked(&mut self, clients: u32) {
+        if clients == 0 {
+            (self.lag, self.waiting_since) = (Duration::ZERO, self.now);
+        } else {
+            self.owe(nanos(self.lag));
+        }
+    }
+
+    /// A background I/O is sent; so many are under way already.
+    pub(crate) fn sent(&mut self, background: u32) {
+        if background == 0 {
+            self.background_since = self.now;
+        }
+    }
+
+    /// An I/O has ended; a client's, or one of the background while so many of clients' are under way.
+    pub(crate) fn ended(&mut self, background: bool, clients: u32) {
+        let began = self.last_done.max(self.background_since);
+        self.last_done = self.now;
+        if background && clients > 0 {
+            // Its own length is about the way back.
+            let delay = self.now.since(began.max(self.waiting_since)) + self.now.since(began);
+            self.lag += delay;
+            self.owe(nanos(delay).saturating_mul(clients.into()));
+        }
+    }
+
+    fn owe(&mut self, more: i64) {
+        self.owed = self.owed.saturating_add(more).min(OWED);
+    }
+
+    /// How long after the last request the next background I/O may begin.
+    pub(crate) fn pause(&self) -> Duration {
+        Duration(self.owed.max(0).unsigned_abs().saturating_mul(PATIENCE))
+    }
+}
+
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_collision_is_owed_by_all_who_wait_and_paid_by_what_clients_wait_anyway() {
+        let mut all = Interference::default();
+        all.pass(SimTime(100 * MS), 0);
+        all.sent(0);
+        all.pass(SimTime(103 * MS), 0);
+        all.asked(0);
+        all.pass(SimTime(110 * MS), 1);
+        // It waited for 7 ms, and the head is 10 ms away.
+        all.ended(true, 1);
+        assert_eq!(all.owed, 10 * MS as i64, "no more than ten seconds' pause");
+        assert_eq!(all.pause(), Duration(10_000 * MS));
+        // Another comes before the first is done, and is as late.
+        assert_eq!(all.lag, Duration(17 * MS));
+        all.pass(SimTime(120 * MS), 1);
+        all.ended(false, 0);
+        let before = all.owed;
+        all.pass(SimTime(10_120 * MS), 0);
+        assert_eq!(all.owed, before, "nobody waits: nothing is earned");
+        // Two seconds of waiting earn 10 ms.
+        all.asked(0);
+        assert_eq!(all.lag, Duration::ZERO);
+        all.pass(SimTime(12_120 * MS), 1);
+        assert!(all.owed <= 0 && all.pause() == Duration::ZERO, "{all:?}");
+        all.pass(SimTime(100_000 * MS), 1);
+        assert_eq!(all.owed, -SAVED);
+    }
+
+    #[test]
+    fn background_work_that_meets_no_client_costs_nothing() {
+        let mut all = Interference::default();
+        for i in 0..10 {
+            all.pass(SimTime(i * 20 * MS), 0);
+            all.sent(0);
+            all.pass(SimTime((i * 20 + 9) * MS), 0);
+            all.ended(true, 0);
+        }
+        assert_eq!((all.owed, all.pause()), (0, Duration::ZERO));
+    }
+}
