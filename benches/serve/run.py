@@ -1,4 +1,4 @@
-"""Runs the servers in turn and prints the ratios to nbdkit; see run.sh."""
+"""Runs the servers in turn and prints the ratios to the first; see run.sh."""
 
 import json
 import os
@@ -14,14 +14,25 @@ import time
 ROUNDS = int(sys.argv[1])
 PRIORITY = os.environ.get("PRIORITY", "").split()
 SERVER = PRIORITY + ["taskset", "-c", os.environ.get("SERVER_CPU", "0")]
-CLIENT = PRIORITY + ["taskset", "-c", os.environ.get("CLIENT_CPU", "1")]
+PIN = ["taskset", "-c", os.environ.get("CLIENT_CPU", "1")]
+CLIENT = PRIORITY + PIN
+# Processes of fio that share a core at a real-time priority run one after the other, and each counts its own time alone.
+FAIR_CLIENT = (["nice", "-n", "-20"] if PRIORITY else []) + PIN
 TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release", "examples")
 SIZE_MIB = 256
+# How much of it is asked for: with replicas the last quarter is their room.
+SPAN_MIB = int(os.environ.get("SPAN_MIB", str(SIZE_MIB)))
+# Bytes written at once as the file is made. ext4 keeps them in the page cache as one folio where it can, and a later write of
+# 4 KiB walks all buffers of its folio: with 1 MiB that walk is most of what a write costs, whoever serves it.
+PIECE_BYTES = int(os.environ.get("PIECE_BYTES", "4096"))
 LEAN_SECONDS = float(os.environ.get("LEAN_SECONDS", "0.5"))
 FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
 TOOLS = {"nbdkit": "nbdkit", "qemu-nbd": "qemu-nbd", "nbd-server": "nbd-server"}
 SERVERS = [s for s, tool in TOOLS.items() if shutil.which(tool)] + ["seekless", "seekless-learn"]
-SERVERS = [s for s in SERVERS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
+AREAS = ["seekless-area", "seekless-free", "seekless-replicas"]
+SERVERS = [s for s in SERVERS + AREAS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
+# Ratios are to the first.
+BASE = SERVERS[0]
 # What is asked, requests in flight on each connection, how replies are waited for, connections.
 LOADS = [(1, "sleep", 1), (32, "sleep", 1), (1, "poll", 1), (32, "poll", 1), (1, "sleep", 4), (32, "sleep", 4)]
 SEQUENTIAL = [(1, "sleep", 1), (4, "sleep", 1)]
@@ -48,8 +59,7 @@ class Server:
             "qemu-nbd": ["qemu-nbd", "-f", "raw", "-t", "-e", "8", "-k", self.socket, disk],
             "nbd-server": ["nbd-server", "-C", os.path.join(folder, "conf"), "-p", pid_file],
             "seekless": [os.path.join(TARGET, "serve"), disk, self.socket],
-            "seekless-learn": [os.path.join(TARGET, "serve"), disk, self.socket, "learn"],
-        }[kind]
+        }.get(kind) or [os.path.join(TARGET, "serve"), disk, self.socket, kind.removeprefix("seekless-")]
         if kind == "nbd-server":
             self.export = "default"
             with open(os.path.join(folder, "conf"), "w") as conf:
@@ -90,16 +100,16 @@ class Server:
 
     def lean(self, op, depth, how, connections, seconds=LEAN_SECONDS):
         command = [os.path.join(TARGET, "lean"), self.socket, op, str(depth), str(seconds), how,
-                   self.export, str(connections)]
+                   self.export, str(connections), str(SPAN_MIB)]
         done = run(CLIENT + command, seconds)
         return float(done.stdout) if done.returncode == 0 else None
 
     def fio(self, op, depth, jobs):
-        command = ["fio", "--name=x", "--ioengine=nbd", f"--rw={op}", "--bs=4k", f"--size={SIZE_MIB}m",
+        command = ["fio", "--name=x", "--ioengine=nbd", f"--rw={op}", "--bs=4k", f"--size={SPAN_MIB}m",
                    f"--uri=nbd+unix:///{self.export}?socket={self.socket}", f"--iodepth={depth}",
                    f"--numjobs={jobs}", "--group_reporting", "--time_based", f"--runtime={FIO_SECONDS}",
                    "--randrepeat=0", "--norandommap", "--output-format=json"]
-        done = run(CLIENT + command, FIO_SECONDS)
+        done = run(FAIR_CLIENT + command, FIO_SECONDS)
         if done.returncode != 0:
             return None
         # fio prints notices before its JSON.
@@ -129,9 +139,9 @@ def main():
     rows = {}
     said = []
     with tempfile.TemporaryDirectory(prefix="seekless-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
-        with open(os.path.join(folder, "disk"), "wb") as disk:
-            for _ in range(SIZE_MIB):
-                disk.write(os.urandom(1 << 20))
+        with open(os.path.join(folder, "disk"), "wb", buffering=0) as disk:
+            for _ in range((SIZE_MIB << 20) // PIECE_BYTES):
+                disk.write(os.urandom(PIECE_BYTES))
         for turn in range(ROUNDS):
             order = SERVERS[turn % len(SERVERS):] + SERVERS[:turn % len(SERVERS)]
             for kind in order:
@@ -149,13 +159,13 @@ def main():
                 if kind == "seekless-learn":
                     said.append(server.said)
             print(f"round {turn + 1} of {ROUNDS}", file=sys.stderr)
-    print(f"{'requests a second: median, and ratio to nbdkit: median (least..most of the rounds)':>60}")
+    print(f"{'requests a second: median, and ratio to ' + BASE + ': median (least..most of the rounds)':>60}")
     print(f"{'':32}" + "".join(f"{kind:>28}" for kind in SERVERS))
     for row, kinds in rows.items():
         line = f"{row:32}"
         for kind in SERVERS:
             got = [v for v in kinds[kind] if v]
-            pairs = [v / b for v, b in zip(kinds[kind], kinds.get("nbdkit", [])) if v and b]
+            pairs = [v / b for v, b in zip(kinds[kind], kinds.get(BASE, [])) if v and b]
             text = f"{statistics.median(got):9.0f}" if got else "failed"
             if pairs:
                 text += f" {statistics.median(pairs):5.2f} ({min(pairs):.2f}..{max(pairs):.2f})"
@@ -166,8 +176,8 @@ def main():
     with open(f"benches/serve/runs/{date}.json", "w") as out:
         facts = {"schema": "seekless.bench.serve/1", "date": date, "kernel": platform.release(),
                  "cpus": os.cpu_count(), "load_average": os.getloadavg(), "priority": PRIORITY,
-                 "lean_seconds": LEAN_SECONDS, "fio_seconds": FIO_SECONDS, "size_mib": SIZE_MIB,
-                 "versions": {t: version(t) for t in list(TOOLS.values()) + ["fio"] if shutil.which(t)},
+                 "lean_seconds": LEAN_SECONDS, "fio_seconds": FIO_SECONDS, "size_mib": SIZE_MIB, "span_mib": SPAN_MIB,
+                 "piece_bytes": PIECE_BYTES, "versions": {t: version(t) for t in list(TOOLS.values()) + ["fio"] if shutil.which(t)},
                  "learner": said, "requests_per_second": rows}
         json.dump(facts, out, indent=1)
         out.write("\n")

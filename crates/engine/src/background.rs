@@ -268,18 +268,48 @@ impl Engine {
         self.background.destage_not_before = SimTime::ZERO;
     }
 
-    /// Whether there is nothing to do but what clients ask for. Most requests find it so, and are spared the long
-    /// way to the same answer.
+    /// Whether there is nothing to do but what clients ask for, now; what waits until they ask for nothing is waited for. Most
+    /// requests find it so, and are spared the long way to the same answer.
     pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
         let b = &mut self.background;
         b.now = now;
         b.wakeup = None;
-        b.is_at_rest()
+        let rest = b.is_at_rest()
             && self.log.is_idle()
             && self.sync.is_idle()
             && self.map.count(State::Dirty) == 0
             && !self.checkpoint_is_due()
-            && !self.log.wants_mark()
+            && self.replicas_are_at_rest();
+        let waits = self.free.has_news() || self.log.wants_mark();
+        if !rest || !waits || self.background.detached {
+            return rest;
+        }
+        for at in [self.tells_at(), self.marks_at()].into_iter().flatten() {
+            if at <= now {
+                return false;
+            }
+            self.background.wake_at(at);
+        }
+        true
+    }
+
+    /// When clients will have asked for nothing for long enough.
+    const fn idle_at(&self) -> SimTime {
+        SimTime(self.background.foreground_at.0 + IDLE.0)
+    }
+
+    /// When the area is told what is newly free, although nobody asked it to know, where there is such a thing.
+    fn tells_at(&self) -> Option<SimTime> {
+        let tells = self.free.has_news() && !self.log.failed && self.sync.is_idle();
+        let overfull = tells && self.free.is_overfull();
+        let quiet = self.background.clean_not_before.max(self.idle_at());
+        tells.then_some(if overfull { SimTime::ZERO } else { quiet })
+    }
+
+    /// When a mark is written behind what was flushed last, so that it is known to have been: else a damaged record looks
+    /// like a torn one.
+    fn marks_at(&self) -> Option<SimTime> {
+        (self.log.wants_mark() && self.sync.is_idle()).then_some(self.idle_at())
     }
 
     pub(crate) fn run_background(&mut self, now: SimTime) {
@@ -342,7 +372,7 @@ impl Engine {
         } else if used * 10 <= all * 8 {
             self.background.destaging = false;
         }
-        let idle_at = SimTime(self.background.foreground_at.0 + IDLE.0);
+        let idle_at = self.idle_at();
         let idle = now >= idle_at;
         let spare = used * 10 > all * 8;
         if self.background.read.len() >= READ_PAGES && destage_may {
@@ -404,16 +434,14 @@ impl Engine {
             self.background.job = job;
             return true;
         }
-        // Nobody asked the area to know: when there is nothing else to do.
-        if self.free.has_news() && !self.log.failed && self.sync.is_idle() {
+        if let Some(at) = self.tells_at() {
             if self.free.is_overfull() {
                 self.background.superblock_due = true;
-            } else if idle && now >= self.background.clean_not_before {
+            } else if now >= at {
                 self.background.clean_not_before = SimTime(now.0 + RETRY.0);
                 self.sync.wait(crate::sync::Waiter::Tail);
                 self.pump_sync();
             } else {
-                let at = self.background.clean_not_before.max(idle_at);
                 self.background.wake_at(at);
             }
         }
@@ -422,13 +450,12 @@ impl Engine {
             self.background.job = Job::Checkpoint(self.begin_checkpoint());
             return true;
         }
-        if self.log.wants_mark() && self.sync.is_idle() {
-            // What was flushed last is to be known to have been: else a damaged record looks like a torn one.
-            if idle {
+        if let Some(at) = self.marks_at() {
+            if now >= at {
                 self.log.control(Content::Data(Vec::new()), false);
                 self.pump_log();
             } else {
-                self.background.wake_at(idle_at);
+                self.background.wake_at(at);
             }
         }
         false

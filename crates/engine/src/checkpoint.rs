@@ -56,21 +56,25 @@ pub(crate) struct Checkpoint {
 
 impl Engine {
     pub(crate) fn checkpoint_is_due(&self) -> bool {
-        let map = u64::from(self.geo.slots()).div_ceil(ENTRIES_PER_PAGE.into());
         let log = &self.log;
-        // A log smaller than that makes room for itself before it is full.
-        let due = (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(log.pages() / 4);
-        let rest = self.writes_open == 0
-            && self.blocked.is_empty()
-            && log.is_idle()
-            && self.sync.is_idle();
         if log.failed {
             return log.is_idle();
         }
-        log.since_checkpoint > due
+        let rest = || {
+            self.writes_open == 0 && self.blocked.is_empty() && log.is_idle() && self.sync.is_idle()
+        };
+        // Most often there was nothing at all, and how much there may be need not be known.
+        log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()
             || self.background.superblock_due
             || log.starved && self.would_make_room()
-            || self.background.detach.is_some() && rest
+            || self.background.detach.is_some() && rest()
+    }
+
+    /// Pages of the log until the next checkpoint.
+    fn checkpoint_after(&self) -> u64 {
+        let map = u64::from(self.geo.slots()).div_ceil(ENTRIES_PER_PAGE.into());
+        // A log smaller than that makes room for itself before it is full.
+        (map * LOG_PER_CHECKPOINT).max(LOG_AT_LEAST).min(self.log.pages() / 4)
     }
 
     /// Whether a checkpoint gives the log a segment to go on in.

@@ -52,7 +52,9 @@ impl Extents {
     }
 
     pub(crate) fn overlaps(&self, range: Range<u64>) -> bool {
-        self.within(range).next().is_some()
+        // The last range that begins before the end: those before it end earlier still.
+        !range.is_empty()
+            && self.ranges.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)
     }
 
     /// Whether all of a range that is not empty is in the set.

@@ -373,19 +373,27 @@ impl Engine {
 
     /// Whether a write waits: for replicas that stand where it goes, which are dropped now, to be no longer read or
     /// written; for zeroes beside another write; and, where a page is free, for whatever else is on its way there.
-    pub(crate) fn must_wait_for_free(&mut self, extent: Extent) -> bool {
+    pub(crate) fn must_wait_for_free(&mut self, extent: Extent, on_free: bool) -> bool {
         let pages = self.pages_of(extent);
+        if !on_free {
+            // Nothing but free pages is stained, or has a replica.
+            debug_assert!(
+                !self.has_replica_at(pages.clone()),
+                "{extent:?} is taken, and has a replica"
+            );
+            return self.background.locks(pages);
+        }
         self.drop_places(pages.clone());
         let rounded = self.home_of(pages.start, pages.end - pages.start);
-        let beside = self.free.free.overlaps(pages.clone())
-            && self.writes.open_overlaps(rounded, self.writes_open);
+        let beside = self.writes.open_overlaps(rounded, self.writes_open);
         self.log.hurry |= beside;
         beside
             || self.background.locks(pages.clone())
             || self.free.stained.overlaps(pages) && self.replica_is_read(rounded)
     }
 
-    /// Whether a write waits for the area to know that its region is written to, and what it is just being told of it.
+    /// Whether a write to free pages waits for the area to know that its region is written to, and what it is just being told
+    /// of it.
     pub(crate) fn must_open(&mut self, extent: Extent) -> bool {
         let pages = self.pages_of(extent);
         // The area is just being told that zeroes stand there.

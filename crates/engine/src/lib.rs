@@ -261,7 +261,7 @@ impl Engine {
             if self.free.on {
                 self.yield_space();
             }
-            if self.geo.log_segments > 0 && (self.free.on || !self.is_at_rest(now)) {
+            if self.geo.log_segments > 0 && !self.is_at_rest(now) {
                 self.pump_log();
                 self.pump_sync();
                 self.run_background(now);

@@ -258,6 +258,12 @@ impl Engine {
         }
     }
 
+    /// Whether a replica stands in any of these pages of home, whatever is known of it.
+    pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
+        let mut slots = self.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
+        slots.any(|slot| self.map.state(slot) != State::Free)
+    }
+
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;

@@ -70,6 +70,21 @@ impl Replicate {
 }
 
 impl Engine {
+    /// Whether none are asked for, and none have to go.
+    pub(crate) fn replicas_are_at_rest(&self) -> bool {
+        !self.free.on
+            || self.replicas.asked.is_empty()
+                && !self.has_to_clean()
+                // A record that is in a hurry is sent, and the hurry over, on the long way.
+                && !self.log.hurry
+    }
+
+    /// Whether zeroes are to stand where replicas stood.
+    const fn has_to_clean(&self) -> bool {
+        let crowded = self.free.stained.pages() * 4 > self.free.stained_most * 3;
+        self.replicas.withdrawing || crowded
+    }
+
     /// The next thing to do for replicas, if any.
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
         if !self.free.on || self.log.failed {
@@ -300,8 +315,7 @@ impl Engine {
     }
 
     fn begin_clean(&mut self) -> Option<Clean> {
-        let crowded = self.free.stained.pages() * 4 > self.free.stained_most * 3;
-        if !self.replicas.withdrawing && !crowded {
+        if !self.has_to_clean() {
             return None;
         }
         let mut left = self.free.stained.clone();

@@ -75,11 +75,12 @@ const fn frees(request: &Request) -> bool {
 
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
-        if self.free.on && self.must_wait_for_free(request.extent) {
+        let on_free = self.touches_free(request.extent);
+        if self.free.on && self.must_wait_for_free(request.extent, on_free) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
-        if self.free.on && !frees(request) && self.must_open(request.extent) {
+        if on_free && !frees(request) && self.must_open(request.extent) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
@@ -98,12 +99,12 @@ impl Engine {
             && request.op == Op::Write
             && aligned
             && !self.sync.is_void(pages.clone())
-            && !self.touches_free(extent)
+            && !on_free
             && !self.free.is_uncertain(pages.clone())
             && self.log_has_room(pages.end - pages.start)
         {
             self.absorb(id, request);
-        } else if frees(request) || !self.touches_free(extent) || !self.zero_edges(id, request) {
+        } else if frees(request) || !on_free || !self.zero_edges(id, request) {
             self.write_home(id, request);
         }
     }

@@ -1,8 +1,9 @@
 //! A lean NBD client for measurements: `lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll]
-//! [EXPORT] [CONNECTIONS]`. Keeps DEPTH requests in flight on each connection, of 4 KiB at random places or of
-//! 1 MiB one after another (`seq`), sends all that a round allows in one call, takes all replies that wait in
+//! [EXPORT] [CONNECTIONS] [MIB]`. Keeps DEPTH requests in flight on each connection, of 4 KiB at random places or of
+//! 1 MiB one after another (`seq`), of the first MIB of the device, sends all that a round allows in one call, takes all replies that wait in
 //! one call, copies no data; prints requests per second. Waiting for replies it sleeps, as most clients do,
-//! or polls, so that its own waking up is not measured. Connections have a thread each and begin together.
+//! or polls, so that its own waking up is not measured. Connections have a thread each and begin together; what all of
+//! them had done is counted over the time from the first's beginning to the last's end, as threads may keep each other waiting.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::print_stderr, reason = "a program")]
 
@@ -35,6 +36,8 @@ struct Load {
     /// Of each request.
     bytes: u32,
     depth: usize,
+    /// How much of the device is asked for, in bytes.
+    span: u64,
     time: Duration,
     poll: bool,
     export: String,
@@ -53,8 +56,8 @@ fn send(stream: &mut UnixStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One connection, the `index`th: requests per second.
-fn run(load: &Load, index: u64) -> Result<f64, Error> {
+/// One connection, the `index`th: requests done, and from when to when.
+fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
     let Load { command, sequential, bytes, depth, time, .. } = *load;
     // Each connection asks in an order of its own.
     let mut random = Random(0x5EED + index);
@@ -67,7 +70,7 @@ fn run(load: &Load, index: u64) -> Result<f64, Error> {
     let (mut start, mut end) = (0, 0);
     let payload = vec![0x5Au8; if command == Command::Write { bytes as usize } else { 0 }];
     let (mut done, mut begun) = (0u64, None);
-    let (mut took, mut counted) = (None, None);
+    let mut counted = None;
     let mut wanted = 0;
     loop {
         let (taken, event) = session.step(buf.get(start..end).unwrap_or_default(), &mut out)?;
@@ -88,13 +91,12 @@ fn run(load: &Load, index: u64) -> Result<f64, Error> {
                 if begun.is_some_and(|b| b.elapsed() >= time) {
                     // No more; the rest comes in, then goodbye.
                     wanted = 0;
-                    took.get_or_insert_with(|| begun.map_or(time, |b| b.elapsed()));
-                    counted.get_or_insert(done);
+                    counted.get_or_insert((done, Instant::now()));
                     if session.in_flight() == 0 {
                         break;
                     }
                 }
-                let blocks = (session.size() / u64::from(bytes)).max(1);
+                let blocks = (session.size().min(load.span) / u64::from(bytes)).max(1);
                 for _ in 0..wanted {
                     next = if sequential { (next + 1) % blocks } else { random.below(blocks) };
                     let offset = next * u64::from(bytes);
@@ -132,14 +134,15 @@ fn run(load: &Load, index: u64) -> Result<f64, Error> {
     }
     session.request(Command::Disconnect, 0, 0, CommandFlags::NONE, &mut out);
     send(&mut stream, &out)?;
-    Ok(counted.unwrap_or(done) as f64 / took.unwrap_or(time).as_secs_f64())
+    let (done, end) = counted.unwrap_or((done, Instant::now()));
+    Ok((done, begun.unwrap_or(end), end))
 }
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().collect();
     let [_, socket, op, depth, seconds, rest @ ..] = args.as_slice() else {
         return Err("usage: lean SOCKET read|write|seqread|seqwrite DEPTH SECONDS [sleep|poll] \
-                    [EXPORT] [CONNECTIONS]"
+                    [EXPORT] [CONNECTIONS] [MIB]"
             .into());
     };
     let (command, sequential) = match op.as_str() {
@@ -156,12 +159,13 @@ fn main() -> Result<(), Error> {
         sequential,
         bytes: if sequential { 1 << 20 } else { 4096 },
         depth: depth.parse()?,
+        span: rest.get(3).map_or(Ok(u64::MAX), |mib| mib.parse::<u64>().map(|n| n << 20))?,
         time: Duration::from_secs_f64(seconds.parse()?),
         poll: rest.first().is_some_and(|w| w == "poll"),
         export: rest.get(1).cloned().unwrap_or_default(),
         begin: Barrier::new(usize::try_from(connections)?),
     };
-    let rates = std::thread::scope(|scope| {
+    let ran: Vec<(u64, Instant, Instant)> = std::thread::scope(|scope| {
         let load = &load;
         let runs: Vec<_> = (0..connections)
             .map(|index| {
@@ -174,8 +178,12 @@ fn main() -> Result<(), Error> {
                 })
             })
             .collect();
-        runs.into_iter().map(|run| run.join().unwrap_or_default()).sum::<f64>()
+        // One that panicked has said so.
+        runs.into_iter().filter_map(|run| run.join().ok()).collect()
     });
-    println!("{rates:.0}");
+    let done: u64 = ran.iter().map(|r| r.0).sum();
+    let began = ran.iter().map(|r| r.1).min().ok_or("no connection was asked for")?;
+    let end = ran.iter().map(|r| r.2).max().ok_or("no connection was asked for")?;
+    println!("{:.0}", done as f64 / (end - began).as_secs_f64());
     Ok(())
 }
