@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::fs::XattrFlags;
@@ -22,6 +23,32 @@ pub(crate) const RESTLESS: &[&str] = &[
 /// Has the mount at `root` form groups now and move what is to be moved; whether it could.
 pub(crate) fn shuffle(root: &Path) -> bool {
     rustix::fs::setxattr(root, "trusted.seekless.do", b"shuffle", XattrFlags::empty()).is_ok()
+}
+
+/// Does this while the mount at `root` shuffles all the time; how many shuffles there were besides.
+pub(crate) fn shuffling<T>(root: &Path, act: impl FnOnce() -> T) -> (T, u64) {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let shuffler = scope.spawn(|| {
+            let mut done = 0;
+            while !stop.load(SeqCst) {
+                done += u64::from(shuffle(root));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            done
+        });
+        // Also where `act` panics: the scope waits for the shuffler.
+        let stop = Stop(&stop);
+        let result = act();
+        drop(stop);
+        (result, shuffler.join().unwrap())
+    })
 }
 
 /// A directory, and perhaps a mount over it.
