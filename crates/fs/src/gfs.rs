@@ -13,6 +13,7 @@ use crate::api::{
 use crate::cache::Cache;
 use crate::commit::{Job, Log, Scope, Waiter};
 use crate::format::{Geometry, file_bytes, group_bytes};
+use crate::name::Name;
 use crate::space::Space;
 use crate::table::{File, Table};
 
@@ -586,7 +587,7 @@ impl Gfs {
         if self.file(file).is_some_and(|f| f.name.len() < name.len()) {
             self.expect_records(name.len() as u64, 0)?;
         }
-        self.modify(file, |f| f.name = name.into())
+        self.modify(file, |f| f.name = Name::from(&name[..]))
     }
 
     /// Room in the checkpoints for more records, a part of it kept back.
@@ -734,7 +735,7 @@ impl Gfs {
             group,
             attributes: arrival.attributes,
             state: State::Arriving,
-            name: arrival.name.clone().into(),
+            name: Name::from(&arrival.name[..]),
         };
         self.changed.insert(number, Changed { file: Some(file), version: self.clock });
         number

@@ -15,6 +15,7 @@ mod handle;
 mod home;
 mod live;
 mod names;
+mod rows;
 mod shuffle;
 
 use std::fs::File;

@@ -82,7 +82,6 @@ pub struct State {
 pub(super) fn state_of(live: &Live) -> State {
     let groups = &live.groups;
     let (inodes, open_files) = live.known();
-    let all = groups.all();
     let shuffler = &live.shuffler;
     let (learned_files, wanted_groups) = shuffler.told();
     groups.gfs(|gfs| {
@@ -96,8 +95,8 @@ pub(super) fn state_of(live: &Live) -> State {
             passthrough: live.passthrough.load(Relaxed),
             inodes: inodes as u64,
             open_files: open_files as u64,
-            grouped_files: all.len() as u64,
-            grouped_bytes: all.iter().map(|(_, k)| u64::from(k.size)).sum(),
+            grouped_files: groups.len() as u64,
+            grouped_bytes: groups.bytes(),
             groups: gfs.group_count().into(),
             clusters_free: gfs.free_clusters(),
             clusters: gfs.geometry().clusters,

@@ -17,12 +17,13 @@ use rustix::fs::{FileType, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekless_block::SimTime;
 use seekless_fs::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Other, Reply,
-    Store,
+    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Name, Other,
+    Reply, Store,
 };
 
 use super::handle::Handle;
 use super::home::{self, Found, Home, Marker};
+use super::rows::{Row, Rows};
 use crate::backend::files::Disk;
 use crate::error::ServeError;
 use crate::sys::{Others, lease};
@@ -42,12 +43,30 @@ enum Proof {
 
 /// A file of the store.
 #[derive(Clone, Copy, Debug)]
+#[repr(packed(4))]
 pub(crate) struct Kept {
     pub(crate) number: FileNumber,
     pub(crate) size: u32,
     proof: Proof,
     /// What the kernel has cached of it is of this stay in the store.
     cached: bool,
+}
+
+const _: () = assert!(size_of::<Kept>() == 16);
+
+impl Kept {
+    fn is(&self, number: FileNumber) -> bool {
+        let own = self.number;
+        own == number
+    }
+}
+
+impl Row for Kept {
+    type Key = Handle;
+
+    fn key(&self, handle: Handle) -> Handle {
+        handle
+    }
 }
 
 /// What was done since the mount.
@@ -75,7 +94,9 @@ pub(crate) struct Groups {
     store: Mutex<Store<Disk, SyncHome>>,
     uuid: [u8; 16],
     started: Instant,
-    kept: RwLock<FxHashMap<Handle, Kept>>,
+    kept: RwLock<Rows<Kept>>,
+    /// Bytes of these files.
+    bytes: AtomicU64,
     locks: Box<[RwLock<()>]>,
     /// Files on their way here, and whether they were written meanwhile.
     watched: Mutex<FxHashMap<Handle, bool>>,
@@ -167,12 +188,14 @@ impl Groups {
                 "set an extended attribute on it; its file system must know trusted ones, and not be read-only",
             ))?,
         }
+        let shape = home.handle().shape();
         let groups = Self {
             home,
             store: Mutex::new(store),
             uuid,
             started: Instant::now(),
-            kept: RwLock::default(),
+            kept: RwLock::new(Rows::new(shape)),
+            bytes: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
             watched: Mutex::default(),
             counts: Counts::default(),
@@ -189,7 +212,7 @@ impl Groups {
         let (mut settled, mut gone) = (Vec::new(), Vec::new());
         for number in unsettled {
             let Some(entry) = self.gfs(|g| g.file(number).cloned()) else { continue };
-            let handle = Handle::from_name(&entry.name).ok_or(Errno::IO)?;
+            let handle = self.home.handle_named(&entry.name).ok_or(Errno::IO)?;
             let fd = match self.home.open_handle(&handle, OFlags::RDWR) {
                 Ok(fd) => fd,
                 Err(Errno::STALE | Errno::NOENT) => {
@@ -220,12 +243,12 @@ impl Groups {
         if !settled.is_empty() {
             self.ask(Ask::Settle { files: settled }).map_err(of)?;
         }
-        let entries: Vec<(FileNumber, Box<[u8]>, u32)> =
+        let entries: Vec<(FileNumber, Name, u32)> =
             self.gfs(|g| g.files().map(|(n, f)| (n, f.name.clone(), f.size)).collect());
         for (number, name, size) in entries {
-            let handle = Handle::from_name(&name).ok_or(Errno::IO)?;
+            let handle = self.home.handle_named(&name).ok_or(Errno::IO)?;
             let kept = Kept { number, size, proof: Proof::Owed, cached: false };
-            let twin = held(self.kept.write()).insert(handle, kept);
+            let twin = self.keep(handle, kept);
             if let Some(twin) = twin {
                 // One of them has been gone for long, and its removal was not written down.
                 let marked = |number| match self.home.open_handle(&handle, OFlags::PATH) {
@@ -237,7 +260,7 @@ impl Groups {
                     Err(e) => Err(e),
                 };
                 let dead = if marked(twin.number)? {
-                    held(self.kept.write()).insert(handle, twin);
+                    self.keep(handle, twin);
                     number
                 } else {
                     twin.number
@@ -321,14 +344,40 @@ impl Groups {
         held(self.kept.read()).len()
     }
 
-    /// All files of the store.
-    pub(crate) fn all(&self) -> Vec<(Handle, Kept)> {
-        held(self.kept.read()).iter().map(|(h, k)| (*h, *k)).collect()
+    /// Bytes of files that the store has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Those files of the store that are wanted, in order.
+    pub(crate) fn those(&self, wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
+        let mut all: Vec<Handle> =
+            held(self.kept.read()).iter().map(|(h, _)| h).filter(wanted).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// From now on the store has this file; what it had under this handle is returned.
+    fn keep(&self, handle: Handle, kept: Kept) -> Option<Kept> {
+        let mut all = held(self.kept.write());
+        let old = all.insert(handle, kept).map(|(_, k)| k);
+        self.bytes.fetch_add(kept.size.into(), Relaxed);
+        self.bytes.fetch_sub(old.map_or(0, |k| k.size.into()), Relaxed);
+        old
+    }
+
+    /// And from now on it does not, if it is still the file of this number.
+    fn drop_kept(&self, handle: &Handle, number: Option<FileNumber>) -> Option<Kept> {
+        let mut all = held(self.kept.write());
+        let (_, old) = all.get(*handle).filter(|(_, k)| number.is_none_or(|n| k.is(n)))?;
+        all.remove(*handle);
+        self.bytes.fetch_sub(old.size.into(), Relaxed);
+        Some(old)
     }
 
     /// What the store has of a file, without looking for its marker.
     pub(crate) fn peek(&self, handle: &Handle) -> Option<Kept> {
-        held(self.kept.read()).get(handle).copied()
+        held(self.kept.read()).get(*handle).map(|(_, kept)| kept)
     }
 
     /// What the store has of a file. The first time its marker is looked for: an entry without one is nothing.
@@ -343,15 +392,17 @@ impl Groups {
         let fd = self.home.open_handle(handle, OFlags::PATH)?;
         let stat = rustix::fs::fstat(&fd)?;
         let found = home::marker(&fd)?;
-        let mut all = held(self.kept.write());
-        let Some(now) = all.get_mut(handle).filter(|k| k.number == kept.number) else {
-            drop(all);
-            return Ok(self.peek(handle));
-        };
         if found == Found::Marker(self.marker(kept.number, &stat)) {
-            now.proof = if stat.st_size == 0 { Proof::Seen } else { Proof::Foul };
-            let (now, foul) = (*now, now.proof == Proof::Foul);
-            drop(all);
+            let foul = stat.st_size != 0;
+            let now = {
+                let mut all = held(self.kept.write());
+                let Some(now) = all.get_mut(*handle) else { return Ok(None) };
+                if !now.is(kept.number) {
+                    return Ok(Some(*now));
+                }
+                now.proof = if foul { Proof::Foul } else { Proof::Seen };
+                *now
+            };
             if foul {
                 self.note(format!(
                     "inode {} in {}: it was written without the mount; `setfattr -x {MARKER} FILE` keeps what was written, `truncate -s 0 FILE` what is in the group store, either without the mount",
@@ -362,8 +413,9 @@ impl Groups {
             }
             return Ok(Some(now));
         }
-        all.remove(handle);
-        drop(all);
+        if self.drop_kept(handle, Some(kept.number)).is_none() {
+            return Ok(self.peek(handle));
+        }
         // Where the store cannot write that down now, it will be found again.
         let _ = self.ask(Ask::Remove { file: kept.number });
         Ok(None)
@@ -417,7 +469,7 @@ impl Groups {
     /// A client reads a file of the store.
     pub(crate) fn now_cached(&self, handle: &Handle, kept: &Kept) {
         if !kept.cached
-            && let Some(kept) = held(self.kept.write()).get_mut(handle)
+            && let Some(kept) = held(self.kept.write()).get_mut(*handle)
         {
             kept.cached = true;
         }
@@ -494,8 +546,7 @@ impl Groups {
 
     /// A file has no marker any more: it is home, or gone.
     pub(crate) fn forget(&self, handle: &Handle) {
-        let kept = held(self.kept.write()).remove(handle);
-        if let Some(kept) = kept {
+        if let Some(kept) = self.drop_kept(handle, None) {
             // A store that cannot write it down has a dead entry, which the next attach finds out.
             let _ = self.ask(Ask::Remove { file: kept.number });
         }
@@ -522,7 +573,7 @@ impl Groups {
             let together = self.ask(Ask::Leave { files: numbers }).is_ok();
             for (handle, kept) in leaving {
                 let _lock = self.changing(&handle);
-                let there = self.peek(&handle).is_some_and(|k| k.number == kept.number);
+                let there = self.peek(&handle).is_some_and(|k| k.is(kept.number));
                 let landed = match (there, together) {
                     (false, _) => continue,
                     (true, true) => self.land(&handle, &kept),
@@ -639,7 +690,7 @@ impl Groups {
         for (c, number, now) in &marked {
             let size = now.st_size as u32;
             let kept = Kept { number: *number, size, proof: Proof::Seen, cached: false };
-            held(self.kept.write()).insert(c.handle, kept);
+            self.keep(c.handle, kept);
             if home::cut(&c.file, &home::times(now)).is_ok() {
                 settled.push((c, *number));
             }

@@ -112,6 +112,23 @@ impl Home {
         self.handle
     }
 
+    /// Of an open file of its file system.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` where it is not like the directory's own: all handles of a mounted file system are alike, in those that are known.
+    pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<Handle, Errno> {
+        Handle::of(file).and_then(|h| self.alike(h).ok_or(Errno::OPNOTSUPP))
+    }
+
+    /// From what a group store kept; `None` where it is no handle of this file system.
+    pub(crate) fn handle_named(&self, name: &[u8]) -> Option<Handle> {
+        Handle::from_name(name).and_then(|h| self.alike(h))
+    }
+
+    fn alike(&self, handle: Handle) -> Option<Handle> {
+        (handle.shape() == self.handle.shape()).then_some(handle)
+    }
+
     pub(crate) fn open_handle(&self, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }

@@ -14,6 +14,7 @@ use seekless_layout::{GroupConfig, GroupConfigError, Successors};
 use super::groups::Groups;
 use super::handle::Handle;
 use super::live::held;
+use super::rows::{Row, Rows};
 
 /// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
 const SEEN_MAX: usize = 1 << 16;
@@ -47,8 +48,31 @@ pub struct Shuffled {
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
-    /// Files remembered, by the learner's number.
-    files: FxHashMap<u64, (Handle, u64)>,
+    /// Files remembered.
+    files: Rows<Size>,
+}
+
+/// Of a file that is remembered.
+#[derive(Clone, Copy, Debug)]
+struct Size(u32);
+
+impl Size {
+    fn of(bytes: u64) -> Self {
+        Self(bytes.try_into().unwrap_or(u32::MAX))
+    }
+
+    const fn is_small(self) -> bool {
+        self.0 > 0 && self.0 <= FILE_BYTES_MAX
+    }
+}
+
+impl Row for Size {
+    /// The learner's number.
+    type Key = u64;
+
+    fn key(&self, handle: Handle) -> u64 {
+        handle.id()
+    }
 }
 
 /// See the module.
@@ -84,19 +108,31 @@ impl Shuffler {
         groups: &Groups,
     ) -> Result<Self, GroupConfigError> {
         let mut graph = Successors::new(config)?;
-        let mut files = FxHashMap::default();
-        let numbers: FxHashMap<FileNumber, (Handle, u64)> =
-            groups.all().into_iter().map(|(h, k)| (k.number, (h, k.size.into()))).collect();
-        for group in groups.gfs(seekless_fs::Gfs::groups) {
-            let members: Vec<_> = group.iter().filter_map(|n| numbers.get(n)).collect();
-            // As often round as it takes to predict; what is seen from now on outweighs that soon.
-            for _ in 0..=config.needed {
-                for &&(handle, size) in &members {
-                    graph.observe(StreamId(0), handle.id());
-                    files.insert(handle.id(), (handle, size));
+        let mut files = Rows::new(groups.home.handle().shape());
+        // No more than is remembered; the last are the newest.
+        groups.gfs(|gfs| {
+            let all = gfs.groups();
+            let mut room = config.files_max;
+            let fits = |g: &&Vec<FileNumber>| {
+                room = room.saturating_sub(g.len());
+                room > 0
+            };
+            let newest = all.iter().rev().take_while(fits).count();
+            for group in &all[all.len() - newest..] {
+                let member = |n: &FileNumber| {
+                    let file = gfs.file(*n)?;
+                    Some((groups.home.handle_named(&file.name)?, Size::of(file.size.into())))
+                };
+                let members: Vec<_> = group.iter().filter_map(member).collect();
+                // As often round as it takes to predict; what is seen from now on outweighs that soon.
+                for _ in 0..=config.needed {
+                    for &(handle, size) in &members {
+                        graph.observe(StreamId(0), handle.id());
+                        files.insert(handle, size);
+                    }
                 }
             }
-        }
+        });
         Ok(Self {
             seen: Mutex::default(),
             learned: Mutex::new(Learned { graph, files }),
@@ -137,22 +173,25 @@ impl Shuffler {
             match seen {
                 Seen::Opened { stream, handle, size } => {
                     learned.graph.observe(stream, handle.id());
-                    learned.files.insert(handle.id(), (handle, size));
+                    learned.files.insert(handle, Size::of(size));
                 }
                 Seen::Written { handle, size } => {
-                    if let Some(file) = learned.files.get_mut(&handle.id()) {
-                        file.1 = size;
+                    if let Some(file) = learned.files.get_mut(handle.id()) {
+                        *file = Size::of(size);
                     }
                 }
                 Seen::Gone(handle) => {
                     learned.graph.forget(handle.id());
-                    learned.files.remove(&handle.id());
+                    learned.files.remove(handle.id());
                 }
             }
         }
         if learned.files.len() > learned.graph.files() + learned.graph.files() / 4 {
-            let graph = &learned.graph;
-            learned.files.retain(|id, _| graph.knows(*id));
+            let gone = |h: &Handle| !learned.graph.knows(h.id());
+            let gone: Vec<Handle> = learned.files.iter().map(|(h, _)| h).filter(gone).collect();
+            for handle in gone {
+                learned.files.remove(handle.id());
+            }
         }
         self.files.store(learned.files.len() as u64, Relaxed);
     }
@@ -196,22 +235,17 @@ impl Shuffler {
         if self.stopped.load(Relaxed) {
             return done;
         }
-        let small = |id: u64| {
-            let size = learned.files.get(&id).map(|f| f.1);
-            size.is_some_and(|s| s > 0 && s <= FILE_BYTES_MAX.into())
-        };
+        let small = |id: u64| learned.files.get(id).is_some_and(|(_, size)| size.is_small());
         let wanted: Vec<Vec<Handle>> = learned
             .graph
             .groups(small)
             .into_iter()
-            .map(|g| g.iter().filter_map(|id| learned.files.get(id).map(|f| f.0)).collect())
+            .map(|g| g.iter().filter_map(|id| learned.files.get(*id).map(|(h, _)| h)).collect())
             .collect();
         done.groups = wanted.len();
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<Handle> = wanted.iter().flatten().copied().collect();
-        let mut leaves: Vec<Handle> =
-            groups.all().into_iter().map(|(h, _)| h).filter(|h| !stays.contains(h)).collect();
-        leaves.sort_unstable();
+        let mut leaves = groups.those(|h| !stays.contains(h));
         leaves.truncate(MOVES_MAX);
         done.returned = groups.bring_all_home(&leaves);
         let standing = Standing::of(groups);
@@ -243,7 +277,7 @@ impl Shuffler {
         }
         for handle in gone {
             learned.graph.forget(handle.id());
-            learned.files.remove(&handle.id());
+            learned.files.remove(handle.id());
         }
         self.shuffles.fetch_add(1, Relaxed);
         done
@@ -255,9 +289,7 @@ impl Shuffler {
         self.stopped.store(true, Relaxed);
         // Whoever shuffles sees that and ends.
         let _learned = held(&self.learned);
-        let mut all: Vec<Handle> = groups.all().into_iter().map(|(h, _)| h).collect();
-        all.sort_unstable();
-        groups.bring_all_home(&all);
+        groups.bring_all_home(&groups.those(|_| true));
         groups.len()
     }
 }
