@@ -23,8 +23,8 @@ use crate::trace_args::size;
 
 /// How often a mount that failed, or is in use, is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Files whose use is remembered, each at some 200 bytes; of those not used for longest a quarter is forgotten.
-const FILES_MAX: usize = 1 << 17;
+/// Files whose use is remembered, each at some 100 bytes; of those not used for longest a quarter is forgotten.
+const FILES_MAX: usize = 1 << 19;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {

@@ -278,8 +278,7 @@ impl Successors {
 
     /// Every file remembered, in order of number.
     pub(crate) fn all(&self) -> Vec<u64> {
-        let mut all: Vec<u64> =
-            self.nodes.iter().filter(|n| !n.gone).map(|n| n.file).collect();
+        let mut all: Vec<u64> = self.nodes.iter().filter(|n| !n.gone).map(|n| n.file).collect();
         all.sort_unstable();
         all
     }

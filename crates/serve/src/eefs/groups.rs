@@ -28,6 +28,8 @@ use crate::backend::files::Disk;
 use crate::error::ServeError;
 use crate::sys::{Others, lease};
 
+/// Threads that wait for flushes.
+const AT_ONCE: usize = 32;
 /// Locks that all files share.
 const LOCKS: usize = 1024;
 
@@ -115,6 +117,22 @@ struct Newcomer {
 /// What a lock holds is whole between any two steps; a thread that panicked has left it so.
 fn held<T>(lock: Result<T, PoisonError<T>>) -> T {
     lock.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does this with each, several at a time: what waits for a device's flush waits for the same one as the others.
+fn at_once<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (act, part) = (&act, all.len().div_ceil(AT_ONCE).max(1));
+    let each = move |part: &[T]| part.iter().map(act).collect::<Vec<R>>();
+    std::thread::scope(|scope| {
+        let spawn = |p| (p, std::thread::Builder::new().spawn_scoped(scope, move || each(p)));
+        let threads: Vec<_> = all.chunks(part).map(spawn).collect();
+        let ended = threads.into_iter().map(|(part, thread)| match thread {
+            // What panics has done nothing by halves that a crash would not; it goes on where it was.
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => each(part),
+        });
+        ended.flatten().collect()
+    })
 }
 
 /// The client's word for a fault.
@@ -293,12 +311,18 @@ impl Groups {
     }
 
     pub(crate) fn ask(&self, ask: Ask) -> Result<Reply, Fault> {
+        self.ask_all(vec![ask]).pop().unwrap_or(Err(Fault::Broken))
+    }
+
+    fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
-        let result = self.store().ask(now, ask);
-        if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = &result {
-            self.note(fault.to_string());
+        let results = self.store().ask_all(now, asks);
+        for result in &results {
+            if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = result {
+                self.note(fault.to_string());
+            }
         }
-        result
+        results
     }
 
     /// Lets the store write what has waited long enough.
@@ -571,62 +595,79 @@ impl Groups {
             let numbers = leaving.iter().map(|(_, k)| k.number).collect();
             // Where one of them has gone meanwhile, each is asked for by itself.
             let together = self.ask(Ask::Leave { files: numbers }).is_ok();
-            for (handle, kept) in leaving {
-                let _lock = self.changing(&handle);
-                let there = self.peek(&handle).is_some_and(|k| k.is(kept.number));
+            let landed = at_once(&leaving, |(handle, kept)| {
+                let _lock = self.changing(handle);
+                let there = self.peek(handle).is_some_and(|k| k.is(kept.number));
                 let landed = match (there, together) {
-                    (false, _) => continue,
-                    (true, true) => self.land(&handle, &kept),
-                    (true, false) => self.bring_home(&handle),
+                    (false, _) => return false,
+                    (true, true) => self.land(handle, kept),
+                    (true, false) => self.bring_home(handle),
                 };
-                match landed {
-                    Ok(()) => done += 1,
-                    Err(e) => self.note(format!("a file could not be brought home: {e}")),
-                }
-            }
+                landed
+                    .inspect_err(|e| self.note(format!("a file could not be brought home: {e}")))
+                    .is_ok()
+            });
+            done += landed.iter().filter(|came| **came).count();
         }
         done
     }
 
-    /// Forms a group of files: those that are home and that `busy` says nobody has open come to the store. Returns how many
-    /// came.
-    ///
-    /// # Errors
-    /// Why the store takes no group. Every file is where it was then.
+    /// Forms groups of files: those that are home and that `busy` says nobody has open come to the store. Returns for each how
+    /// many came, or why the store takes no group: every file of it is where it was then.
     pub(crate) fn form(
         &self,
-        files: &[Handle],
-        busy: impl Fn(&Handle) -> bool,
-    ) -> Result<usize, Fault> {
-        let (mut here, mut coming) = (Vec::new(), Vec::new());
-        for handle in files {
-            match self.kept_whole(handle) {
-                Ok(Some(kept)) => here.push(kept.number),
-                Ok(None) => coming.extend(self.fetch(handle, &busy)),
-                Err(_) => {}
-            }
-        }
-        let arrivals = coming.iter_mut().map(|c: &mut Newcomer| {
-            let (attributes, data) = (attributes(&c.stat), std::mem::take(&mut c.data));
-            Member::New(Arrival { attributes, name: c.handle.to_name(), data })
-        });
-        let members: Vec<Member> = here.iter().map(|n| Member::Here(*n)).chain(arrivals).collect();
-        let result = if members.is_empty() {
-            Ok(0)
-        } else {
-            self.ask(Ask::Group { members }).map(|reply| match reply {
-                Reply::Numbers(numbers) => {
-                    let numbers = numbers.get(here.len()..).unwrap_or_default();
-                    self.flip(&coming, numbers, &busy)
+        groups: &[Vec<Handle>],
+        busy: impl Fn(&Handle) -> bool + Sync,
+    ) -> Vec<Result<usize, Fault>> {
+        let mut coming: Vec<Newcomer> = Vec::new();
+        let (mut asks, mut parts) = (Vec::new(), Vec::new());
+        for files in groups {
+            let (mut here, first) = (Vec::new(), coming.len());
+            for handle in files {
+                match self.kept_whole(handle) {
+                    Ok(Some(kept)) => here.push(kept.number),
+                    Ok(None) => coming.extend(self.fetch(handle, &busy)),
+                    Err(_) => {}
                 }
-                _ => 0,
-            })
-        };
+            }
+            let arrivals = coming[first..].iter_mut().map(|c| {
+                let (attributes, data) = (attributes(&c.stat), std::mem::take(&mut c.data));
+                Member::New(Arrival { attributes, name: c.handle.to_name(), data })
+            });
+            let members: Vec<Member> =
+                here.iter().map(|n| Member::Here(*n)).chain(arrivals).collect();
+            // Of nothing there is no group.
+            let asked = (!members.is_empty()).then(|| asks.push(Ask::Group { members }));
+            parts.push((asked, here.len(), first..coming.len()));
+        }
+        let mut replies = self.ask_all(asks).into_iter();
+        let mut numbers: Vec<Option<FileNumber>> = vec![None; coming.len()];
+        let mut results = Vec::new();
+        for (asked, here, part) in &parts {
+            results.push(match asked.and_then(|()| replies.next()) {
+                None => Ok(()),
+                Some(Ok(Reply::Numbers(given))) => {
+                    let given = given.iter().skip(*here);
+                    for (to, number) in numbers[part.clone()].iter_mut().zip(given) {
+                        *to = Some(*number);
+                    }
+                    Ok(())
+                }
+                Some(Ok(_)) => Err(Fault::Broken),
+                Some(Err(fault)) => Err(fault),
+            });
+        }
+        let given: Vec<(&Newcomer, FileNumber)> =
+            coming.iter().zip(numbers).filter_map(|(c, n)| Some((c, n?))).collect();
+        let came = self.flip(&given, &busy);
         let mut watched = held(self.watched.lock());
         for c in &coming {
             watched.remove(&c.handle);
         }
-        result
+        let count = |part: &std::ops::Range<usize>| {
+            coming[part.clone()].iter().filter(|c| came.contains(&c.handle)).count()
+        };
+        results.into_iter().zip(&parts).map(|(r, (.., part))| r.map(|()| count(part))).collect()
     }
 
     /// Reads a file that is to come; from now on it is known when it is written.
@@ -659,52 +700,57 @@ impl Groups {
         newcomer
     }
 
-    /// The store has the newcomers' bytes: from here on it has the files too, those of them that nobody has touched.
+    /// The store has the newcomers' bytes: from here on it has the files too, those of them that nobody has touched, and which
+    /// are returned.
     fn flip(
         &self,
-        coming: &[Newcomer],
-        numbers: &[FileNumber],
+        coming: &[(&Newcomer, FileNumber)],
         busy: &impl Fn(&Handle) -> bool,
-    ) -> usize {
-        let mut locks: Vec<usize> = coming.iter().map(|c| self.lock_of(&c.handle)).collect();
+    ) -> FxHashSet<Handle> {
+        let mut locks: Vec<usize> = coming.iter().map(|(c, _)| self.lock_of(&c.handle)).collect();
         locks.sort_unstable();
         locks.dedup();
         let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
         let mut marked = Vec::new();
         let mut unwanted = FxHashSet::default();
-        for (c, &number) in coming.iter().zip(numbers) {
+        for &(c, number) in coming {
             match self.mark(c, number, busy) {
                 Ok(now) => marked.push((c, number, now)),
                 Err(_) => drop(unwanted.insert(number)),
             }
         }
-        // The first of these makes all of them durable where there is a journal.
+        let durable = at_once(&marked, |(c, ..)| rustix::fs::fsync(&c.file).is_ok());
+        let mut durable = durable.into_iter();
         marked.retain(|(c, number, _)| {
-            let durable = rustix::fs::fsync(&c.file).is_ok();
+            let durable = durable.next() == Some(true);
             if !durable && home::clear_marker(&c.file).is_ok() {
                 unwanted.insert(*number);
             }
             durable
         });
-        let mut settled = Vec::new();
+        let mut cut = Vec::new();
         for (c, number, now) in &marked {
             let size = now.st_size as u32;
             let kept = Kept { number: *number, size, proof: Proof::Seen, cached: false };
             self.keep(c.handle, kept);
             if home::cut(&c.file, &home::times(now)).is_ok() {
-                settled.push((c, *number));
+                cut.push((*c, *number));
             }
         }
         drop(guards);
         // An entry that is settled says that its inode has no bytes: one that has was written by somebody else.
-        settled.retain(|(c, _)| rustix::fs::fsync(&c.file).is_ok());
-        let _ = self.ask(Ask::Settle { files: settled.iter().map(|(_, n)| *n).collect() });
+        let synced = at_once(&cut, |(c, _)| rustix::fs::fsync(&c.file).is_ok());
+        let settled = cut.iter().zip(synced).filter(|(_, synced)| *synced).map(|((_, n), _)| *n);
+        let settled: Vec<FileNumber> = settled.collect();
+        if !settled.is_empty() {
+            let _ = self.ask(Ask::Settle { files: settled });
+        }
         self.counts.came.fetch_add(marked.len() as u64, Relaxed);
         self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
         for number in unwanted {
             let _ = self.ask(Ask::Remove { file: number });
         }
-        marked.len()
+        marked.iter().map(|(c, ..)| c.handle).collect()
     }
 
     /// Sets a newcomer's marker, if its bytes are still those that were read.

@@ -21,6 +21,9 @@ const SEEN_MAX: usize = 1 << 16;
 /// Files that one shuffle moves, at most; the next one goes on.
 const MOVES_MAX: usize = 1 << 13;
 
+/// Groups that are formed together, and share flushes. Whoever opens one of their files meanwhile waits for those.
+const TOGETHER: usize = 16;
+
 /// What is learned from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen {
@@ -226,7 +229,11 @@ impl Shuffler {
     }
 
     /// Forms groups anew. `busy` says whether a file is open.
-    pub(super) fn shuffle(&self, groups: &Groups, busy: impl Fn(&Handle) -> bool) -> Shuffled {
+    pub(super) fn shuffle(
+        &self,
+        groups: &Groups,
+        busy: impl Fn(&Handle) -> bool + Sync,
+    ) -> Shuffled {
         let mut learned = held(&self.learned);
         self.at.0.store(self.requests.load(Relaxed), Relaxed);
         self.at.1.store(self.opens.load(Relaxed), Relaxed);
@@ -250,29 +257,37 @@ impl Shuffler {
         done.returned = groups.bring_all_home(&leaves);
         let standing = Standing::of(groups);
         let mut gone = Vec::new();
-        for mut files in wanted {
-            if self.stopped.load(Relaxed) || done.came >= MOVES_MAX {
+        let mut wanted = wanted.into_iter();
+        let mut is_full = false;
+        while !is_full && !self.stopped.load(Relaxed) && done.came < MOVES_MAX {
+            let mut next = Vec::new();
+            for mut files in wanted.by_ref() {
+                files.retain(|handle| {
+                    let stays = groups.is_there(handle);
+                    gone.extend((!stays).then_some(*handle));
+                    stays
+                });
+                if !files.is_empty() && !standing.has(groups, &files) {
+                    next.push(files);
+                }
+                if next.len() == TOGETHER {
+                    break;
+                }
+            }
+            if next.is_empty() {
                 break;
             }
-            files.retain(|handle| {
-                let stays = groups.is_there(handle);
-                gone.extend((!stays).then_some(*handle));
-                stays
-            });
-            if files.is_empty() || standing.has(groups, &files) {
-                continue;
-            }
-            match groups.form(&files, &busy) {
-                Ok(came) => done.came += came,
-                Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
-                    done.refused += 1;
-                    groups.note(format!("a group was not formed: {fault}"));
-                    if fault == Fault::TableFull {
-                        break;
+            for formed in groups.form(&next, &busy) {
+                match formed {
+                    Ok(came) => done.came += came,
+                    Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
+                        done.refused += 1;
+                        groups.note(format!("a group was not formed: {fault}"));
+                        is_full |= fault == Fault::TableFull;
                     }
+                    // A file that has gone meanwhile; and a store that takes no changes has said so.
+                    Err(_) => {}
                 }
-                // A file that has gone meanwhile; and a store that takes no changes has said so.
-                Err(_) => {}
             }
         }
         for handle in gone {
