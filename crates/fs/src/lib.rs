@@ -52,6 +52,7 @@ mod ffs;
 pub mod format;
 mod gfs;
 mod name;
+mod rest;
 mod space;
 mod store;
 mod table;
@@ -64,5 +65,6 @@ pub use attach::{AttachError, Examined, examine, format as format_store, superbl
 pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Work};
 pub use gfs::Gfs;
 pub use name::Name;
+pub use rest::{IDLE_CLASSES, Phase, Rest, RestStats, ahead};
 pub use store::{Other, Store};
 pub use table::{File, GroupAt, Slot, TableError};

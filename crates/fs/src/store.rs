@@ -7,7 +7,7 @@ use seekless_block::{Device, Op, SimTime};
 
 use crate::api::{Ask, Fault, Input, Output, Reply, RequestId};
 use crate::attach::AttachError;
-use crate::{Config, Gfs};
+use crate::{Config, Gfs, Phase};
 
 /// The other module, as far as the store needs it.
 pub trait Other {
@@ -73,6 +73,11 @@ impl<D: Device, O: Other> Store<D, O> {
     pub fn tick(&mut self, now: SimTime) {
         self.gfs.handle(now, Input::Tick);
         self.carry_out(now);
+    }
+
+    /// See [`Gfs::disk_is`].
+    pub const fn disk_is(&mut self, phase: Phase) {
+        self.gfs.disk_is(phase);
     }
 
     /// The device, once the store is no longer needed. What was not synced is lost.

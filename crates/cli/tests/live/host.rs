@@ -34,6 +34,7 @@ pub(crate) fn programs(names: &[&str]) -> Option<String> {
 }
 
 /// A program in the path, or installed by cargo.
+#[allow(dead_code, reason = "shared with the tests of `fs mount`")]
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let home = |var: &str| std::env::var_os(var).map(PathBuf::from);

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use seekless_block::SimTime;
 use seekless_fs::{
     Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Name, Other,
-    Reply, Store,
+    Phase, Reply, Store,
 };
 
 use super::handle::Handle;
@@ -325,10 +325,11 @@ impl Groups {
         results
     }
 
-    /// Lets the store write what has waited long enough.
-    pub(crate) fn tick(&self) {
+    /// Lets the store write what has waited long enough, as the disk is.
+    pub(crate) fn tick(&self, phase: Phase) {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let mut store = self.store();
+        store.disk_is(phase);
         if store.gfs().wakeup().is_some_and(|t| t <= now) {
             store.tick(now);
         }

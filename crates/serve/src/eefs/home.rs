@@ -36,7 +36,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    fn encode(&self) -> [u8; MARKER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; MARKER_BYTES] {
         let mut bytes = [0; MARKER_BYTES];
         bytes[..16].copy_from_slice(&self.store);
         bytes[16..24].copy_from_slice(&self.file.0.to_le_bytes());
@@ -153,10 +153,8 @@ impl Home {
             Err(Errno::NODATA) => Ok(None),
             Err(e) => Err(e),
             Ok(len) => {
-                let (store, name) =
-                    bytes.get(..len).and_then(|b| b.split_at_checked(16)).ok_or(Errno::IO)?;
-                let store = store.try_into().map_err(|_| Errno::IO)?;
-                Ok(Some((store, Handle::from_name(name) == Some(self.handle))))
+                let (store, handle) = bytes.get(..len).and_then(bound).ok_or(Errno::IO)?;
+                Ok(Some((store, handle == Some(self.handle))))
             }
         }
     }
@@ -173,6 +171,12 @@ impl Home {
         }
         rustix::fs::fsync(&self.root)
     }
+}
+
+/// What a binding says: the store, and the directory's handle if it is one.
+pub(crate) fn bound(bytes: &[u8]) -> Option<([u8; 16], Option<Handle>)> {
+    let (store, name) = bytes.split_at_checked(16)?;
+    Some((store.try_into().ok()?, Handle::from_name(name)))
 }
 
 /// The path under which an open file can be found again, whatever it was opened for: some calls take nothing else.

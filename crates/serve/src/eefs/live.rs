@@ -14,6 +14,7 @@ use slab::Slab;
 
 use super::groups::Groups;
 use super::handle::Handle;
+use super::rest::Watched;
 use super::rows::{Row, Rows};
 use super::shuffle::{Seen, Shuffler};
 use crate::error::{ServeError, host};
@@ -88,6 +89,8 @@ pub(super) struct Admitted {
 pub(crate) struct Live {
     pub(super) groups: Groups,
     pub(super) shuffler: Shuffler,
+    /// The directory's disk, if it is known to sleep.
+    pub(super) rest: Option<Watched>,
     nodes: Mutex<Nodes>,
     opens: Mutex<FxHashMap<Handle, Opens>>,
     files: Mutex<Slab<Arc<Open>>>,
@@ -124,7 +127,11 @@ pub(super) fn kind(mode: u32) -> Kind {
 }
 
 impl Live {
-    pub(super) fn new(groups: Groups, shuffler: Shuffler) -> Result<Self, ServeError> {
+    pub(super) fn new(
+        groups: Groups,
+        shuffler: Shuffler,
+        rest: Option<Watched>,
+    ) -> Result<Self, ServeError> {
         let root =
             rustix::fs::fstat(groups.home.root()).map_err(host("ask for the root's attributes"))?;
         let handle = groups.home.handle();
@@ -133,6 +140,7 @@ impl Live {
         Ok(Self {
             groups,
             shuffler,
+            rest,
             nodes: Mutex::new(Nodes { rows, nameless: FxHashMap::default() }),
             opens: Mutex::default(),
             files: Mutex::default(),

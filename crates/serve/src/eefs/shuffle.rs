@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::StreamId;
-use seekless_fs::{FILE_BYTES_MAX, Fault, FileNumber};
+use seekless_fs::{Ask, FILE_BYTES_MAX, Fault, FileNumber, Phase, ahead};
 use seekless_layout::{GroupConfig, GroupConfigError, Successors};
 
 use super::groups::Groups;
@@ -21,6 +21,9 @@ const SEEN_MAX: usize = 1 << 16;
 /// Files that one shuffle moves, at most; the next one goes on.
 const MOVES_MAX: usize = 1 << 13;
 
+/// Opened files whose successors are looked up at a time, and groups that are read ahead for them.
+const RECENT_MAX: usize = 64;
+const AHEAD_MAX: usize = 8;
 /// Groups that are formed together, and share flushes. Whoever opens one of their files meanwhile waits for those.
 const TOGETHER: usize = 16;
 
@@ -53,6 +56,8 @@ struct Learned {
     graph: Successors,
     /// Files remembered.
     files: Rows<Size>,
+    /// Files that were opened last, for reading ahead of them.
+    recent: Vec<Handle>,
 }
 
 /// Of a file that is remembered.
@@ -88,6 +93,8 @@ pub(crate) struct Shuffler {
     pub(super) requests: AtomicU64,
     pub(super) shuffles: AtomicU64,
     pub(super) overlooked: AtomicU64,
+    /// Groups read ahead.
+    pub(super) ahead: AtomicU64,
     every: u64,
     idle: Option<Duration>,
     /// Everything is to go home, and stay.
@@ -138,12 +145,13 @@ impl Shuffler {
         });
         Ok(Self {
             seen: Mutex::default(),
-            learned: Mutex::new(Learned { graph, files }),
+            learned: Mutex::new(Learned { graph, files, recent: Vec::new() }),
             at: <(AtomicU64, AtomicU64)>::default(),
             opens: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             shuffles: AtomicU64::new(0),
             overlooked: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
             every: every.max(1),
             idle,
             stopped: AtomicBool::new(false),
@@ -177,6 +185,9 @@ impl Shuffler {
                 Seen::Opened { stream, handle, size } => {
                     learned.graph.observe(stream, handle.id());
                     learned.files.insert(handle, Size::of(size));
+                    if learned.recent.len() < RECENT_MAX {
+                        learned.recent.push(handle);
+                    }
                 }
                 Seen::Written { handle, size } => {
                     if let Some(file) = learned.files.get_mut(handle.id()) {
@@ -210,8 +221,28 @@ impl Shuffler {
         self.stopped.load(Relaxed)
     }
 
-    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while.
-    pub(super) fn is_due(&self) -> bool {
+    /// Reads groups that are likely to be used next, while the disk turns.
+    pub(super) fn read_ahead(&self, groups: &Groups) {
+        let mut learned = held(&self.learned);
+        let recent = std::mem::take(&mut learned.recent);
+        let learned = &*learned;
+        let number =
+            |id| learned.files.get(id).and_then(|(h, _)| groups.peek(&h)).map(|k| k.number);
+        let mut left = AHEAD_MAX;
+        for handle in recent {
+            let next = groups.gfs(|gfs| ahead(gfs, &learned.graph, handle.id(), number));
+            for file in next.into_iter().take(left) {
+                left -= 1;
+                if groups.ask(Ask::Read { file, offset: 0, len: 1 }).is_ok() {
+                    self.ahead.fetch_add(1, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while, or none
+    /// for so long that the disk is about to sleep.
+    pub(super) fn is_due(&self, phase: Phase) -> bool {
         if self.stopped.load(Relaxed) {
             return false;
         }
@@ -223,7 +254,8 @@ impl Shuffler {
         if quiet.0 != opens {
             *quiet = (opens, Instant::now());
         }
-        let idle = self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle);
+        let idle =
+            self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle || phase == Phase::Drowsy);
         since(&self.requests, &self.at.0) >= self.every
             || (idle && since(&self.opens, &self.at.1) > 0)
     }
