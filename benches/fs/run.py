@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Small files in groups beside ext4 and XFS, in one run. As root, on a machine at rest:
 
-  benches/fs/run.py [--files 1000000] [--cold 4000] [--program target/release/seekless] [--disk wd800jb] [--json FILE]
+  benches/fs/run.py [--files 1000000] [--grouped 250000] [--cold 20000] [--sets 250] [--program target/release/seekless]
+                    [--disk wd800jb] [--json FILE]
 
-1. On the host's own disk: a million files in groups; time to mount, memory of the server for each file, files looked up a second,
-   through the mount and beneath it.
+1. On the host's own disk: a million files, some of them in groups; time to mount, memory of the server for each file: when mounted,
+   when every inode was looked at, and when every file was read; files looked up a second, through the mount and beneath it.
 2. On one emulated disk (`seekless emulate`, real time) after the other, each new: ext4, XFS, and ext4 with its small files in
    groups, the store being a file of that same ext4. Sets of eight files are used together and lie in eight directories. With
-   nothing in memory: files read a second, set by set in an order drawn at random; then the whole tree, in the order in which
-   directories list it. What forming the groups cost is told beside.
+   nothing in memory: files read a second, set by set, as many sets as `--sets`, in an order drawn at random; then the whole tree, in
+   the order in which directories list it. What forming the groups cost is told beside.
 """
 import argparse, json, os, random, shutil, signal, subprocess, sys, tempfile, time
 
@@ -79,15 +80,28 @@ def tree(root):
     return time.monotonic() - begun
 
 def grouped(args, root, beneath, store, size, count):
-    """Has all files used by sets, and moved to groups; seconds of using and moving."""
-    child, _ = fs_mount(args, beneath, root, store, '--create', size, '--needed', 2)
+    """Has files used by sets, and moved to groups; seconds of using, and of moving."""
+    child, _ = fs_mount(args, beneath, root, store, '--create', size, '--needed', 1)
     begun = time.monotonic()
-    use(root, range(count // SET), rounds=3)
-    run(args.program, 'fs', 'shuffle', root)
-    took = time.monotonic() - begun
-    now = state(args, root)
+    use(root, range(count // SET), rounds=2)
+    used = time.monotonic()
+    came = -1
+    # A shuffle moves so many files and no more.
+    while (now := state(args, root))['came'] > came:
+        came = now['came']
+        run(args.program, 'fs', 'shuffle', root)
+    took = (used - begun, time.monotonic() - used)
     stop(child)
     return took, now
+
+def walk(root):
+    """Looks at every inode; how many a second."""
+    begun, seen = time.monotonic(), 0
+    for parent, _, files in os.walk(root):
+        for f in files:
+            os.lstat(os.path.join(parent, f))
+            seen += 1
+    return seen / (time.monotonic() - begun)
 
 def rss(pid):
     with open(f'/proc/{pid}/status') as f:
@@ -104,15 +118,27 @@ def million(args, place):
     beneath, point, store = (os.path.join(place, n) for n in ('beneath', 'point', 'store'))
     os.mkdir(beneath), os.mkdir(point)
     make(beneath, args.files)
-    took, now = grouped(args, point, beneath, store, f'{max(1, args.files // 16_000)}GiB', args.files)
-    found = {'files': args.files, 'grouped_files': now['grouped_files'], 'groups': now['groups'], 'used_and_moved_s': took}
+    count = min(args.files, args.grouped)
+    (used, moved), now = grouped(args, point, beneath, store, f'{max(1, count // 4_000)}GiB', count)
+    found = {'files': args.files, 'grouped_files': now['grouped_files'], 'groups': now['groups'], 'used_s': used, 'moved_s': moved}
     drop()
-    child, found['mount_s'] = fs_mount(args, beneath, point, store)
-    found['rss_bytes_per_file'] = rss(child.pid) / max(1, now['grouped_files'])
+    # A cache of groups takes what it is given: here next to nothing, as this is about what a file takes.
+    child, found['mount_s'] = fs_mount(args, beneath, point, store, '--cache', '1MiB')
+    found['rss_mounted'] = rss(child.pid)
     found['lookups_per_s'] = looked_up(point, args.files, 1)
+    found['walked_per_s'] = walk(point)
+    found['rss_walked'] = rss(child.pid)
+    found['tree_s'] = tree(point)
+    found['rss_read'] = rss(child.pid)
+    now = state(args, point)
+    found['inodes'], found['learned'] = now['inodes'], now['learned_files']
+    found['rss_bytes_per_file'] = found['rss_read'] / args.files
     stop(child)
     drop()
     found['lookups_per_s_beneath'] = looked_up(beneath, args.files, 1)
+    found['walked_per_s_beneath'] = walk(beneath)
+    drop()
+    found['tree_s_beneath'] = tree(beneath)
     return found
 
 def cold(args, place, kind):
@@ -131,11 +157,12 @@ def cold(args, place, kind):
         make(files, args.cold)
         found = {}
         if kind == 'groups':
-            found['used_and_moved_s'], now = grouped(args, point, files, store, '512MiB', args.cold)
+            (found['used_s'], found['moved_s']), now = grouped(args, point, files, store, '512MiB', args.cold)
             found['grouped_files'], found['groups'] = now['grouped_files'], now['groups']
         order = list(range(args.cold // SET))
         random.Random(2).shuffle(order)
-        for what, act in (('sets', lambda r: use(r, order)), ('tree', tree)):
+        order = order[:args.sets]
+        for what, act, count in (('sets', lambda r: use(r, order), len(order) * SET), ('tree', tree, args.cold)):
             run('umount', root)
             drop()
             run('mount', '-o', 'relatime', device, root)
@@ -143,7 +170,8 @@ def cold(args, place, kind):
             if kind == 'groups':
                 child, _ = fs_mount(args, files, point, store)
                 where = point
-            found[f'{what}_files_per_s'] = args.cold / act(where)
+            took = act(where)
+            found[f'{what}_s'], found[f'{what}_files_per_s'] = took, count / took
             if kind == 'groups':
                 stop(child)
         run('umount', root)
@@ -157,7 +185,9 @@ def cold(args, place, kind):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--files', type=int, default=1_000_000)
-    parser.add_argument('--cold', type=int, default=4_000)
+    parser.add_argument('--grouped', type=int, default=250_000)
+    parser.add_argument('--cold', type=int, default=20_000)
+    parser.add_argument('--sets', type=int, default=250)
     parser.add_argument('--program', default='target/release/seekless')
     parser.add_argument('--disk', default='wd800jb')
     parser.add_argument('--json')

@@ -73,7 +73,7 @@ pub(crate) fn named(name: &str) -> anyhow::Result<DeviceSpec> {
 }
 
 /// As [`named`], where only a disk with one arm and no media cache will do.
-fn plain(name: &str) -> anyhow::Result<DiskSpec> {
+pub(crate) fn plain(name: &str) -> anyhow::Result<DiskSpec> {
     let spec = named(name)?;
     let kind = spec.kind();
     match spec {

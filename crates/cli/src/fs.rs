@@ -9,22 +9,24 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::Subcommand;
-use seekless_block::Bytes;
+use seekless_block::{Bytes, Duration as SimDuration};
+use seekless_disk::PowerStates;
 use seekless_layout::GroupConfig;
-use seekless_serve::eefs::{GroupMount, MountOptions};
+use seekless_serve::eefs::{GroupMount, MountOptions, Sleep};
 use seekless_serve::notify::{self, Manager};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
+use crate::disks;
 use crate::output;
 use crate::serve::duration;
 use crate::trace_args::size;
 
 /// How often a mount that failed, or is in use, is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Files whose use is remembered, each at some 200 bytes; of those not used for longest a quarter is forgotten.
-const FILES_MAX: usize = 1 << 17;
+/// Files whose use is remembered, each at some 100 bytes; of those not used for longest a quarter is forgotten.
+const FILES_MAX: usize = 1 << 19;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {
@@ -72,6 +74,13 @@ pub(crate) struct MountArgs {
     /// And when no file was opened for so long; `none`: not for that
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
+    /// DIR's disk sleeps after so long without work, as `hdparm -S` has told it: shuffles and changes that nobody syncs wait
+    /// while it does, for ten minutes at most, and groups likely to be read next are read while it turns
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
+    sleep: Option<Duration>,
+    /// What DIR's disk is, for its energy in `fs stat`: a name from `seekless disk list`, or a TOML file
+    #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
+    disk: Option<String>,
     /// Have every read and write come to us, also of files that the kernel could read and write by itself: slower
     #[arg(long)]
     no_passthrough: bool,
@@ -114,6 +123,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
+fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<Sleep> {
+    ensure!(after >= Duration::from_secs(2), "--sleep {after:?}: expected at least 2s");
+    let power = disk.map(disks::plain).transpose()?.map(|disk| PowerStates::new(&disk.power));
+    Ok(Sleep { after: SimDuration(after.as_nanos() as u64), power })
+}
+
 fn mount(args: &MountArgs) -> anyhow::Result<()> {
     ensure!(
         args.mountpoint.is_dir() || !args.mountpoint.exists(),
@@ -136,6 +151,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         every: args.every,
         idle: args.idle.0,
         groups,
+        sleep: args.sleep.map(|after| sleep(after, args.disk.as_deref())).transpose()?,
         passthrough: !args.no_passthrough,
     };
     let (send, events) = channel();

@@ -143,7 +143,7 @@ impl Gfs {
                 }
                 return;
             }
-            let due = self.oldest().is_some_and(|t| t + self.config.commit_after <= self.now);
+            let due = self.oldest().is_some_and(|t| t + self.commit_after() <= self.now);
             let full = self.dirty_bytes() > self.config.cache.0 / 2;
             let starved = !self.starved.is_empty();
             if !self.checkpoints.is_empty() || self.log.used > self.geometry.log_pages / 2 {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
-use seekless_block::{Extent, Op, SimTime};
+use seekless_block::{Duration, Extent, Op, SimTime};
 
 use crate::api::{
     Arrival, Ask, Config, FILE_BYTES_MAX, Fault, FileNumber, GROUP_FILES_MAX, Input, Io, IoId,
@@ -13,6 +13,8 @@ use crate::api::{
 use crate::cache::Cache;
 use crate::commit::{Job, Log, Scope, Waiter};
 use crate::format::{Geometry, file_bytes, group_bytes};
+use crate::name::Name;
+use crate::rest::{PATIENCE, Phase};
 use crate::space::Space;
 use crate::table::{File, Table};
 
@@ -77,6 +79,7 @@ pub struct Gfs {
     /// Everything dirty should go now.
     pub(crate) kick: bool,
     pub(crate) broken: bool,
+    phase: Phase,
     pub(crate) stats: Stats,
 }
 
@@ -114,6 +117,7 @@ impl Gfs {
             coming: 0,
             kick: false,
             broken: false,
+            phase: Phase::Turning,
             stats: Stats::default(),
         }
     }
@@ -148,7 +152,26 @@ impl Gfs {
         if self.broken || self.job.is_some() {
             return None;
         }
-        self.oldest().map(|t| t + self.config.commit_after)
+        self.oldest().map(|t| t + self.commit_after())
+    }
+
+    /// What the disk does, as far as that is known: changes that nobody syncs wait for one that sleeps, and go to one that is
+    /// about to. [`Gfs::wakeup`] may be another time now.
+    pub const fn disk_is(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
+    pub(crate) fn commit_after(&self) -> Duration {
+        match self.phase {
+            Phase::Turning => self.config.commit_after,
+            Phase::Drowsy => self.config.commit_along,
+            Phase::Asleep => self.config.commit_after.max(PATIENCE),
+        }
+    }
+
+    /// The group of a file whose bytes are not in memory.
+    pub(crate) fn absent_group(&self, file: FileNumber) -> Option<u32> {
+        self.file(file).map(|f| f.group).filter(|g| !self.cache.contains(*g))
     }
 
     /// When the oldest change was made that is not on its way.
@@ -586,7 +609,7 @@ impl Gfs {
         if self.file(file).is_some_and(|f| f.name.len() < name.len()) {
             self.expect_records(name.len() as u64, 0)?;
         }
-        self.modify(file, |f| f.name = name.into())
+        self.modify(file, |f| f.name = Name::from(&name[..]))
     }
 
     /// Room in the checkpoints for more records, a part of it kept back.
@@ -734,7 +757,7 @@ impl Gfs {
             group,
             attributes: arrival.attributes,
             state: State::Arriving,
-            name: arrival.name.clone().into(),
+            name: Name::from(&arrival.name[..]),
         };
         self.changed.insert(number, Changed { file: Some(file), version: self.clock });
         number

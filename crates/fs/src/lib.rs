@@ -51,6 +51,8 @@ mod commit;
 mod ffs;
 pub mod format;
 mod gfs;
+mod name;
+mod rest;
 mod space;
 mod store;
 mod table;
@@ -62,5 +64,7 @@ pub use api::{
 pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
 pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Work};
 pub use gfs::Gfs;
+pub use name::Name;
+pub use rest::{IDLE_CLASSES, Phase, Rest, RestStats, ahead};
 pub use store::{Other, Store};
 pub use table::{File, GroupAt, Slot, TableError};

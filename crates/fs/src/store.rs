@@ -7,7 +7,7 @@ use seekless_block::{Device, Op, SimTime};
 
 use crate::api::{Ask, Fault, Input, Output, Reply, RequestId};
 use crate::attach::AttachError;
-use crate::{Config, Gfs};
+use crate::{Config, Gfs, Phase};
 
 /// The other module, as far as the store needs it.
 pub trait Other {
@@ -53,16 +53,31 @@ impl<D: Device, O: Other> Store<D, O> {
     /// # Errors
     /// Why it could not be done.
     pub fn ask(&mut self, now: SimTime, ask: Ask) -> Result<Reply, Fault> {
-        self.next += 1;
-        let id = RequestId(self.next);
-        self.handle(now, Input::Ask { id, ask });
+        self.ask_all(now, vec![ask]).pop().unwrap_or(Err(Fault::Broken))
+    }
+
+    /// Asks many things at once, which share their flushes, and waits for all answers, in the same order.
+    pub fn ask_all(&mut self, now: SimTime, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        let first = self.next + 1;
+        for ask in asks {
+            self.next += 1;
+            self.gfs.handle(now, Input::Ask { id: RequestId(self.next), ask });
+        }
+        self.carry_out(now);
         // Every ask ends once all I/O has ended that it made necessary.
-        self.ended.remove(&id).unwrap_or(Err(Fault::Broken))
+        let ended = |id| self.ended.remove(&RequestId(id)).unwrap_or(Err(Fault::Broken));
+        (first..=self.next).map(ended).collect()
     }
 
     /// Lets the store do what is due. Call it at [`Gfs::wakeup`].
     pub fn tick(&mut self, now: SimTime) {
-        self.handle(now, Input::Tick);
+        self.gfs.handle(now, Input::Tick);
+        self.carry_out(now);
+    }
+
+    /// See [`Gfs::disk_is`].
+    pub const fn disk_is(&mut self, phase: Phase) {
+        self.gfs.disk_is(phase);
     }
 
     /// The device, once the store is no longer needed. What was not synced is lost.
@@ -70,8 +85,7 @@ impl<D: Device, O: Other> Store<D, O> {
         self.device
     }
 
-    fn handle(&mut self, now: SimTime, input: Input) {
-        self.gfs.handle(now, input);
+    fn carry_out(&mut self, now: SimTime) {
         while let Some(output) = self.gfs.poll() {
             match output {
                 Output::Submit(mut io) => {

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use crate::format::{
     Change, FileRecord, Geometry, GroupRecord, SlotRecord, file_bytes, group_bytes,
 };
+use crate::name::Name;
 use crate::space::Space;
 use crate::{Attributes, FileNumber, State};
 
@@ -21,7 +22,7 @@ pub struct File {
     /// Whether the file is here for good.
     pub state: State,
     /// What the driver calls it; it stands here to find a file's marker again, and nothing is looked up by it.
-    pub name: Box<[u8]>,
+    pub name: Name,
 }
 
 impl File {
@@ -40,7 +41,7 @@ impl File {
             state: self.state as u8,
             name_bytes: self.name.len() as u16,
         };
-        Change::File(record, self.name.clone())
+        Change::File(record, (*self.name).into())
     }
 
     fn of(r: &FileRecord, name: &[u8]) -> Self {
@@ -60,7 +61,7 @@ impl File {
                 1 => State::Arriving,
                 _ => State::Leaving,
             },
-            name: name.into(),
+            name: Name::from(name),
         }
     }
 }
@@ -93,11 +94,8 @@ pub struct GroupAt {
     pub live: u32,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Place {
-    count: u32,
-    file: Option<File>,
-}
+// One for each file, and it must be little: see docs/groups.md.
+const _: () = assert!(size_of::<Option<File>>() == 64);
 
 /// Why records do not make a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -144,7 +142,10 @@ pub enum TableError {
 /// Both tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    places: Vec<Place>,
+    /// Of each place, what it holds.
+    places: Vec<Option<File>>,
+    /// And the count of the last that stood there.
+    counts: Vec<u32>,
     /// Empty places, the last to be filled first.
     empty: Vec<u32>,
     groups: FxHashMap<u32, GroupAt>,
@@ -161,8 +162,8 @@ impl Table {
     }
 
     pub(crate) fn file(&self, number: FileNumber) -> Option<&File> {
-        let place = self.places.get(number.place())?;
-        place.file.as_ref().filter(|_| place.count == number.count())
+        let count = *self.counts.get(number.place())?;
+        self.places.get(number.place())?.as_ref().filter(|_| count == number.count())
     }
 
     pub(crate) fn group(&self, group: u32) -> Option<&GroupAt> {
@@ -191,10 +192,10 @@ impl Table {
     /// Files in order of place, from a place on, with the place to go on from.
     pub(crate) fn files_from(&self, from: usize) -> impl Iterator<Item = (FileNumber, &File)> {
         let from = from.min(self.places.len());
-        let places = &self.places[from..];
+        let places = self.places[from..].iter().zip(&self.counts[from..]);
         (from..)
             .zip(places)
-            .filter_map(|(i, p)| p.file.as_ref().map(|f| (FileNumber::new(i as u32, p.count), f)))
+            .filter_map(|(i, (p, &n))| p.as_ref().map(|f| (FileNumber::new(i as u32, n), f)))
     }
 
     /// A place for a new file, and its number. It is the caller's from now on.
@@ -211,15 +212,18 @@ impl Table {
     /// After records were read back: which places are empty.
     pub(crate) fn recovered(&mut self) {
         let all = (0..self.places.len() as u32).rev();
-        self.empty = all.filter(|&i| self.places[i as usize].file.is_none()).collect();
+        self.empty = all.filter(|&i| self.places[i as usize].is_none()).collect();
     }
 
     fn grow(&mut self, len: usize) {
         if len > self.places.capacity() {
             // By an eighth: a million files must not take the memory of two.
-            self.places.reserve_exact(len - self.places.len() + self.places.len() / 8 + 64);
+            let more = len - self.places.len() + self.places.len() / 8 + 64;
+            self.places.reserve_exact(more);
+            self.counts.reserve_exact(more);
         }
-        self.places.resize_with(len, Place::default);
+        self.places.resize(len, None);
+        self.counts.resize(len, 0);
     }
 
     /// Carries out a batch's changes. Clusters that no group stands in any more become `deleted`.
@@ -253,7 +257,8 @@ impl Table {
                     self.bytes += file_bytes(name.len()) as u64;
                     self.files += 1;
                     self.next_count = self.next_count.max(number.count().saturating_add(1));
-                    self.places[number.place()] = Place { count: number.count(), file: Some(file) };
+                    self.places[number.place()] = Some(file);
+                    self.counts[number.place()] = number.count();
                 }
                 Change::Gone(number) => {
                     let number = FileNumber(*number);
@@ -316,11 +321,10 @@ impl Table {
     }
 
     fn remove(&mut self, number: FileNumber, touched: &mut Vec<u32>) -> bool {
-        let Some(place) = self.places.get_mut(number.place()) else { return false };
-        if place.count != number.count() {
+        if self.counts.get(number.place()) != Some(&number.count()) {
             return false;
         }
-        let Some(file) = place.file.take() else { return false };
+        let Some(file) = self.places[number.place()].take() else { return false };
         if let Some(group) = self.groups.get_mut(&file.group) {
             group.live -= 1;
         }

@@ -9,8 +9,20 @@ use crate::successors::Successors;
 /// A set of files that are used together, in the order in which one leads to the next.
 pub type Group = Vec<u64>;
 
-/// The graph with dense numbers: of each file the ones it predicts, most popular first.
-type Edges = Vec<Vec<u32>>;
+/// The graph with dense numbers: of each file the ones it predicts, most popular first; all in one list, as there may be a
+/// million files.
+struct Edges {
+    /// Where those of each file end.
+    ends: Vec<u32>,
+    to: Vec<u32>,
+}
+
+impl Edges {
+    fn of(&self, file: u32) -> &[u32] {
+        let from = file.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
+        &self.to[from as usize..self.ends[file as usize] as usize]
+    }
+}
 
 impl Successors {
     /// The groups of the files that `keep` says may be in one, in order of their first file. The others are as if they
@@ -19,10 +31,11 @@ impl Successors {
     pub fn groups(&self, keep: impl Fn(u64) -> bool) -> Vec<Group> {
         let files: Vec<u64> = self.all().into_iter().filter(|&f| keep(f)).collect();
         let number = |file: u64| files.binary_search(&file).ok().map(|i| i as u32);
-        let edges: Edges = files
-            .iter()
-            .map(|&f| self.predictions(f).into_iter().filter_map(|(to, _)| number(to)).collect())
-            .collect();
+        let mut edges = Edges { ends: Vec::with_capacity(files.len()), to: Vec::new() };
+        for &file in &files {
+            edges.to.extend(self.predictions(file).into_iter().filter_map(|(to, _)| number(to)));
+            edges.ends.push(edges.to.len() as u32);
+        }
         let (least, most) = (self.config().least as usize, self.config().most as usize);
         let mut groups = Vec::new();
         let mut inside = vec![0u32; files.len()];
@@ -48,7 +61,7 @@ impl Successors {
 /// Strongly connected components (R. Tarjan, 1972), without recursion.
 fn components(edges: &Edges) -> Vec<Vec<u32>> {
     const NEW: u32 = u32::MAX;
-    let n = edges.len();
+    let n = edges.ends.len();
     let (mut index, mut low) = (vec![NEW; n], vec![0; n]);
     let (mut on_stack, mut stack) = (vec![false; n], Vec::new());
     let (mut clock, mut found) = (0, Vec::new());
@@ -66,7 +79,7 @@ fn components(edges: &Edges) -> Vec<Vec<u32>> {
                 clock += 1;
                 stack.push(v);
             }
-            if let Some(&to) = edges[at].get(*next) {
+            if let Some(&to) = edges.of(v).get(*next) {
                 *next += 1;
                 let to = to as usize;
                 if index[to] == NEW {
@@ -105,9 +118,7 @@ fn walk(edges: &Edges, part: &[u32], inside: impl Fn(u32) -> bool) -> Vec<u32> {
     while let Some(v) = stack.pop() {
         if seen.insert(v) {
             order.push(v);
-            stack.extend(
-                edges[v as usize].iter().rev().filter(|&&to| inside(to) && !seen.contains(&to)),
-            );
+            stack.extend(edges.of(v).iter().rev().filter(|&&to| inside(to) && !seen.contains(&to)));
         }
     }
     order

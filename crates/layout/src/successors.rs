@@ -2,7 +2,10 @@
 //! that came up often enough predict (Recent Popularity; Amer and others, IPCCC 2002). One pass, bounded memory. It knows
 //! no name, no size, no time: a file is a number.
 
-use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher as _, BuildHasherDefault};
+
+use hashbrown::HashTable;
+use rustc_hash::{FxHashMap, FxHasher};
 use seekless_block::StreamId;
 
 /// Successors that are remembered of one file, at most.
@@ -82,26 +85,46 @@ impl GroupConfig {
     }
 }
 
-/// A file, while it is remembered.
-#[derive(Clone, Debug)]
+/// No file, or one that was forgotten: it takes a place in the window and predicts nothing.
+const NOBODY: u32 = u32::MAX;
+
+/// A file, while it is remembered; its latest successors stand beside, in [`Successors::latest`].
+#[derive(Clone, Copy, Debug)]
 struct Node {
+    file: u64,
     /// When it was last seen.
     seen: u64,
-    /// How many of `latest` there are, and where the next one goes.
+    /// How many latest successors there are, and where the next one goes.
     len: u8,
     next: u8,
-    latest: Box<[u64]>,
+    /// Forgotten, and to be swept.
+    gone: bool,
 }
 
-/// The file-relation graph of EEFS.
+/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each place of its window, and some 10 to be found by.
 #[derive(Clone, Debug)]
 pub struct Successors {
     config: GroupConfig,
-    files: FxHashMap<u64, Node>,
+    nodes: Vec<Node>,
+    /// Of each node the window, as places in `nodes`.
+    latest: Vec<u32>,
+    /// Places in `nodes`, by file.
+    index: HashTable<u32>,
     /// The file each stream asked for last, and when.
     streams: FxHashMap<StreamId, (u64, u64)>,
     /// Requests observed.
     clock: u64,
+}
+
+fn hash(file: u64) -> u64 {
+    BuildHasherDefault::<FxHasher>::default().hash_one(file)
+}
+
+/// Makes room for one more, an eighth at a time: a million files must not take the memory of two.
+fn reserve<T>(list: &mut Vec<T>, more: usize) {
+    if list.len() + more > list.capacity() {
+        list.reserve_exact(more + list.len() / 8);
+    }
 }
 
 impl Successors {
@@ -111,8 +134,14 @@ impl Successors {
     /// Where the configuration makes no sense.
     pub fn new(config: GroupConfig) -> Result<Self, GroupConfigError> {
         config.check()?;
-        let (files, streams) = (FxHashMap::default(), FxHashMap::default());
-        Ok(Self { config, files, streams, clock: 0 })
+        Ok(Self {
+            config,
+            nodes: Vec::new(),
+            latest: Vec::new(),
+            index: HashTable::new(),
+            streams: FxHashMap::default(),
+            clock: 0,
+        })
     }
 
     /// How it groups.
@@ -131,55 +160,117 @@ impl Successors {
         if before.is_none() && self.streams.len() > self.config.streams_max {
             forget_oldest(&mut self.streams, |s| s.1);
         }
-        match self.files.get_mut(&file) {
-            Some(node) => node.seen = clock,
-            None => {
-                let latest = vec![0; self.config.window.into()].into_boxed_slice();
-                self.files.insert(file, Node { seen: clock, len: 0, next: 0, latest });
-                if self.files.len() > self.config.files_max {
-                    forget_oldest(&mut self.files, |n| n.seen);
-                }
-            }
+        let place = self.place(file).unwrap_or_else(|| self.enter(file));
+        if let Some(node) = self.nodes.get_mut(place) {
+            node.seen = clock;
         }
-        if let Some((last, _)) = before
-            && last != file
-            && let Some(node) = self.files.get_mut(&last)
-        {
-            node.latest[usize::from(node.next)] = file;
-            node.next = (node.next + 1) % self.config.window;
-            node.len = (node.len + 1).min(self.config.window);
+        if self.index.len() > self.config.files_max {
+            self.forget_oldest();
+        }
+        // Where both are, now that room was made.
+        let at = before.filter(|(last, _)| *last != file).and_then(|(last, _)| self.place(last));
+        if let (Some(from), Some(to)) = (at, self.place(file)) {
+            let (window, node) = (self.config.window, &mut self.nodes[from]);
+            self.latest[from * usize::from(window) + usize::from(node.next)] = to as u32;
+            node.next = (node.next + 1) % window;
+            node.len = (node.len + 1).min(window);
         }
     }
 
-    /// The file is gone: nothing leads to it or from it any more.
+    fn place(&self, file: u64) -> Option<usize> {
+        let nodes = &self.nodes;
+        let found = self.index.find(hash(file), |&i| nodes[i as usize].file == file);
+        found.map(|&i| i as usize)
+    }
+
+    fn enter(&mut self, file: u64) -> usize {
+        let place = self.nodes.len();
+        let window = self.config.window.into();
+        reserve(&mut self.nodes, 1);
+        reserve(&mut self.latest, window);
+        self.nodes.push(Node { file, seen: self.clock, len: 0, next: 0, gone: false });
+        self.latest.resize((place + 1) * window, NOBODY);
+        let nodes = &self.nodes;
+        self.index.insert_unique(hash(file), place as u32, |&i| hash(nodes[i as usize].file));
+        place
+    }
+
+    /// Forgets the quarter that was not seen for longest; seldom enough to cost a constant each time.
+    fn forget_oldest(&mut self) {
+        let mut times: Vec<u64> = self.nodes.iter().filter(|n| !n.gone).map(|n| n.seen).collect();
+        let at = times.len() / 4;
+        let (_, &mut limit, _) = times.select_nth_unstable(at);
+        self.nodes.iter_mut().filter(|n| n.seen < limit).for_each(|n| n.gone = true);
+        self.sweep();
+    }
+
+    /// Lets the places of forgotten files go, and with them what led there.
+    fn sweep(&mut self) {
+        let window = usize::from(self.config.window);
+        let mut left = 0;
+        let moved: Vec<u32> = self
+            .nodes
+            .iter()
+            .map(|n| {
+                let to = if n.gone { NOBODY } else { left };
+                left += u32::from(!n.gone);
+                to
+            })
+            .collect();
+        let moved_to = |place: u32| moved.get(place as usize).copied().unwrap_or(NOBODY);
+        for (from, &to) in moved.iter().enumerate().filter(|(_, to)| **to != NOBODY) {
+            self.nodes[to as usize] = self.nodes[from];
+            for i in 0..window {
+                self.latest[to as usize * window + i] = moved_to(self.latest[from * window + i]);
+            }
+        }
+        self.nodes.truncate(left as usize);
+        self.latest.truncate(left as usize * window);
+        self.index.clear();
+        let nodes = &self.nodes;
+        for (place, node) in (0..).zip(nodes) {
+            self.index.insert_unique(hash(node.file), place, |&i| hash(nodes[i as usize].file));
+        }
+    }
+
+    /// The file is gone: nothing leads to it or from it any more, also where it comes back.
     pub fn forget(&mut self, file: u64) {
-        self.files.remove(&file);
+        let nodes = &mut self.nodes;
+        let found = self.index.find_entry(hash(file), |&i| nodes[i as usize].file == file);
+        let Ok(entry) = found else { return };
+        let (place, _) = entry.remove();
+        nodes[place as usize].gone = true;
+        if self.index.len() < self.nodes.len() / 4 * 3 {
+            self.sweep();
+        }
     }
 
     /// Files remembered.
     #[must_use]
     pub fn files(&self) -> usize {
-        self.files.len()
+        self.index.len()
     }
 
     /// Whether the file is remembered.
     #[must_use]
     pub fn knows(&self, file: u64) -> bool {
-        self.files.contains_key(&file)
+        self.place(file).is_some()
     }
 
     /// The files that a file predicts, each with its popularity in counts of the window, most popular first.
     #[must_use]
     pub fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
-        let Some(node) = self.files.get(&file) else { return Vec::new() };
-        let mut latest = node.latest[..node.len.into()].to_vec();
+        let Some(place) = self.place(file) else { return Vec::new() };
+        let from = place * usize::from(self.config.window);
+        let mut latest = self.latest[from..from + usize::from(self.nodes[place].len)].to_vec();
         latest.sort_unstable();
         let mut found: Vec<(u64, u8)> = latest
             .chunk_by(|a, b| a == b)
-            .filter(|run| {
-                run.len() >= self.config.needed.into() && self.files.contains_key(&run[0])
+            .filter(|run| run.len() >= self.config.needed.into())
+            .filter_map(|run| {
+                let to = self.nodes.get(run[0] as usize).filter(|n| !n.gone)?;
+                Some((to.file, run.len() as u8))
             })
-            .map(|run| (run[0], run.len() as u8))
             .collect();
         found.sort_unstable_by_key(|&(file, count)| (std::cmp::Reverse(count), file));
         found
@@ -187,7 +278,7 @@ impl Successors {
 
     /// Every file remembered, in order of number.
     pub(crate) fn all(&self) -> Vec<u64> {
-        let mut all: Vec<u64> = self.files.keys().copied().collect();
+        let mut all: Vec<u64> = self.nodes.iter().filter(|n| !n.gone).map(|n| n.file).collect();
         all.sort_unstable();
         all
     }

@@ -10,11 +10,14 @@ mod check;
 mod content;
 mod control;
 mod front;
+pub mod fuzzing;
 mod groups;
 mod handle;
 mod home;
 mod live;
 mod names;
+mod rest;
+mod rows;
 mod shuffle;
 
 use std::fs::File;
@@ -23,13 +26,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fuser::{Session, SessionACL};
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
-use seekless_fs::{Config, format_store};
+use seekless_fs::{Config, Phase, format_store};
 use seekless_layout::GroupConfig;
 
 use crate::backend::files::{Disk, Opened};
@@ -41,10 +44,12 @@ use front::Front;
 use groups::Groups;
 use home::Home;
 use live::Live;
+use rest::Watched;
 use shuffle::Shuffler;
 
 pub use check::{Checked, check};
-pub use control::{DO, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
+pub use control::{DO, DiskState, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
+pub use rest::Sleep;
 pub use shuffle::Shuffled;
 
 /// Threads that take requests.
@@ -67,6 +72,8 @@ pub struct MountOptions {
     pub idle: Option<Duration>,
     /// How files are grouped.
     pub groups: GroupConfig,
+    /// The directory's disk sleeps: background work heeds that.
+    pub sleep: Option<Sleep>,
     /// The kernel may read and write files that are not grouped by itself.
     pub passthrough: bool,
 }
@@ -84,6 +91,23 @@ pub struct GroupMount {
 impl Live {
     fn shuffle(&self) -> Shuffled {
         self.shuffler.shuffle(&self.groups, |h| self.is_open(h))
+    }
+
+    /// What is to be done now and then; `due` is since when a shuffle has been waiting.
+    fn look_after(&self, due: &mut Option<Instant>) {
+        self.shuffler.learn();
+        let phase = self.rest.as_ref().map_or(Phase::Turning, Watched::look);
+        self.groups.tick(phase);
+        if self.rest.is_some() && phase != Phase::Asleep {
+            self.shuffler.read_ahead(&self.groups);
+        }
+        if self.shuffler.is_due(phase) {
+            let since = *due.get_or_insert_with(Instant::now);
+            if self.rest.as_ref().is_none_or(|rest| rest.may_begin(since)) {
+                *due = None;
+                self.shuffle();
+            }
+        }
     }
 }
 
@@ -190,7 +214,8 @@ impl GroupMount {
         let groups = Groups::attach(home, whole(opened), config, &options.store)?;
         let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)
             .map_err(|e| ServeError::Grouping(e.to_string()))?;
-        let live = Arc::new(Live::new(groups, shuffler)?);
+        let rest = options.sleep.map(|sleep| Watched::new(dir, sleep)).transpose()?;
+        let live = Arc::new(Live::new(groups, shuffler, rest)?);
         let what = "mount over it";
         let device = kernel::attach(
             point,
@@ -218,12 +243,9 @@ impl GroupMount {
         mounted.session = Some(thread.map_err(host("start the thread of the mount"))?);
         let (stop, stopped) = channel();
         let keeper = std::thread::Builder::new().name("seekless-shuffle".into()).spawn(move || {
+            let mut due = None;
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
-                live.shuffler.learn();
-                live.groups.tick();
-                if live.shuffler.is_due() {
-                    live.shuffle();
-                }
+                live.look_after(&mut due);
             }
         });
         mounted.keeper = Some((stop, keeper.map_err(host("start the thread of the shuffle"))?));

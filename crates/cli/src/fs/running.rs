@@ -185,6 +185,21 @@ pub(super) fn stat(args: &StatArgs) -> anyhow::Result<()> {
         s.hits,
         s.groups_read,
     );
+    if let Some(d) = &s.disk {
+        let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1e3);
+        let (busy, idle, asleep) = (seconds(d.busy_ms), seconds(d.idle_ms), seconds(d.asleep_ms));
+        let [a, b, c, e, f, g] = d.idle_times;
+        text += &format!(
+            "\ndisk            {}: {busy} at work, {idle} idle, {asleep} asleep in {} times\nidle times      {a} below 1 s, {b} below 10 s, {c} below 1 min, {e} below 10 min, {f} below 1 h, {g} longer\nread ahead      {} groups",
+            d.phase, d.sleeps, d.read_ahead
+        );
+        if let Some(mj) = d.millijoules {
+            let [work, idle, rest, moves] = mj.map(|mj| format!("{:.1} J", mj as f64 / 1e3));
+            text += &format!(
+                "\nenergy          {work} at work, {idle} idle, {rest} asleep, {moves} to sleep and back"
+            );
+        }
+    }
     if s.returning {
         text += "\nfiles are home, to stay: mount anew to form groups again";
     }

@@ -389,6 +389,57 @@ fn groups_are_formed_when_it_is_quiet_and_after_so_many_requests() {
     }
 }
 
+#[test]
+fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
+    need!(
+        "a sleeping disk",
+        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
+    );
+    let mut place = place();
+    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
+    File::create(&image).unwrap().set_len(100 << 20).unwrap();
+    // Nothing that the file system would do later by itself.
+    let later = "lazy_itable_init=0,lazy_journal_init=0";
+    host::run(["mkfs.ext4", "-q", "-E", later, image.to_str().unwrap()]);
+    let device = Loop::attach(&image, &[]);
+    let mounted_disk = Mount::new(device.device(), &disk, "noatime");
+    place.dir = disk.join("files");
+    fs::create_dir(&place.dir).unwrap();
+    for name in NAMES {
+        fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
+    }
+    rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
+    let args = ["--every", "60", "--sleep", "2s", "--disk", "toshiba-pccard"];
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &args);
+    let read_all = || {
+        for _ in 0..10 {
+            for name in NAMES {
+                fs::read(mounted.path(name)).unwrap();
+            }
+        }
+    };
+    let disk_is = |phase: &str| mounted.state()["disk"]["phase"] == phase;
+    // All is in memory, also what opening needs.
+    fs::read(mounted.path(NAMES[0])).unwrap();
+    wait("it sleeps", || disk_is("asleep"));
+    read_all();
+    // As long as several looks take.
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(disk_is("asleep"), "{}", mounted.state());
+    assert_eq!((mounted.number("shuffles"), mounted.number("grouped_files")), (0, 0));
+    File::open(&disk).unwrap().sync_all().unwrap();
+    fs::write(disk.join("other"), b"x").unwrap();
+    rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
+    wait("they are grouped once it is awake", || mounted.number("grouped_files") == 4);
+    let told = mounted.verb(&["stat"]);
+    assert!(told.contains("asleep in 1 times") && told.contains("to sleep and back"), "{told}");
+    let state = mounted.state();
+    let joules = state["disk"]["millijoules"].as_array().unwrap();
+    assert!(joules.iter().all(|j| j.as_u64() > Some(0)), "{state}");
+    mounted.unmount(&["--return"]);
+    drop(mounted_disk);
+}
+
 /// Waits until this is so.
 fn wait(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();

@@ -33,6 +33,16 @@ pub(crate) fn programs(names: &[&str]) -> Option<String> {
     names.iter().find(|n| !is_there(n)).map(|n| format!("no program {n}"))
 }
 
+/// A program in the path, or installed by cargo.
+#[allow(dead_code, reason = "shared with the tests of `fs mount`")]
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let home = |var: &str| std::env::var_os(var).map(PathBuf::from);
+    let cargo = home("CARGO_HOME").or_else(|| home("HOME").map(|h| h.join(".cargo")));
+    let cargo = cargo.map(|c| c.join("bin"));
+    std::env::split_paths(&path).chain(cargo).map(|dir| dir.join(name)).find(|p| p.is_file())
+}
+
 /// What is missing for FUSE mounts.
 pub(crate) fn fuse() -> Option<String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");

@@ -26,7 +26,32 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("xattrs: sizes", attribute_sizes),
     ("xattrs: permissions", who_sets_attributes),
     ("statvfs", the_file_system),
+    ("flags of chattr", inode_flags),
 ];
+
+fn inode_flags(c: &mut Case<'_>) {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    for path in [c.file("f", b"content"), c.dir("d")] {
+        let Some(fd) = c.ok("open", open(&path, OFlags::RDONLY, 0)) else { return };
+        let Some(before) = c.ok("reading them", ioctl_getflags(&fd)) else { return };
+        for flag in [IFlags::NODUMP, IFlags::APPEND, IFlags::IMMUTABLE] {
+            c.ok("setting one", ioctl_setflags(&fd, before | flag));
+            let now = c.ok("reading it", ioctl_getflags(&fd));
+            c.is("it is set", now, Some(before | flag));
+        }
+        c.err("chmod of what is immutable", rustix::fs::chmod(&path, mode(0o777)), &[Errno::PERM]);
+        let written = open(&path, OFlags::WRONLY, 0);
+        c.err("opening it", written, &[Errno::PERM, Errno::ISDIR, Errno::ACCESS]);
+        let by_another = ALICE.does(|| ioctl_setflags(&fd, before | IFlags::NODUMP));
+        c.err("setting one by another", by_another, &[Errno::PERM]);
+        c.ok("taking it away", ioctl_setflags(&fd, before));
+        let now = c.ok("reading them again", ioctl_getflags(&fd));
+        c.is("as it was", now, Some(before));
+    }
+    let file = c.at("f");
+    c.reads("its bytes", &file, b"content");
+    c.ok("chmod", rustix::fs::chmod(&file, mode(0o600)));
+}
 
 fn mode(bits: u32) -> Mode {
     Mode::from_raw_mode(bits)

@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::fs::XattrFlags;
@@ -10,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::case::chmod;
-use crate::host::{self, seekless};
+use crate::case::{chmod, difference};
+use crate::host::{self, Numbers, seekless};
 
 /// A mount that moves every small file that was ever read into the group store, each by itself, and does so often.
 pub(crate) const RESTLESS: &[&str] = &[
@@ -22,6 +23,47 @@ pub(crate) const RESTLESS: &[&str] = &[
 /// Has the mount at `root` form groups now and move what is to be moved; whether it could.
 pub(crate) fn shuffle(root: &Path) -> bool {
     rustix::fs::setxattr(root, "trusted.seekless.do", b"shuffle", XattrFlags::empty()).is_ok()
+}
+
+/// Does this while the mount at `root` shuffles all the time and has something to move; how many shuffles there were besides.
+pub(crate) fn shuffling<T>(root: &Path, act: impl FnOnce() -> T) -> (T, u64) {
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let shuffler = scope.spawn(|| {
+            let mut done = 0;
+            for i in 0u64.. {
+                if stop.load(SeqCst) {
+                    break;
+                }
+                // A few files that come and go; a test may have used up what files need.
+                let path = root.join(format!(".restless{}", i % 5));
+                let content = Numbers::new(i).bytes(1 + (i * 997 % 20_000) as usize);
+                if std::fs::write(&path, &content).is_ok() {
+                    let before = std::fs::read(&path);
+                    done += u64::from(shuffle(root));
+                    for read in [before, std::fs::read(&path)].into_iter().flatten() {
+                        assert!(read == content, "{}", difference(&read, &content));
+                    }
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            for i in 0..5 {
+                let _ = std::fs::remove_file(root.join(format!(".restless{i}")));
+            }
+            done
+        });
+        // Also where `act` panics: the scope waits for the shuffler.
+        let stop = Stop(&stop);
+        let result = act();
+        drop(stop);
+        (result, shuffler.join().unwrap())
+    })
 }
 
 /// A directory, and perhaps a mount over it.

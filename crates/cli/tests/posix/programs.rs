@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::ground::{Ground, RESTLESS, shuffle, text};
+use crate::ground::{Ground, RESTLESS, shuffle, shuffling, text};
 use crate::host::{self, Numbers, attempt, run};
 use crate::need;
 
@@ -50,7 +50,8 @@ fn python() -> Option<String> {
         command.args(["-c", "import test.support, test.test_os"]).stderr(Stdio::null());
         command.status().is_ok_and(|s| s.success())
     };
-    ["python3", "python3.13", "python3.12", "python3.11"]
+    // Debian's has them by the package libpython3-testsuite.
+    ["python3", "python3.13", "python3.12", "python3.11", "/usr/bin/python3"]
         .into_iter()
         .find(|p| has(p))
         .map(str::to_owned)
@@ -109,8 +110,12 @@ fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
     };
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
     let (mut wrong, mut all) = (Vec::new(), 0);
+    let mount = |module| {
+        let test = || failures(&python, module, &ground.root(), plain.dir());
+        shuffling(&ground.root(), test).0
+    };
     for module in modules {
-        let (cases, here) = failures(&python, module, &ground.root(), plain.dir());
+        let (cases, here) = mount(module);
         eprintln!("{module}: {cases} cases, {} fail on the mount", here.len());
         all += cases;
         if here.is_empty() {
@@ -118,7 +123,7 @@ fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
         }
         // Again, and beneath: a test that fails now and then is nobody's.
         let (_, beneath) = failures(&python, module, &plain.root(), plain.dir());
-        let (_, again) = failures(&python, module, &ground.root(), plain.dir());
+        let (_, again) = mount(module);
         for name in &here {
             if beneath.contains(name) {
                 eprintln!("  as beneath: {name}");
@@ -129,6 +134,7 @@ fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
             }
         }
     }
+    eprintln!("{:?} files moved", ground.state()["came"]);
     ground.end();
     assert!(wrong.is_empty(), "fails on the mount alone:\n{}", wrong.join("\n"));
     assert!(all > 100 || only.is_some(), "only {all} cases were run");
@@ -177,48 +183,181 @@ fn sqlite_keeps_its_databases() {
     databases(&Ground::plain());
     need!("sqlite on the mount", Ground::missing());
     let ground = Ground::mounted(RESTLESS);
-    databases(&ground);
+    let ((), shuffles) = shuffling(&ground.root(), || databases(&ground));
+    eprintln!("sqlite: {shuffles} shuffles");
     ground.end();
+}
+
+/// Its users must have names; these two every Debian has.
+const PJDFSTEST: &str = r#"
+[features]
+posix_fallocate = {}
+rename_ctime = {}
+utime_now = {}
+utimensat = {}
+[settings]
+naptime = 0.01
+[dummy_auth]
+entries = [["daemon", "daemon"], ["bin", "bin"]]
+"#;
+
+/// How many cases of pjdfstest pass, and those that fail, with what they say.
+fn pjdfstest(program: &Path, config: &Path, other: &Path, root: &Path) -> (usize, Vec<String>) {
+    let output = attempt([text(program), "-c", text(config), "-s", text(other), "-p", text(root)]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("Summary"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = said.lines().map(str::trim_end).collect();
+    let passed = lines.iter().filter(|l| l.ends_with(" ok")).count();
+    let failed = lines.windows(2).filter(|w| w[0].ends_with("FAILED"));
+    (passed, failed.map(|w| format!("{}: {}", w[0].trim_end_matches("FAILED"), w[1])).collect())
 }
 
 #[test]
 fn pjdfstest_finds_nothing_that_a_plain_directory_does_not_show() {
-    need!("pjdfstest", host::programs(&["pjdfstest", "timeout"]).or_else(Ground::missing));
+    let program = host::program("pjdfstest");
+    let missing =
+        program.is_none().then(|| "no program pjdfstest (cargo install pjdfstest)".to_owned());
+    need!("pjdfstest", missing.or_else(|| host::programs(&["timeout"])).or_else(Ground::missing));
+    let program = program.unwrap();
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
-    let failed = |root: &Path| -> BTreeSet<String> {
-        let output = attempt(["pjdfstest", "-p", text(root)]);
-        let words = String::from_utf8_lossy(&output.stdout).into_owned();
-        words.lines().filter(|l| l.contains("FAILED")).map(str::to_owned).collect()
-    };
-    let (beneath, mount) = (failed(&plain.root()), failed(&ground.root()));
+    let other = tempfile::tempdir_in("/dev/shm").unwrap();
+    let config = plain.dir().join("pjdfstest.toml");
+    fs::write(&config, PJDFSTEST).unwrap();
+    let test = |root: &Path| pjdfstest(&program, &config, other.path(), root);
+    let (passed, beneath) = test(&plain.root());
+    let ((here, mount), shuffles) = shuffling(&ground.root(), || test(&ground.root()));
+    let came = ground.state()["came"].as_u64();
+    eprintln!(
+        "pjdfstest: {passed} pass beneath, {here} on the mount; {shuffles} shuffles, {came:?} files moved"
+    );
     ground.end();
-    let wrong: Vec<_> = mount.difference(&beneath).collect();
+    let name = |said: &String| said.split(':').next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = beneath.iter().map(|s| name(s)).collect();
+    let wrong: Vec<_> = mount.iter().filter(|s| !known.contains(&name(s))).collect();
     assert!(wrong.is_empty(), "fails on the mount alone: {wrong:#?}");
+    assert!(here > 300 && came > Some(20), "{here} cases passed, {came:?} files moved");
 }
 
+/// All that it can do.
+const FSX: &str = "
+flen = 163840
+[opsize]
+max = 60000
+[weights]
+close_open = 5
+invalidate = 1
+truncate = 5
+fsync = 0.3
+fdatasync = 0.3
+posix_fallocate = 1
+punch_hole = 1
+sendfile = 3
+posix_fadvise = 1
+copy_file_range = 3
+";
+
+/// Another fsx than ours (`fsx.rs`), by somebody else. SEEKLESS_FSX=N: N operations on each of three files.
+#[test]
+fn fsx_reads_what_it_wrote() {
+    let program = host::program("fsx");
+    let missing = program.is_none().then(|| "no program fsx (cargo install fsx)".to_owned());
+    need!("fsx", missing.or_else(|| host::programs(&["timeout"])).or_else(Ground::missing));
+    let program = program.unwrap();
+    let count = std::env::var("SEEKLESS_FSX").unwrap_or_else(|_| "3000".to_owned());
+    let seed = crate::fsx::seed();
+    eprintln!("SEEKLESS_SEED={seed}");
+    let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
+    // One that always fits a group, and two that grow beyond and shrink again.
+    let configs =
+        [("small", FSX.replace("163840", "60000")), ("a", FSX.to_owned()), ("b", FSX.to_owned())];
+    let test = |root: &Path, (i, (name, config)): (u64, &(&str, String))| {
+        let at = plain.dir().join(format!("{name}.toml"));
+        fs::write(&at, config).unwrap();
+        let mut command = Command::new(&program);
+        command.args(["-q", "-N", &count, "-S", &(seed + i).to_string(), "-f", text(&at), "-P"]);
+        command.arg(plain.dir()).arg(root.join(name)).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let test = |root: &Path| {
+        let all: Vec<_> = (0..).zip(&configs).map(|c| test(root, c)).collect();
+        for child in all {
+            let output = child.wait_with_output().unwrap();
+            let (out, err) = (output.stdout, output.stderr);
+            let said = String::from_utf8_lossy(&[out, err].concat()).into_owned();
+            assert!(output.status.success(), "{}: {}", root.display(), said);
+        }
+    };
+    test(&plain.root());
+    let ((), shuffles) = shuffling(&ground.root(), || test(&ground.root()));
+    let came = ground.state()["came"].as_u64();
+    eprintln!("fsx: {shuffles} shuffles, {came:?} files moved");
+    ground.end();
+    assert!(came > Some(10), "{came:?} files moved");
+}
+
+/// Of stress-ng's class `filesystem`, those that say something about the mount in two seconds.
+const STRESSORS: &[&str] = &[
+    "access",
+    "chmod",
+    "chown",
+    "copy-file",
+    "dentry",
+    "dir",
+    "dirdeep",
+    "fallocate",
+    "filename",
+    "fpunch",
+    "fsize",
+    "fstat",
+    "hdd",
+    "link",
+    "lockofd",
+    "open",
+    "rename",
+    "seek",
+    "symlink",
+    "utime",
+    "xattr",
+];
+
+/// How stress-ng ends with its files below a directory, stressor by stressor, or the whole class one after the other.
+fn stress(root: &Path, stressor: Option<&str>, seconds: &str) -> Result<(), String> {
+    let mut args = vec!["--verify", "--timeout", seconds, "--temp-path", text(root)];
+    let amount = stressor.map(|s| format!("--{s}"));
+    match &amount {
+        Some(amount) => args.extend([amount, "1"]),
+        None => args.extend(["--class", "filesystem", "--sequential", "1"]),
+    }
+    let output =
+        Command::new("stress-ng").args(args).current_dir(root).stdin(Stdio::null()).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    // 3: a stressor could not run here; 4: it is not implemented here.
+    let ran = matches!(output.status.code(), Some(0 | 3 | 4)) && !said.contains(" fail:");
+    if ran { Ok(()) } else { Err(format!("{stressor:?}: {}\n{said}", output.status)) }
+}
+
+/// SEEKLESS_STRESS=SECONDS: the whole class, each so long, also beneath.
 #[test]
 fn stress_ng_verifies() {
     need!("stress-ng", host::programs(&["stress-ng", "timeout"]).or_else(Ground::missing));
+    let seconds = std::env::var("SEEKLESS_STRESS").ok();
     let ground = Ground::mounted(RESTLESS);
-    for stressor in [
-        "dentry",
-        "dir",
-        "dirdeep",
-        "fallocate",
-        "filename",
-        "hdd",
-        "link",
-        "rename",
-        "seek",
-        "symlink",
-        "utime",
-        "xattr",
-    ] {
-        let root = ground.root();
-        let amount = format!("--{stressor}");
-        run(["stress-ng", &amount, "1", "--verify", "--timeout", "2", "--temp-path", text(&root)]);
-    }
+    let root = ground.root();
+    let (wrong, shuffles) = shuffling(&root, || match &seconds {
+        Some(seconds) => stress(&root, None, seconds).err().into_iter().collect::<Vec<_>>(),
+        None => STRESSORS.iter().filter_map(|s| stress(&root, Some(s), "1").err()).collect(),
+    });
+    let came = ground.state()["came"].as_u64();
+    eprintln!("stress-ng: {shuffles} shuffles, {came:?} files moved");
     ground.end();
+    if let Some(seconds) = seconds
+        && !wrong.is_empty()
+    {
+        let beneath = stress(&Ground::plain().root(), None, &seconds);
+        eprintln!("beneath: {beneath:?}");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Small files by the thousand: all are there, before and after they were moved, and mounting does not read them.

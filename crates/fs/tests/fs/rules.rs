@@ -7,8 +7,8 @@ use std::rc::Rc;
 use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimTime};
 use seekless_fs::format::{Geometry, RecordPage, Role};
 use seekless_fs::{
-    Arrival, Ask, Attributes, Config, FileNumber, Gfs, Member, Reply, Store, format_store,
-    superblock,
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, Gfs, Member, Phase, Reply, Store,
+    format_store, superblock,
 };
 
 use crate::medium::Image;
@@ -67,6 +67,69 @@ fn group(store: &mut Store<Noted, impl FnMut() -> bool>, members: Vec<Member>) -
     };
     store.ask(SimTime(1), Ask::Settle { files: numbers.clone() }).unwrap();
     numbers
+}
+
+#[test]
+fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
+    let (device, _) = noted(32);
+    let done = Rc::clone(&device.done);
+    let mut store = Store::attach(device, || true, config()).unwrap();
+    let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    let mut now = 10;
+    for (phase, waits) in
+        [(Phase::Turning, 1_000), (Phase::Drowsy, 10), (Phase::Asleep, 600_000_000_000)]
+    {
+        done.borrow_mut().clear();
+        store.disk_is(phase);
+        let attributes = Attributes { mode: now as u32, ..Attributes::default() };
+        store.ask(SimTime(now), Ask::SetAttributes { file, attributes }).unwrap();
+        assert_eq!(store.gfs().wakeup(), Some(SimTime(now + waits)), "{phase:?}");
+        // Nor does a read from memory wake it.
+        store.ask(SimTime(now + waits - 1), Ask::Read { file, offset: 0, len: 9 }).unwrap();
+        store.tick(SimTime(now + waits - 1));
+        assert!(done.borrow().is_empty(), "{phase:?}");
+        store.tick(SimTime(now + waits));
+        assert!(!done.borrow().is_empty(), "{phase:?}");
+        now += waits + 10;
+    }
+    // Whoever syncs is not kept waiting.
+    store.ask(SimTime(now), Ask::Leave { files: vec![file] }).unwrap();
+    done.borrow_mut().clear();
+    store.ask(SimTime(now), Ask::Settle { files: vec![file] }).unwrap();
+    store.ask(SimTime(now), Ask::Sync { file: Some(file) }).unwrap();
+    assert!(!done.borrow().is_empty());
+}
+
+#[test]
+fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
+    let flushes = |together: bool| {
+        let (device, _) = noted(64);
+        let done = Rc::clone(&device.done);
+        let mut store = Store::attach(device, || true, config()).unwrap();
+        done.borrow_mut().clear();
+        let form = |i: u8| Ask::Group { members: vec![arrival(vec![i], vec![i; 900])] };
+        let mut asks: Vec<Ask> = (0..8).map(form).collect();
+        asks.insert(3, Ask::Remove { file: FileNumber(u64::MAX) });
+        let replies: Vec<_> = if together {
+            store.ask_all(SimTime(1), asks)
+        } else {
+            asks.into_iter().map(|ask| store.ask(SimTime(1), ask)).collect()
+        };
+        for (i, reply) in replies.into_iter().enumerate() {
+            match reply {
+                Ok(Reply::Numbers(numbers)) => {
+                    let name = &store.gfs().file(numbers[0]).unwrap().name;
+                    assert_eq!(**name, [(i - usize::from(i > 3)) as u8]);
+                }
+                other => assert_eq!((i, other), (3, Err(Fault::NoFile(FileNumber(u64::MAX))))),
+            }
+        }
+        let done = done.borrow();
+        done.iter().filter(|d| **d == Done::Flush).count()
+    };
+    let (together, alone) = (flushes(true), flushes(false));
+    assert!(3 * together < alone, "{together} flushes, {alone} one by one");
 }
 
 /// Four files, written again and again until the clusters have been gone round several times.

@@ -10,7 +10,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 use seekless_fs::{Config, Examined, FileNumber, Gfs, State, examine};
 
-use super::handle::Handle;
 use super::home::{self, Found, Home, Marker};
 use super::whole;
 use crate::backend::files::Opened;
@@ -76,7 +75,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     // Inodes that the store has, by their numbers.
     let mut grouped = FxHashMap::default();
     for (number, file) in gfs.files() {
-        let handle = Handle::from_name(&file.name);
+        let handle = home.handle_named(&file.name);
         let inode = handle.map(|h| home.open_handle(&h, OFlags::PATH));
         let (fd, stat) = match inode {
             Some(Ok(fd)) => {

@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
+use seekless_block::Duration;
+use seekless_fs::Phase;
 use serde::{Deserialize, Serialize};
 
 use super::live::Live;
@@ -73,16 +75,60 @@ pub struct State {
     pub groups_read: u64,
     /// Groups that did not match their checksum.
     pub damaged: u64,
+    /// The directory's disk, where it is known to sleep.
+    #[serde(default)]
+    pub disk: Option<DiskState>,
     /// No groups are formed any more.
     pub returning: bool,
     /// The latest that went wrong and is no client's fault.
     pub trouble: Option<String>,
 }
 
+/// How the time of a directory's disk was spent since the mount, by the kernel's counters and the time after which it sleeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskState {
+    /// What it is taken to do now: `turning`, `drowsy` (about to sleep) or `asleep`.
+    pub phase: String,
+    /// Milliseconds at work, by the kernel's count.
+    pub busy_ms: u64,
+    /// Milliseconds idle, its platters turning.
+    pub idle_ms: u64,
+    /// Milliseconds at rest.
+    pub asleep_ms: u64,
+    /// How often it went to rest.
+    pub sleeps: u64,
+    /// Times without work that have ended: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer. Half a second is the shortest seen.
+    pub idle_times: [u64; 6],
+    /// Groups read ahead while it turned.
+    pub read_ahead: u64,
+    /// Millijoules at work, idle, at rest, and for going to rest and back; where its powers are known.
+    pub millijoules: Option<[u64; 4]>,
+}
+
+fn disk(live: &Live) -> Option<DiskState> {
+    let rest = live.rest.as_ref()?;
+    let phase = match rest.look() {
+        Phase::Turning => "turning",
+        Phase::Drowsy => "drowsy",
+        Phase::Asleep => "asleep",
+    };
+    let spent = rest.spent();
+    let ms = |d: Duration| d.0 / 1_000_000;
+    Some(DiskState {
+        phase: phase.to_owned(),
+        busy_ms: ms(spent.busy),
+        idle_ms: ms(Duration(spent.rest.awake.0 - spent.busy.0)),
+        asleep_ms: ms(spent.rest.asleep),
+        sleeps: spent.rest.sleeps,
+        idle_times: spent.rest.idle,
+        read_ahead: live.shuffler.ahead.load(Relaxed),
+        millijoules: spent.energy.map(|e| e.map(|e| (e.as_joules_f64() * 1e3) as u64)),
+    })
+}
+
 pub(super) fn state_of(live: &Live) -> State {
     let groups = &live.groups;
     let (inodes, open_files) = live.known();
-    let all = groups.all();
     let shuffler = &live.shuffler;
     let (learned_files, wanted_groups) = shuffler.told();
     groups.gfs(|gfs| {
@@ -96,8 +142,8 @@ pub(super) fn state_of(live: &Live) -> State {
             passthrough: live.passthrough.load(Relaxed),
             inodes: inodes as u64,
             open_files: open_files as u64,
-            grouped_files: all.len() as u64,
-            grouped_bytes: all.iter().map(|(_, k)| u64::from(k.size)).sum(),
+            grouped_files: groups.len() as u64,
+            grouped_bytes: groups.bytes(),
             groups: gfs.group_count().into(),
             clusters_free: gfs.free_clusters(),
             clusters: gfs.geometry().clusters,
@@ -113,6 +159,7 @@ pub(super) fn state_of(live: &Live) -> State {
             hits: stats.hits,
             groups_read: stats.groups_read,
             damaged: stats.damaged,
+            disk: disk(live),
             returning: shuffler.is_stopped(),
             trouble: groups.trouble(),
         }

@@ -10,9 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno as Word, FileAttr, FileHandle, FileType, Filesystem,
-    FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
@@ -28,6 +29,10 @@ const BELIEVE: Duration = Duration::from_secs(1);
 const REQUEST_BYTES: u32 = 1 << 20;
 /// Asynchronous requests that may be under way.
 const IN_FLIGHT: u16 = 64;
+
+/// FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of Linux.
+const GET_FLAGS: u32 = 0x8008_6601;
+const SET_FLAGS: u32 = 0x4008_6602;
 
 /// See the module.
 pub(super) struct Front {
@@ -466,6 +471,32 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         done(reply, self.live().allocate(fh.0, offset, length, mode));
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: IoctlFlags,
+        command: u32,
+        data: &[u8],
+        _: u32,
+        reply: ReplyIoctl,
+    ) {
+        let live = self.live();
+        let done = match command {
+            GET_FLAGS => live.flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
+            SET_FLAGS => match data.first_chunk() {
+                Some(flags) => live.set_flags(ino.0, u32::from_ne_bytes(*flags)).map(|()| vec![]),
+                None => Err(Errno::INVAL),
+            },
+            _ => Err(Errno::NOTTY),
+        };
+        match done {
+            Ok(data) => reply.ioctl(0, &data),
+            Err(e) => reply.error(word(e)),
+        }
     }
 
     fn lseek(

@@ -17,16 +17,19 @@ use rustix::fs::{FileType, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekless_block::SimTime;
 use seekless_fs::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Other, Reply,
-    Store,
+    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Name, Other,
+    Phase, Reply, Store,
 };
 
 use super::handle::Handle;
 use super::home::{self, Found, Home, Marker};
+use super::rows::{Row, Rows};
 use crate::backend::files::Disk;
 use crate::error::ServeError;
 use crate::sys::{Others, lease};
 
+/// Threads that wait for flushes.
+const AT_ONCE: usize = 32;
 /// Locks that all files share.
 const LOCKS: usize = 1024;
 
@@ -42,12 +45,30 @@ enum Proof {
 
 /// A file of the store.
 #[derive(Clone, Copy, Debug)]
+#[repr(packed(4))]
 pub(crate) struct Kept {
     pub(crate) number: FileNumber,
     pub(crate) size: u32,
     proof: Proof,
     /// What the kernel has cached of it is of this stay in the store.
     cached: bool,
+}
+
+const _: () = assert!(size_of::<Kept>() == 16);
+
+impl Kept {
+    fn is(&self, number: FileNumber) -> bool {
+        let own = self.number;
+        own == number
+    }
+}
+
+impl Row for Kept {
+    type Key = Handle;
+
+    fn key(&self, handle: Handle) -> Handle {
+        handle
+    }
 }
 
 /// What was done since the mount.
@@ -75,7 +96,9 @@ pub(crate) struct Groups {
     store: Mutex<Store<Disk, SyncHome>>,
     uuid: [u8; 16],
     started: Instant,
-    kept: RwLock<FxHashMap<Handle, Kept>>,
+    kept: RwLock<Rows<Kept>>,
+    /// Bytes of these files.
+    bytes: AtomicU64,
     locks: Box<[RwLock<()>]>,
     /// Files on their way here, and whether they were written meanwhile.
     watched: Mutex<FxHashMap<Handle, bool>>,
@@ -94,6 +117,22 @@ struct Newcomer {
 /// What a lock holds is whole between any two steps; a thread that panicked has left it so.
 fn held<T>(lock: Result<T, PoisonError<T>>) -> T {
     lock.unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does this with each, several at a time: what waits for a device's flush waits for the same one as the others.
+fn at_once<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (act, part) = (&act, all.len().div_ceil(AT_ONCE).max(1));
+    let each = move |part: &[T]| part.iter().map(act).collect::<Vec<R>>();
+    std::thread::scope(|scope| {
+        let spawn = |p| (p, std::thread::Builder::new().spawn_scoped(scope, move || each(p)));
+        let threads: Vec<_> = all.chunks(part).map(spawn).collect();
+        let ended = threads.into_iter().map(|(part, thread)| match thread {
+            // What panics has done nothing by halves that a crash would not; it goes on where it was.
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => each(part),
+        });
+        ended.flatten().collect()
+    })
 }
 
 /// The client's word for a fault.
@@ -167,12 +206,14 @@ impl Groups {
                 "set an extended attribute on it; its file system must know trusted ones, and not be read-only",
             ))?,
         }
+        let shape = home.handle().shape();
         let groups = Self {
             home,
             store: Mutex::new(store),
             uuid,
             started: Instant::now(),
-            kept: RwLock::default(),
+            kept: RwLock::new(Rows::new(shape)),
+            bytes: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
             watched: Mutex::default(),
             counts: Counts::default(),
@@ -189,7 +230,7 @@ impl Groups {
         let (mut settled, mut gone) = (Vec::new(), Vec::new());
         for number in unsettled {
             let Some(entry) = self.gfs(|g| g.file(number).cloned()) else { continue };
-            let handle = Handle::from_name(&entry.name).ok_or(Errno::IO)?;
+            let handle = self.home.handle_named(&entry.name).ok_or(Errno::IO)?;
             let fd = match self.home.open_handle(&handle, OFlags::RDWR) {
                 Ok(fd) => fd,
                 Err(Errno::STALE | Errno::NOENT) => {
@@ -220,12 +261,12 @@ impl Groups {
         if !settled.is_empty() {
             self.ask(Ask::Settle { files: settled }).map_err(of)?;
         }
-        let entries: Vec<(FileNumber, Box<[u8]>, u32)> =
+        let entries: Vec<(FileNumber, Name, u32)> =
             self.gfs(|g| g.files().map(|(n, f)| (n, f.name.clone(), f.size)).collect());
         for (number, name, size) in entries {
-            let handle = Handle::from_name(&name).ok_or(Errno::IO)?;
+            let handle = self.home.handle_named(&name).ok_or(Errno::IO)?;
             let kept = Kept { number, size, proof: Proof::Owed, cached: false };
-            let twin = held(self.kept.write()).insert(handle, kept);
+            let twin = self.keep(handle, kept);
             if let Some(twin) = twin {
                 // One of them has been gone for long, and its removal was not written down.
                 let marked = |number| match self.home.open_handle(&handle, OFlags::PATH) {
@@ -237,7 +278,7 @@ impl Groups {
                     Err(e) => Err(e),
                 };
                 let dead = if marked(twin.number)? {
-                    held(self.kept.write()).insert(handle, twin);
+                    self.keep(handle, twin);
                     number
                 } else {
                     twin.number
@@ -270,18 +311,25 @@ impl Groups {
     }
 
     pub(crate) fn ask(&self, ask: Ask) -> Result<Reply, Fault> {
-        let now = SimTime(self.started.elapsed().as_nanos() as u64);
-        let result = self.store().ask(now, ask);
-        if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = &result {
-            self.note(fault.to_string());
-        }
-        result
+        self.ask_all(vec![ask]).pop().unwrap_or(Err(Fault::Broken))
     }
 
-    /// Lets the store write what has waited long enough.
-    pub(crate) fn tick(&self) {
+    fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        let now = SimTime(self.started.elapsed().as_nanos() as u64);
+        let results = self.store().ask_all(now, asks);
+        for result in &results {
+            if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = result {
+                self.note(fault.to_string());
+            }
+        }
+        results
+    }
+
+    /// Lets the store write what has waited long enough, as the disk is.
+    pub(crate) fn tick(&self, phase: Phase) {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let mut store = self.store();
+        store.disk_is(phase);
         if store.gfs().wakeup().is_some_and(|t| t <= now) {
             store.tick(now);
         }
@@ -321,14 +369,40 @@ impl Groups {
         held(self.kept.read()).len()
     }
 
-    /// All files of the store.
-    pub(crate) fn all(&self) -> Vec<(Handle, Kept)> {
-        held(self.kept.read()).iter().map(|(h, k)| (*h, *k)).collect()
+    /// Bytes of files that the store has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Those files of the store that are wanted, in order.
+    pub(crate) fn those(&self, wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
+        let mut all: Vec<Handle> =
+            held(self.kept.read()).iter().map(|(h, _)| h).filter(wanted).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// From now on the store has this file; what it had under this handle is returned.
+    fn keep(&self, handle: Handle, kept: Kept) -> Option<Kept> {
+        let mut all = held(self.kept.write());
+        let old = all.insert(handle, kept).map(|(_, k)| k);
+        self.bytes.fetch_add(kept.size.into(), Relaxed);
+        self.bytes.fetch_sub(old.map_or(0, |k| k.size.into()), Relaxed);
+        old
+    }
+
+    /// And from now on it does not, if it is still the file of this number.
+    fn drop_kept(&self, handle: &Handle, number: Option<FileNumber>) -> Option<Kept> {
+        let mut all = held(self.kept.write());
+        let (_, old) = all.get(*handle).filter(|(_, k)| number.is_none_or(|n| k.is(n)))?;
+        all.remove(*handle);
+        self.bytes.fetch_sub(old.size.into(), Relaxed);
+        Some(old)
     }
 
     /// What the store has of a file, without looking for its marker.
     pub(crate) fn peek(&self, handle: &Handle) -> Option<Kept> {
-        held(self.kept.read()).get(handle).copied()
+        held(self.kept.read()).get(*handle).map(|(_, kept)| kept)
     }
 
     /// What the store has of a file. The first time its marker is looked for: an entry without one is nothing.
@@ -343,15 +417,17 @@ impl Groups {
         let fd = self.home.open_handle(handle, OFlags::PATH)?;
         let stat = rustix::fs::fstat(&fd)?;
         let found = home::marker(&fd)?;
-        let mut all = held(self.kept.write());
-        let Some(now) = all.get_mut(handle).filter(|k| k.number == kept.number) else {
-            drop(all);
-            return Ok(self.peek(handle));
-        };
         if found == Found::Marker(self.marker(kept.number, &stat)) {
-            now.proof = if stat.st_size == 0 { Proof::Seen } else { Proof::Foul };
-            let (now, foul) = (*now, now.proof == Proof::Foul);
-            drop(all);
+            let foul = stat.st_size != 0;
+            let now = {
+                let mut all = held(self.kept.write());
+                let Some(now) = all.get_mut(*handle) else { return Ok(None) };
+                if !now.is(kept.number) {
+                    return Ok(Some(*now));
+                }
+                now.proof = if foul { Proof::Foul } else { Proof::Seen };
+                *now
+            };
             if foul {
                 self.note(format!(
                     "inode {} in {}: it was written without the mount; `setfattr -x {MARKER} FILE` keeps what was written, `truncate -s 0 FILE` what is in the group store, either without the mount",
@@ -362,8 +438,9 @@ impl Groups {
             }
             return Ok(Some(now));
         }
-        all.remove(handle);
-        drop(all);
+        if self.drop_kept(handle, Some(kept.number)).is_none() {
+            return Ok(self.peek(handle));
+        }
         // Where the store cannot write that down now, it will be found again.
         let _ = self.ask(Ask::Remove { file: kept.number });
         Ok(None)
@@ -417,7 +494,7 @@ impl Groups {
     /// A client reads a file of the store.
     pub(crate) fn now_cached(&self, handle: &Handle, kept: &Kept) {
         if !kept.cached
-            && let Some(kept) = held(self.kept.write()).get_mut(handle)
+            && let Some(kept) = held(self.kept.write()).get_mut(*handle)
         {
             kept.cached = true;
         }
@@ -494,8 +571,7 @@ impl Groups {
 
     /// A file has no marker any more: it is home, or gone.
     pub(crate) fn forget(&self, handle: &Handle) {
-        let kept = held(self.kept.write()).remove(handle);
-        if let Some(kept) = kept {
+        if let Some(kept) = self.drop_kept(handle, None) {
             // A store that cannot write it down has a dead entry, which the next attach finds out.
             let _ = self.ask(Ask::Remove { file: kept.number });
         }
@@ -520,62 +596,79 @@ impl Groups {
             let numbers = leaving.iter().map(|(_, k)| k.number).collect();
             // Where one of them has gone meanwhile, each is asked for by itself.
             let together = self.ask(Ask::Leave { files: numbers }).is_ok();
-            for (handle, kept) in leaving {
-                let _lock = self.changing(&handle);
-                let there = self.peek(&handle).is_some_and(|k| k.number == kept.number);
+            let landed = at_once(&leaving, |(handle, kept)| {
+                let _lock = self.changing(handle);
+                let there = self.peek(handle).is_some_and(|k| k.is(kept.number));
                 let landed = match (there, together) {
-                    (false, _) => continue,
-                    (true, true) => self.land(&handle, &kept),
-                    (true, false) => self.bring_home(&handle),
+                    (false, _) => return false,
+                    (true, true) => self.land(handle, kept),
+                    (true, false) => self.bring_home(handle),
                 };
-                match landed {
-                    Ok(()) => done += 1,
-                    Err(e) => self.note(format!("a file could not be brought home: {e}")),
-                }
-            }
+                landed
+                    .inspect_err(|e| self.note(format!("a file could not be brought home: {e}")))
+                    .is_ok()
+            });
+            done += landed.iter().filter(|came| **came).count();
         }
         done
     }
 
-    /// Forms a group of files: those that are home and that `busy` says nobody has open come to the store. Returns how many
-    /// came.
-    ///
-    /// # Errors
-    /// Why the store takes no group. Every file is where it was then.
+    /// Forms groups of files: those that are home and that `busy` says nobody has open come to the store. Returns for each how
+    /// many came, or why the store takes no group: every file of it is where it was then.
     pub(crate) fn form(
         &self,
-        files: &[Handle],
-        busy: impl Fn(&Handle) -> bool,
-    ) -> Result<usize, Fault> {
-        let (mut here, mut coming) = (Vec::new(), Vec::new());
-        for handle in files {
-            match self.kept_whole(handle) {
-                Ok(Some(kept)) => here.push(kept.number),
-                Ok(None) => coming.extend(self.fetch(handle, &busy)),
-                Err(_) => {}
-            }
-        }
-        let arrivals = coming.iter_mut().map(|c: &mut Newcomer| {
-            let (attributes, data) = (attributes(&c.stat), std::mem::take(&mut c.data));
-            Member::New(Arrival { attributes, name: c.handle.to_name(), data })
-        });
-        let members: Vec<Member> = here.iter().map(|n| Member::Here(*n)).chain(arrivals).collect();
-        let result = if members.is_empty() {
-            Ok(0)
-        } else {
-            self.ask(Ask::Group { members }).map(|reply| match reply {
-                Reply::Numbers(numbers) => {
-                    let numbers = numbers.get(here.len()..).unwrap_or_default();
-                    self.flip(&coming, numbers, &busy)
+        groups: &[Vec<Handle>],
+        busy: impl Fn(&Handle) -> bool + Sync,
+    ) -> Vec<Result<usize, Fault>> {
+        let mut coming: Vec<Newcomer> = Vec::new();
+        let (mut asks, mut parts) = (Vec::new(), Vec::new());
+        for files in groups {
+            let (mut here, first) = (Vec::new(), coming.len());
+            for handle in files {
+                match self.kept_whole(handle) {
+                    Ok(Some(kept)) => here.push(kept.number),
+                    Ok(None) => coming.extend(self.fetch(handle, &busy)),
+                    Err(_) => {}
                 }
-                _ => 0,
-            })
-        };
+            }
+            let arrivals = coming[first..].iter_mut().map(|c| {
+                let (attributes, data) = (attributes(&c.stat), std::mem::take(&mut c.data));
+                Member::New(Arrival { attributes, name: c.handle.to_name(), data })
+            });
+            let members: Vec<Member> =
+                here.iter().map(|n| Member::Here(*n)).chain(arrivals).collect();
+            // Of nothing there is no group.
+            let asked = (!members.is_empty()).then(|| asks.push(Ask::Group { members }));
+            parts.push((asked, here.len(), first..coming.len()));
+        }
+        let mut replies = self.ask_all(asks).into_iter();
+        let mut numbers: Vec<Option<FileNumber>> = vec![None; coming.len()];
+        let mut results = Vec::new();
+        for (asked, here, part) in &parts {
+            results.push(match asked.and_then(|()| replies.next()) {
+                None => Ok(()),
+                Some(Ok(Reply::Numbers(given))) => {
+                    let given = given.iter().skip(*here);
+                    for (to, number) in numbers[part.clone()].iter_mut().zip(given) {
+                        *to = Some(*number);
+                    }
+                    Ok(())
+                }
+                Some(Ok(_)) => Err(Fault::Broken),
+                Some(Err(fault)) => Err(fault),
+            });
+        }
+        let given: Vec<(&Newcomer, FileNumber)> =
+            coming.iter().zip(numbers).filter_map(|(c, n)| Some((c, n?))).collect();
+        let came = self.flip(&given, &busy);
         let mut watched = held(self.watched.lock());
         for c in &coming {
             watched.remove(&c.handle);
         }
-        result
+        let count = |part: &std::ops::Range<usize>| {
+            coming[part.clone()].iter().filter(|c| came.contains(&c.handle)).count()
+        };
+        results.into_iter().zip(&parts).map(|(r, (.., part))| r.map(|()| count(part))).collect()
     }
 
     /// Reads a file that is to come; from now on it is known when it is written.
@@ -608,52 +701,57 @@ impl Groups {
         newcomer
     }
 
-    /// The store has the newcomers' bytes: from here on it has the files too, those of them that nobody has touched.
+    /// The store has the newcomers' bytes: from here on it has the files too, those of them that nobody has touched, and which
+    /// are returned.
     fn flip(
         &self,
-        coming: &[Newcomer],
-        numbers: &[FileNumber],
+        coming: &[(&Newcomer, FileNumber)],
         busy: &impl Fn(&Handle) -> bool,
-    ) -> usize {
-        let mut locks: Vec<usize> = coming.iter().map(|c| self.lock_of(&c.handle)).collect();
+    ) -> FxHashSet<Handle> {
+        let mut locks: Vec<usize> = coming.iter().map(|(c, _)| self.lock_of(&c.handle)).collect();
         locks.sort_unstable();
         locks.dedup();
         let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
         let mut marked = Vec::new();
         let mut unwanted = FxHashSet::default();
-        for (c, &number) in coming.iter().zip(numbers) {
+        for &(c, number) in coming {
             match self.mark(c, number, busy) {
                 Ok(now) => marked.push((c, number, now)),
                 Err(_) => drop(unwanted.insert(number)),
             }
         }
-        // The first of these makes all of them durable where there is a journal.
+        let durable = at_once(&marked, |(c, ..)| rustix::fs::fsync(&c.file).is_ok());
+        let mut durable = durable.into_iter();
         marked.retain(|(c, number, _)| {
-            let durable = rustix::fs::fsync(&c.file).is_ok();
+            let durable = durable.next() == Some(true);
             if !durable && home::clear_marker(&c.file).is_ok() {
                 unwanted.insert(*number);
             }
             durable
         });
-        let mut settled = Vec::new();
+        let mut cut = Vec::new();
         for (c, number, now) in &marked {
             let size = now.st_size as u32;
             let kept = Kept { number: *number, size, proof: Proof::Seen, cached: false };
-            held(self.kept.write()).insert(c.handle, kept);
+            self.keep(c.handle, kept);
             if home::cut(&c.file, &home::times(now)).is_ok() {
-                settled.push((c, *number));
+                cut.push((*c, *number));
             }
         }
         drop(guards);
         // An entry that is settled says that its inode has no bytes: one that has was written by somebody else.
-        settled.retain(|(c, _)| rustix::fs::fsync(&c.file).is_ok());
-        let _ = self.ask(Ask::Settle { files: settled.iter().map(|(_, n)| *n).collect() });
+        let synced = at_once(&cut, |(c, _)| rustix::fs::fsync(&c.file).is_ok());
+        let settled = cut.iter().zip(synced).filter(|(_, synced)| *synced).map(|((_, n), _)| *n);
+        let settled: Vec<FileNumber> = settled.collect();
+        if !settled.is_empty() {
+            let _ = self.ask(Ask::Settle { files: settled });
+        }
         self.counts.came.fetch_add(marked.len() as u64, Relaxed);
         self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
         for number in unwanted {
             let _ = self.ask(Ask::Remove { file: number });
         }
-        marked.len()
+        marked.iter().map(|(c, ..)| c.handle).collect()
     }
 
     /// Sets a newcomer's marker, if its bytes are still those that were read.

@@ -21,6 +21,25 @@ pub(crate) struct Handle {
     bytes: [u8; BYTES_MAX],
 }
 
+/// What all handles of a file system have in common, as it is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    kind: u8,
+    len: u8,
+}
+
+impl Shape {
+    /// How many bytes they have.
+    pub(crate) fn bytes(self) -> usize {
+        self.len.into()
+    }
+
+    /// The handle of this shape that has these bytes.
+    pub(crate) fn handle(self, bytes: &[u8]) -> Option<Handle> {
+        Handle::new(self.kind, bytes)
+    }
+}
+
 impl Handle {
     /// Of an open file.
     ///
@@ -38,7 +57,11 @@ impl Handle {
         Some(Self { kind, len: from.len() as u8, bytes })
     }
 
-    fn data(&self) -> &[u8] {
+    pub(crate) const fn shape(&self) -> Shape {
+        Shape { kind: self.kind, len: self.len }
+    }
+
+    pub(crate) fn data(&self) -> &[u8] {
         self.bytes.get(..self.len.into()).unwrap_or_default()
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Marker {
 }
 
 impl Marker {
-    fn encode(&self) -> [u8; MARKER_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; MARKER_BYTES] {
         let mut bytes = [0; MARKER_BYTES];
         bytes[..16].copy_from_slice(&self.store);
         bytes[16..24].copy_from_slice(&self.file.0.to_le_bytes());
@@ -112,6 +112,23 @@ impl Home {
         self.handle
     }
 
+    /// Of an open file of its file system.
+    ///
+    /// # Errors
+    /// `OPNOTSUPP` where it is not like the directory's own: all handles of a mounted file system are alike, in those that are known.
+    pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<Handle, Errno> {
+        Handle::of(file).and_then(|h| self.alike(h).ok_or(Errno::OPNOTSUPP))
+    }
+
+    /// From what a group store kept; `None` where it is no handle of this file system.
+    pub(crate) fn handle_named(&self, name: &[u8]) -> Option<Handle> {
+        Handle::from_name(name).and_then(|h| self.alike(h))
+    }
+
+    fn alike(&self, handle: Handle) -> Option<Handle> {
+        (handle.shape() == self.handle.shape()).then_some(handle)
+    }
+
     pub(crate) fn open_handle(&self, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }
@@ -136,10 +153,8 @@ impl Home {
             Err(Errno::NODATA) => Ok(None),
             Err(e) => Err(e),
             Ok(len) => {
-                let (store, name) =
-                    bytes.get(..len).and_then(|b| b.split_at_checked(16)).ok_or(Errno::IO)?;
-                let store = store.try_into().map_err(|_| Errno::IO)?;
-                Ok(Some((store, Handle::from_name(name) == Some(self.handle))))
+                let (store, handle) = bytes.get(..len).and_then(bound).ok_or(Errno::IO)?;
+                Ok(Some((store, handle == Some(self.handle))))
             }
         }
     }
@@ -156,6 +171,12 @@ impl Home {
         }
         rustix::fs::fsync(&self.root)
     }
+}
+
+/// What a binding says: the store, and the directory's handle if it is one.
+pub(crate) fn bound(bytes: &[u8]) -> Option<([u8; 16], Option<Handle>)> {
+    let (store, name) = bytes.split_at_checked(16)?;
+    Some((store.try_into().ok()?, Handle::from_name(name)))
 }
 
 /// The path under which an open file can be found again, whatever it was opened for: some calls take nothing else.

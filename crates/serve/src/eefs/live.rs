@@ -14,6 +14,8 @@ use slab::Slab;
 
 use super::groups::Groups;
 use super::handle::Handle;
+use super::rest::Watched;
+use super::rows::{Row, Rows};
 use super::shuffle::{Seen, Shuffler};
 use crate::error::{ServeError, host};
 
@@ -21,13 +23,30 @@ use crate::error::{ServeError, host};
 pub(super) const ROOT: u64 = INodeNo::ROOT.0;
 
 /// An inode that the kernel knows.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
+#[repr(packed(4))]
 struct Node {
-    handle: Handle,
-    /// Answers that named it, less those that the kernel has forgotten.
-    lookups: u64,
-    /// Held once it has no name any more: whoever still has it, as working directory perhaps, goes on using it.
-    fd: Option<OwnedFd>,
+    ino: u64,
+    /// Answers that named it, less those that the kernel has forgotten. Once as many as can be counted, it stays.
+    lookups: u32,
+}
+
+const _: () = assert!(size_of::<Node>() == 12);
+
+impl Row for Node {
+    type Key = u64;
+
+    fn key(&self, _: Handle) -> u64 {
+        self.ino
+    }
+}
+
+/// The inodes that the kernel knows.
+#[derive(Debug)]
+struct Nodes {
+    rows: Rows<Node>,
+    /// Of those without a name: whoever still has one, as working directory perhaps, goes on using it.
+    nameless: FxHashMap<u64, OwnedFd>,
 }
 
 /// An inode that is open.
@@ -70,7 +89,9 @@ pub(super) struct Admitted {
 pub(crate) struct Live {
     pub(super) groups: Groups,
     pub(super) shuffler: Shuffler,
-    nodes: Mutex<FxHashMap<u64, Node>>,
+    /// The directory's disk, if it is known to sleep.
+    pub(super) rest: Option<Watched>,
+    nodes: Mutex<Nodes>,
     opens: Mutex<FxHashMap<Handle, Opens>>,
     files: Mutex<Slab<Arc<Open>>>,
     dirs: Mutex<Slab<Arc<OpenDir>>>,
@@ -106,14 +127,21 @@ pub(super) fn kind(mode: u32) -> Kind {
 }
 
 impl Live {
-    pub(super) fn new(groups: Groups, shuffler: Shuffler) -> Result<Self, ServeError> {
+    pub(super) fn new(
+        groups: Groups,
+        shuffler: Shuffler,
+        rest: Option<Watched>,
+    ) -> Result<Self, ServeError> {
         let root =
             rustix::fs::fstat(groups.home.root()).map_err(host("ask for the root's attributes"))?;
-        let node = Node { handle: groups.home.handle(), lookups: 1, fd: None };
+        let handle = groups.home.handle();
+        let mut rows = Rows::new(handle.shape());
+        rows.insert(handle, Node { ino: ROOT, lookups: 1 });
         Ok(Self {
             groups,
             shuffler,
-            nodes: Mutex::new(std::iter::once((ROOT, node)).collect()),
+            rest,
+            nodes: Mutex::new(Nodes { rows, nameless: FxHashMap::default() }),
             opens: Mutex::default(),
             files: Mutex::default(),
             dirs: Mutex::default(),
@@ -129,19 +157,19 @@ impl Live {
 
     /// Inodes that the kernel knows, and files that are open.
     pub(super) fn known(&self) -> (usize, usize) {
-        (held(&self.nodes).len(), held(&self.files).len())
+        (held(&self.nodes).rows.len(), held(&self.files).len())
     }
 
     pub(super) fn handle(&self, ino: u64) -> Result<Handle, Errno> {
-        held(&self.nodes).get(&ino).map(|n| n.handle).ok_or(Errno::STALE)
+        held(&self.nodes).rows.get(ino).map(|(handle, _)| handle).ok_or(Errno::STALE)
     }
 
     /// Opens an inode that the kernel knows.
     pub(super) fn open_node(&self, ino: u64, flags: OFlags) -> Result<OwnedFd, Errno> {
         let handle = {
             let nodes = held(&self.nodes);
-            let node = nodes.get(&ino).ok_or(Errno::STALE)?;
-            if let Some(fd) = &node.fd {
+            let (handle, _) = nodes.rows.get(ino).ok_or(Errno::STALE)?;
+            if let Some(fd) = nodes.nameless.get(&ino) {
                 if flags == OFlags::PATH {
                     return fd
                         .try_clone()
@@ -150,7 +178,7 @@ impl Live {
                 let path = super::home::by_path(fd);
                 return rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
             }
-            node.handle
+            handle
         };
         let flags = if flags == OFlags::PATH { flags | OFlags::NOFOLLOW } else { flags };
         self.groups.home.open_handle(&handle, flags)
@@ -158,25 +186,29 @@ impl Live {
 
     /// An inode that has just been found: from now on the kernel knows it.
     pub(super) fn enter(&self, fd: impl AsFd) -> Result<(FileAttr, u64), Errno> {
-        let handle = Handle::of(fd.as_fd())?;
+        let handle = self.groups.home.handle_of(fd.as_fd())?;
         let attributes = self.attributes(fd, &handle)?;
         let mut nodes = held(&self.nodes);
-        let new = || Node { handle, lookups: 0, fd: None };
-        let node = nodes.entry(attributes.ino.0).or_insert_with(new);
-        node.lookups += 1;
-        if node.handle != handle {
+        let ino = attributes.ino.0;
+        let known = nodes.rows.get(ino);
+        let lookups = known.map_or(0, |(_, node)| node.lookups).saturating_add(1);
+        if known.is_some_and(|(was, _)| was != handle) {
             // The number is used again, for another inode; what the kernel has yet to forget of the old one counts on.
-            (node.handle, node.fd) = (handle, None);
+            nodes.nameless.remove(&ino);
         }
+        nodes.rows.insert(handle, Node { ino, lookups });
         Ok((attributes, handle.id()))
     }
 
     pub(super) fn forget(&self, ino: u64, lookups: u64) {
         let mut nodes = held(&self.nodes);
-        let Some(node) = nodes.get_mut(&ino).filter(|_| ino != ROOT) else { return };
-        node.lookups = node.lookups.saturating_sub(lookups);
+        let Some(node) = nodes.rows.get_mut(ino).filter(|_| ino != ROOT) else { return };
+        if node.lookups < u32::MAX {
+            node.lookups = u64::from(node.lookups).saturating_sub(lookups) as u32;
+        }
         if node.lookups == 0 {
-            nodes.remove(&ino);
+            nodes.rows.remove(ino);
+            nodes.nameless.remove(&ino);
         }
     }
 
@@ -287,11 +319,12 @@ impl Live {
         if stat.st_nlink > 0 && !is_directory {
             return;
         }
-        let Ok(handle) = Handle::of(fd.as_fd()) else { return };
-        if let Some(node) = held(&self.nodes).get_mut(&self.number(stat.st_ino))
-            && node.handle == handle
+        let Ok(handle) = self.groups.home.handle_of(fd.as_fd()) else { return };
         {
-            node.fd = Some(fd);
+            let (ino, mut nodes) = (self.number(stat.st_ino), held(&self.nodes));
+            if nodes.rows.get(ino).is_some_and(|(known, _)| known == handle) {
+                nodes.nameless.insert(ino, fd);
+            }
         }
         if is_directory {
             return;

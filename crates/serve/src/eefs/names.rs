@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, Request, TimeOrNow};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
+    AtFlags, FileType, Gid, IFlags, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
     Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
@@ -337,6 +337,21 @@ impl Live {
         }
         let path = self.open_node(ino, OFlags::PATH)?;
         rustix::fs::removexattr(by_path(&path), name)
+    }
+
+    /// The flags of an inode that `chattr` changes.
+    pub(super) fn flags(&self, ino: u64) -> Result<u32, Errno> {
+        rustix::fs::ioctl_getflags(self.open_node(ino, OFlags::RDONLY)?).map(|flags| flags.bits())
+    }
+
+    /// Changes them; the kernel has seen to it that the client may.
+    pub(super) fn set_flags(&self, ino: u64, flags: u32) -> Result<(), Errno> {
+        let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
+        let _lock = self.groups.changing(&handle);
+        // One that nobody may write could not go home later; nor does it leave home.
+        self.groups.touch(&handle);
+        self.groups.bring_home(&handle)?;
+        rustix::fs::ioctl_setflags(fd, IFlags::from_bits_retain(flags))
     }
 
     /// The number under which an entry's inode is listed.

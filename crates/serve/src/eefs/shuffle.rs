@@ -8,17 +8,24 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::StreamId;
-use seekless_fs::{FILE_BYTES_MAX, Fault, FileNumber};
+use seekless_fs::{Ask, FILE_BYTES_MAX, Fault, FileNumber, Phase, ahead};
 use seekless_layout::{GroupConfig, GroupConfigError, Successors};
 
 use super::groups::Groups;
 use super::handle::Handle;
 use super::live::held;
+use super::rows::{Row, Rows};
 
 /// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
 const SEEN_MAX: usize = 1 << 16;
 /// Files that one shuffle moves, at most; the next one goes on.
 const MOVES_MAX: usize = 1 << 13;
+
+/// Opened files whose successors are looked up at a time, and groups that are read ahead for them.
+const RECENT_MAX: usize = 64;
+const AHEAD_MAX: usize = 8;
+/// Groups that are formed together, and share flushes. Whoever opens one of their files meanwhile waits for those.
+const TOGETHER: usize = 16;
 
 /// What is learned from.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +54,33 @@ pub struct Shuffled {
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
-    /// Files remembered, by the learner's number.
-    files: FxHashMap<u64, (Handle, u64)>,
+    /// Files remembered.
+    files: Rows<Size>,
+    /// Files that were opened last, for reading ahead of them.
+    recent: Vec<Handle>,
+}
+
+/// Of a file that is remembered.
+#[derive(Clone, Copy, Debug)]
+struct Size(u32);
+
+impl Size {
+    fn of(bytes: u64) -> Self {
+        Self(bytes.try_into().unwrap_or(u32::MAX))
+    }
+
+    const fn is_small(self) -> bool {
+        self.0 > 0 && self.0 <= FILE_BYTES_MAX
+    }
+}
+
+impl Row for Size {
+    /// The learner's number.
+    type Key = u64;
+
+    fn key(&self, handle: Handle) -> u64 {
+        handle.id()
+    }
 }
 
 /// See the module.
@@ -61,6 +93,8 @@ pub(crate) struct Shuffler {
     pub(super) requests: AtomicU64,
     pub(super) shuffles: AtomicU64,
     pub(super) overlooked: AtomicU64,
+    /// Groups read ahead.
+    pub(super) ahead: AtomicU64,
     every: u64,
     idle: Option<Duration>,
     /// Everything is to go home, and stay.
@@ -84,27 +118,40 @@ impl Shuffler {
         groups: &Groups,
     ) -> Result<Self, GroupConfigError> {
         let mut graph = Successors::new(config)?;
-        let mut files = FxHashMap::default();
-        let numbers: FxHashMap<FileNumber, (Handle, u64)> =
-            groups.all().into_iter().map(|(h, k)| (k.number, (h, k.size.into()))).collect();
-        for group in groups.gfs(seekless_fs::Gfs::groups) {
-            let members: Vec<_> = group.iter().filter_map(|n| numbers.get(n)).collect();
-            // As often round as it takes to predict; what is seen from now on outweighs that soon.
-            for _ in 0..=config.needed {
-                for &&(handle, size) in &members {
-                    graph.observe(StreamId(0), handle.id());
-                    files.insert(handle.id(), (handle, size));
+        let mut files = Rows::new(groups.home.handle().shape());
+        // No more than is remembered; the last are the newest.
+        groups.gfs(|gfs| {
+            let all = gfs.groups();
+            let mut room = config.files_max;
+            let fits = |g: &&Vec<FileNumber>| {
+                room = room.saturating_sub(g.len());
+                room > 0
+            };
+            let newest = all.iter().rev().take_while(fits).count();
+            for group in &all[all.len() - newest..] {
+                let member = |n: &FileNumber| {
+                    let file = gfs.file(*n)?;
+                    Some((groups.home.handle_named(&file.name)?, Size::of(file.size.into())))
+                };
+                let members: Vec<_> = group.iter().filter_map(member).collect();
+                // As often round as it takes to predict; what is seen from now on outweighs that soon.
+                for _ in 0..=config.needed {
+                    for &(handle, size) in &members {
+                        graph.observe(StreamId(0), handle.id());
+                        files.insert(handle, size);
+                    }
                 }
             }
-        }
+        });
         Ok(Self {
             seen: Mutex::default(),
-            learned: Mutex::new(Learned { graph, files }),
+            learned: Mutex::new(Learned { graph, files, recent: Vec::new() }),
             at: <(AtomicU64, AtomicU64)>::default(),
             opens: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             shuffles: AtomicU64::new(0),
             overlooked: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
             every: every.max(1),
             idle,
             stopped: AtomicBool::new(false),
@@ -137,22 +184,28 @@ impl Shuffler {
             match seen {
                 Seen::Opened { stream, handle, size } => {
                     learned.graph.observe(stream, handle.id());
-                    learned.files.insert(handle.id(), (handle, size));
+                    learned.files.insert(handle, Size::of(size));
+                    if learned.recent.len() < RECENT_MAX {
+                        learned.recent.push(handle);
+                    }
                 }
                 Seen::Written { handle, size } => {
-                    if let Some(file) = learned.files.get_mut(&handle.id()) {
-                        file.1 = size;
+                    if let Some(file) = learned.files.get_mut(handle.id()) {
+                        *file = Size::of(size);
                     }
                 }
                 Seen::Gone(handle) => {
                     learned.graph.forget(handle.id());
-                    learned.files.remove(&handle.id());
+                    learned.files.remove(handle.id());
                 }
             }
         }
         if learned.files.len() > learned.graph.files() + learned.graph.files() / 4 {
-            let graph = &learned.graph;
-            learned.files.retain(|id, _| graph.knows(*id));
+            let gone = |h: &Handle| !learned.graph.knows(h.id());
+            let gone: Vec<Handle> = learned.files.iter().map(|(h, _)| h).filter(gone).collect();
+            for handle in gone {
+                learned.files.remove(handle.id());
+            }
         }
         self.files.store(learned.files.len() as u64, Relaxed);
     }
@@ -168,8 +221,28 @@ impl Shuffler {
         self.stopped.load(Relaxed)
     }
 
-    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while.
-    pub(super) fn is_due(&self) -> bool {
+    /// Reads groups that are likely to be used next, while the disk turns.
+    pub(super) fn read_ahead(&self, groups: &Groups) {
+        let mut learned = held(&self.learned);
+        let recent = std::mem::take(&mut learned.recent);
+        let learned = &*learned;
+        let number =
+            |id| learned.files.get(id).and_then(|(h, _)| groups.peek(&h)).map(|k| k.number);
+        let mut left = AHEAD_MAX;
+        for handle in recent {
+            let next = groups.gfs(|gfs| ahead(gfs, &learned.graph, handle.id(), number));
+            for file in next.into_iter().take(left) {
+                left -= 1;
+                if groups.ask(Ask::Read { file, offset: 0, len: 1 }).is_ok() {
+                    self.ahead.fetch_add(1, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while, or none
+    /// for so long that the disk is about to sleep.
+    pub(super) fn is_due(&self, phase: Phase) -> bool {
         if self.stopped.load(Relaxed) {
             return false;
         }
@@ -181,13 +254,18 @@ impl Shuffler {
         if quiet.0 != opens {
             *quiet = (opens, Instant::now());
         }
-        let idle = self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle);
+        let idle =
+            self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle || phase == Phase::Drowsy);
         since(&self.requests, &self.at.0) >= self.every
             || (idle && since(&self.opens, &self.at.1) > 0)
     }
 
     /// Forms groups anew. `busy` says whether a file is open.
-    pub(super) fn shuffle(&self, groups: &Groups, busy: impl Fn(&Handle) -> bool) -> Shuffled {
+    pub(super) fn shuffle(
+        &self,
+        groups: &Groups,
+        busy: impl Fn(&Handle) -> bool + Sync,
+    ) -> Shuffled {
         let mut learned = held(&self.learned);
         self.at.0.store(self.requests.load(Relaxed), Relaxed);
         self.at.1.store(self.opens.load(Relaxed), Relaxed);
@@ -196,54 +274,57 @@ impl Shuffler {
         if self.stopped.load(Relaxed) {
             return done;
         }
-        let small = |id: u64| {
-            let size = learned.files.get(&id).map(|f| f.1);
-            size.is_some_and(|s| s > 0 && s <= FILE_BYTES_MAX.into())
-        };
+        let small = |id: u64| learned.files.get(id).is_some_and(|(_, size)| size.is_small());
         let wanted: Vec<Vec<Handle>> = learned
             .graph
             .groups(small)
             .into_iter()
-            .map(|g| g.iter().filter_map(|id| learned.files.get(id).map(|f| f.0)).collect())
+            .map(|g| g.iter().filter_map(|id| learned.files.get(*id).map(|(h, _)| h)).collect())
             .collect();
         done.groups = wanted.len();
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<Handle> = wanted.iter().flatten().copied().collect();
-        let mut leaves: Vec<Handle> =
-            groups.all().into_iter().map(|(h, _)| h).filter(|h| !stays.contains(h)).collect();
-        leaves.sort_unstable();
+        let mut leaves = groups.those(|h| !stays.contains(h));
         leaves.truncate(MOVES_MAX);
         done.returned = groups.bring_all_home(&leaves);
         let standing = Standing::of(groups);
         let mut gone = Vec::new();
-        for mut files in wanted {
-            if self.stopped.load(Relaxed) || done.came >= MOVES_MAX {
+        let mut wanted = wanted.into_iter();
+        let mut is_full = false;
+        while !is_full && !self.stopped.load(Relaxed) && done.came < MOVES_MAX {
+            let mut next = Vec::new();
+            for mut files in wanted.by_ref() {
+                files.retain(|handle| {
+                    let stays = groups.is_there(handle);
+                    gone.extend((!stays).then_some(*handle));
+                    stays
+                });
+                if !files.is_empty() && !standing.has(groups, &files) {
+                    next.push(files);
+                }
+                if next.len() == TOGETHER {
+                    break;
+                }
+            }
+            if next.is_empty() {
                 break;
             }
-            files.retain(|handle| {
-                let stays = groups.is_there(handle);
-                gone.extend((!stays).then_some(*handle));
-                stays
-            });
-            if files.is_empty() || standing.has(groups, &files) {
-                continue;
-            }
-            match groups.form(&files, &busy) {
-                Ok(came) => done.came += came,
-                Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
-                    done.refused += 1;
-                    groups.note(format!("a group was not formed: {fault}"));
-                    if fault == Fault::TableFull {
-                        break;
+            for formed in groups.form(&next, &busy) {
+                match formed {
+                    Ok(came) => done.came += came,
+                    Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
+                        done.refused += 1;
+                        groups.note(format!("a group was not formed: {fault}"));
+                        is_full |= fault == Fault::TableFull;
                     }
+                    // A file that has gone meanwhile; and a store that takes no changes has said so.
+                    Err(_) => {}
                 }
-                // A file that has gone meanwhile; and a store that takes no changes has said so.
-                Err(_) => {}
             }
         }
         for handle in gone {
             learned.graph.forget(handle.id());
-            learned.files.remove(&handle.id());
+            learned.files.remove(handle.id());
         }
         self.shuffles.fetch_add(1, Relaxed);
         done
@@ -255,9 +336,7 @@ impl Shuffler {
         self.stopped.store(true, Relaxed);
         // Whoever shuffles sees that and ends.
         let _learned = held(&self.learned);
-        let mut all: Vec<Handle> = groups.all().into_iter().map(|(h, _)| h).collect();
-        all.sort_unstable();
-        groups.bring_all_home(&all);
+        groups.bring_all_home(&groups.those(|_| true));
         groups.len()
     }
 }

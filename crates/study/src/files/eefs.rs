@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_fs::{
     Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, Ffs, FileNumber, Gfs, Input, IoId,
-    Member, Output, Reply, RequestId, Work, format_store,
+    Member, Output, Phase, Reply, RequestId, Rest, Work, ahead, format_store,
 };
 use seekless_layout::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
@@ -53,6 +53,10 @@ pub(super) struct Eefs {
     gfs: Gfs,
     medium: MemDevice,
     graph: Successors,
+    /// When the disk sleeps, if it does.
+    rest: Option<Rest>,
+    /// Since when a shuffle has been waiting.
+    due: Option<SimTime>,
     here: FxHashMap<u64, FileNumber>,
     asked: FxHashMap<u64, Asked>,
     /// Extents of reads in flight.
@@ -73,7 +77,11 @@ pub(super) struct Eefs {
 }
 
 impl Eefs {
-    pub(super) fn new(options: &FilesOptions) -> Result<Self, FilesError> {
+    /// Beside a disk that sleeps after so long without work.
+    pub(super) fn new(
+        options: &FilesOptions,
+        sleeps_after: Option<Duration>,
+    ) -> Result<Self, FilesError> {
         let mut medium = MemDevice::new(Sectors(options.store.0 / SECTOR_BYTES));
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
@@ -81,6 +89,8 @@ impl Eefs {
             gfs: Gfs::attach(&mut medium, config)?,
             medium,
             graph: Successors::new(options.groups)?,
+            rest: sleeps_after.map(|after| Rest::new(after, SimTime(0))),
+            due: None,
             here: FxHashMap::default(),
             asked: FxHashMap::default(),
             reads: FxHashMap::default(),
@@ -98,8 +108,20 @@ impl Eefs {
         })
     }
 
-    pub(super) fn wakeup(&self) -> Option<SimTime> {
-        self.gfs.wakeup()
+    /// When something is to be done, if nothing else happens.
+    pub(super) fn wakeup(&mut self, now: SimTime) -> Option<SimTime> {
+        let Some(rest) = &self.rest else { return self.gfs.wakeup() };
+        self.gfs.disk_is(rest.phase(now));
+        // What waits may go where the disk is about to sleep.
+        let phase = rest.next(now).filter(|_| !self.gfs.is_clean());
+        [self.gfs.wakeup(), phase].into_iter().flatten().min()
+    }
+
+    /// The disk does something.
+    pub(super) fn used(&mut self, now: SimTime) {
+        if let Some(rest) = &mut self.rest {
+            rest.used(now);
+        }
     }
 
     /// Hits, and what was looked for.
@@ -181,8 +203,11 @@ impl World {
         }
         eefs.since += 1;
         if eefs.since >= eefs.every {
-            eefs.since = 0;
-            self.shuffle()?;
+            let due = *eefs.due.get_or_insert(now);
+            if eefs.rest.is_none_or(|rest| rest.may_begin(now, due)) {
+                (eefs.since, eefs.due) = (0, None);
+                self.shuffle()?;
+            }
         }
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         let Some(&number) = eefs.here.get(&file) else { return Ok(false) };
@@ -200,6 +225,7 @@ impl World {
                 let len = event.len.min(u64::from(FILE_BYTES_MAX)) as u32;
                 let ask = Ask::Read { file: number, offset: event.offset, len };
                 self.ask(ask, Asked::Client(Kind::Read, now))?;
+                self.read_ahead(file)?;
             }
             FileOp::Write => {
                 let (offset, len) = (event.offset, event.len);
@@ -233,6 +259,18 @@ impl World {
             }
         }
         Ok(true)
+    }
+
+    /// What is likely to be read next is read while the disk turns.
+    fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
+        let Some(eefs) = &self.eefs else { return Ok(()) };
+        if eefs.rest.is_none_or(|rest| rest.phase(self.now) == Phase::Asleep) {
+            return Ok(());
+        }
+        for file in ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied()) {
+            self.ask(Ask::Read { file, offset: 0, len: 1 }, Asked::Nothing)?;
+        }
+        Ok(())
     }
 
     fn ask(&mut self, ask: Ask, asked: Asked) -> Result<(), FilesError> {

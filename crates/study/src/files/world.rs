@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler};
+use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
 use seekless_fs::{Ffs, FfsConfig, IoId, Work};
 use seekless_trace::{FileEvent, FileOp};
 
@@ -89,7 +89,7 @@ impl World {
         let capacity = disk.capacity();
         let mut drive = Drive::new(disk, Scheduler::CLook);
         drive.set_spin_down(options.spin_down).or_else(|e| match options.spin_down {
-            seekless_disk::SpinDown::None => Ok(()),
+            SpinDown::None => Ok(()),
             _ => Err(e),
         })?;
         let eefs = system == FileSystem::Eefs;
@@ -110,7 +110,7 @@ impl World {
             drive,
             power: PowerStates::new(&options.disk.power),
             ffs,
-            eefs: if eefs { Some(Eefs::new(options)?) } else { None },
+            eefs: if eefs { Some(Eefs::new(options, sleeps_after(options))?) } else { None },
             now: SimTime(0),
             chains: FxHashMap::default(),
             next: 0,
@@ -131,7 +131,8 @@ impl World {
     /// Lets everything happen that happens by `until`.
     pub(super) fn advance(&mut self, until: SimTime) -> Result<(), FilesError> {
         loop {
-            let store = self.eefs.as_ref().and_then(Eefs::wakeup);
+            let now = self.now;
+            let store = self.eefs.as_mut().and_then(|e| e.wakeup(now));
             let next = [self.drive.next_event(), self.ffs.wakeup(), store];
             let Some(at) = next.into_iter().flatten().min().filter(|at| *at <= until) else {
                 break;
@@ -267,6 +268,9 @@ impl World {
             let class = [10.0, 100.0, 1e3, 1e4, 1e5].iter().filter(|limit| ms >= **limit).count();
             self.idle_times[class] += 1;
         }
+        if let Some(eefs) = &mut self.eefs {
+            eefs.used(self.now);
+        }
         let command = Command { background: chain.background, ..Command::new(tag, op, extent) };
         self.disk[usize::from(op == Op::Write)] += 1;
         self.disk[2] += extent.bytes().0;
@@ -287,6 +291,9 @@ impl World {
         self.energy[usize::from(a.write)] += power.transfer(a.write) * a.transfer;
         self.energy[2] += power.rotation_transfer * (a.rotation + a.overhead);
         self.energy[3] += power.seeking(a.seek);
+        if let Some(eefs) = &mut self.eefs {
+            eefs.used(self.now);
+        }
         if self.drive.is_idle() {
             self.idle_since = Some(self.now);
         }
@@ -351,6 +358,15 @@ impl World {
             seconds: last.since(first).as_secs_f64(),
             grouping: self.eefs.as_ref().map(Eefs::grouping),
         }
+    }
+}
+
+/// After how long without work the disk sleeps, as the host knows it: where it adapts, what it begins with.
+fn sleeps_after(options: &FilesOptions) -> Option<Duration> {
+    match options.spin_down {
+        SpinDown::None => None,
+        SpinDown::After(time) => Some(time),
+        SpinDown::Adaptive => PowerStates::new(&options.disk.power).break_even(),
     }
 }
 
