@@ -276,6 +276,11 @@ impl FreeMap {
             }
         }
         self.to_open.extend(told.opened.iter());
+        // What it was told is clean it may take for free: it is to know again that it is stained, or that it is not.
+        for part in told.cleaned.iter() {
+            let stained: Vec<_> = self.stained.within(part).collect();
+            self.staining.extend(stained);
+        }
         for (back, from, within) in [
             (&mut self.freed, &told.freed, &self.free),
             (&mut self.cleaned, &told.cleaned, &self.stained),

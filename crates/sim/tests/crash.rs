@@ -502,7 +502,25 @@ fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
     held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
 }
 
-/// Nor does anybody wait for ever where the area cannot be told that zeroes stand where replicas did.
+/// No page counts as stained that the area may take for free, because it was to be told that zeroes stand there.
+#[test]
+fn what_the_area_may_take_for_clean_does_not_count_as_stained() {
+    let steps = vec![
+        Step::Drain,
+        Step::Replicate(vec![(22, vec![(14, 3), (9, 2)])]),
+        discard(124, 80),
+        Step::Heal,
+        Step::Withdraw,
+        Step::Break(Fault { target: Target::Area, op: Op::Write, left: None }),
+        Step::Settle(5_441_029_808_904_492_466),
+        put(202, 5),
+        Step::Execute(0),
+    ];
+    let history = History { steps, ..History::with_faults(2_660_000_237, true) };
+    held(&history, &[47_584_624_101_050_292]);
+}
+
+/// Nobody waits for ever where the area cannot be told that zeroes stand where replicas did.
 #[test]
 fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
     let sides = vec![(18, vec![(17, 1), (17, 3), (15, 3)]), (1, vec![(20, 2), (19, 1), (15, 3)])];

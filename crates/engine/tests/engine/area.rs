@@ -147,6 +147,20 @@ fn damage_is_noticed_and_never_served() {
     assert!(matches!(result, Some(Err(Fault::Damaged(_)))), "{result:?}");
 }
 
+/// A copy that is moved within the area is not given a checksum that its bytes never had.
+#[test]
+fn a_damaged_copy_is_not_moved() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
+    world.settle();
+    // Page 10, behind the first segment's map and four pages.
+    spoil(&mut world, 8 + 1 + 4);
+    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
+    world.settle();
+    assert_eq!(world.engine.stats().damaged, 1);
+    world.read_all();
+}
+
 #[test]
 fn copies_in_doubt_are_not_served_until_home_proves_them() {
     let mut world = World::new(config(0));
