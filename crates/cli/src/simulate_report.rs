@@ -281,26 +281,25 @@ fn cdf(m: &Measured) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// Where the head went, to be drawn.
+pub(crate) fn moves(path: &seekless_sim::HeadPath) -> Vec<HeadMove> {
+    let kind = |k| match k {
+        Kind::Read => HeadKind::Read,
+        Kind::Write => HeadKind::Write,
+        Kind::Background => HeadKind::Background,
+    };
+    let points = path.points().iter();
+    points.map(|p| HeadMove { at: p.at, lba: p.lba, kind: kind(p.kind) }).collect()
+}
+
 fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
     let area =
         |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
-    let moves = |m: &Measured| -> Vec<HeadMove> {
-        let kind = |k| match k {
-            Kind::Read => HeadKind::Read,
-            Kind::Write => HeadKind::Write,
-            Kind::Background => HeadKind::Background,
-        };
-        m.path
-            .points()
-            .iter()
-            .map(|p| HeadMove { at: p.at, lba: p.lba, kind: kind(p.kind) })
-            .collect()
-    };
     let runs: Vec<HeadRun> = outcome
         .runs
         .iter()
         .zip(&outcome.measured)
-        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: moves(m), area: area(r) })
+        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: moves(&m.path), area: area(r) })
         .collect();
     // The part of the disk that is used: the rest would only squeeze the picture.
     let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);

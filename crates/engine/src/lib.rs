@@ -46,7 +46,7 @@ use pagemap::PageMap;
 use pagemap::State;
 use read::{Join, Read, Waiting};
 use replicas::Replicas;
-pub use replicas::Replicated;
+pub use replicas::{Replicated, RoomFrom, RoomPart};
 use seekless_block::{
     Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
 };

@@ -2,12 +2,14 @@
 //! slot is a page there; back from a page of home to the slot; how hot each segment is; and the watermarks at which
 //! replicas give way. The client never waits for any of it, and never sees less space: what it writes takes the place.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_layout::Replica;
 
+use crate::extents::Extents;
 use crate::pagemap::State;
 use crate::shape::Shape;
 use crate::{Engine, Pending, Target};
@@ -21,14 +23,46 @@ const HIGH: u64 = 15;
 const CRITICAL: u64 = 5;
 /// What one use is worth in uses of others that came later: least recently and least frequently used go first.
 const USE: u64 = 32;
+/// Segments looked at for one that can be written anew: a request that comes meanwhile waits for no more.
+const LOOKS: usize = 64;
+/// Slots, and free ranges, that one [`RoomPart`] goes through.
+const SLOTS: u32 = 1 << 16;
+const RANGES: usize = 1 << 12;
 
 /// A segment's place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) first: u64,
     pub(crate) pages: u32,
+    /// The count of uses when it was bound, which no other has.
+    since: u64,
     uses: u64,
     used_at: u64,
+}
+
+impl Bound {
+    /// Never falls while it is bound.
+    const fn heat(&self) -> u64 {
+        self.used_at + self.uses * USE
+    }
+}
+
+/// Where replicas may stand, and what has one: a part of it, as there may be millions of either.
+#[derive(Clone, Debug, Default)]
+pub struct RoomPart {
+    /// Free pages of home that no replica is bound to or asked for, in order.
+    pub free: Vec<Extent>,
+    /// First sectors of home pages that have a replica, in no order.
+    pub placed: Vec<Lba>,
+    /// Where the next part begins; `None` where this was the last.
+    pub next: Option<RoomFrom>,
+}
+
+/// Where a [`RoomPart`] begins; the default is the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoomFrom {
+    page: u64,
+    slot: u32,
 }
 
 /// Pages to be written side by side: at most a segment.
@@ -65,6 +99,12 @@ pub(crate) struct Replicas {
     per: u32,
     /// By segment; empty where copies stand in the area.
     bound: Vec<Option<Bound>>,
+    /// Every segment that is not bound, and some that are again.
+    spare: VecDeque<u32>,
+    /// Every segment that is bound: no more than how hot it is, itself, and since when; and some that no longer are.
+    by_heat: BinaryHeap<Reverse<(u64, u32, u64)>>,
+    /// The next to be looked at for having lost all its replicas.
+    look: u32,
     /// First home page to segment.
     by_place: BTreeMap<u64, u32>,
     bound_pages: u64,
@@ -79,7 +119,12 @@ pub(crate) struct Replicas {
 impl Replicas {
     pub(crate) fn new(geo: &Shape) -> Self {
         let segments = if geo.free_map_pages() > 0 { geo.read_segments } else { 0 };
-        Self { per: geo.segment_pages, bound: vec![None; segments as usize], ..Self::default() }
+        Self {
+            per: geo.segment_pages,
+            bound: vec![None; segments as usize],
+            spare: (0..segments).collect(),
+            ..Self::default()
+        }
     }
 
     /// The home page that a slot is.
@@ -114,9 +159,17 @@ impl Replicas {
     pub(crate) fn bind(&mut self, segment: u32, first: u64, pages: u32) {
         self.unbind(segment);
         self.uses += 1;
-        let bound = Bound { first, pages, uses: 0, used_at: self.uses };
+        let bound = Bound { first, pages, since: self.uses, uses: 0, used_at: self.uses };
         if let Some(at) = self.bound.get_mut(segment as usize) {
             *at = Some(bound);
+            if self.by_heat.len() > 2 * self.bound.len() {
+                let entry = |(b, segment): (&Option<Bound>, u32)| {
+                    b.map(|b| Reverse((b.heat(), segment, b.since)))
+                };
+                self.by_heat = self.bound.iter().zip(0..).filter_map(entry).collect();
+            } else {
+                self.by_heat.push(Reverse((bound.heat(), segment, bound.since)));
+            }
             self.by_place.insert(first, segment);
             self.bound_pages += u64::from(pages);
         }
@@ -125,6 +178,7 @@ impl Replicas {
     pub(crate) fn unbind(&mut self, segment: u32) {
         if let Some(bound) = self.bound.get_mut(segment as usize).and_then(Option::take) {
             self.by_place.remove(&bound.first);
+            self.spare.push_back(segment);
             self.bound_pages -= u64::from(bound.pages);
         }
     }
@@ -139,9 +193,36 @@ impl Replicas {
     }
 
     /// The least recently and least frequently used segment.
-    fn coldest(&self) -> Option<u32> {
-        let bound = self.bound.iter().zip(0..).filter_map(|(b, segment)| Some((segment, (*b)?)));
-        bound.min_by_key(|(_, b)| b.used_at + b.uses * USE).map(|(segment, _)| segment)
+    fn coldest(&mut self) -> Option<u32> {
+        // What was used since it was put down is put down anew: once for each time that it was, at most.
+        while let Some(&Reverse((heat, segment, since))) = self.by_heat.peek() {
+            match self.bound[segment as usize].filter(|b| b.since == since).map(|b| b.heat()) {
+                Some(now) if now == heat => return Some(segment),
+                Some(now) => {
+                    self.by_heat.pop();
+                    self.by_heat.push(Reverse((now, segment, since)));
+                }
+                None => {
+                    self.by_heat.pop();
+                }
+            }
+        }
+        None
+    }
+
+    /// A segment that is not bound, and that is not `read` any more.
+    fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
+        for _ in 0..LOOKS {
+            let segment = self.spare.pop_front()?;
+            if self.is_bound(segment) {
+                continue;
+            }
+            if !read(segment) {
+                return Some(segment);
+            }
+            self.spare.push_back(segment);
+        }
+        None
     }
 
     /// Pages bound.
@@ -198,24 +279,55 @@ impl Engine {
         !self.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
-    /// First sectors of the home pages that have a replica, or are about to, in no order: there may be millions.
+    /// A part of where replicas may stand and of what has one: what changes meanwhile is in this part or not, and what it
+    /// leads to is refused where it should be.
     #[must_use]
-    pub fn replicated_homes(&self) -> Vec<Lba> {
+    pub fn room_part(&self, from: RoomFrom) -> RoomPart {
         let slots = if self.free.on { self.geo.read_slots() } else { 0 };
-        let standing = (0..slots).filter_map(|slot| self.map.home(slot));
-        let asked = self.replicas.asked.iter().flat_map(|batch| batch.homes.iter().copied());
-        standing.chain(asked).map(|page| self.home_of(page, 1).start).collect()
+        let end = from.slot.saturating_add(SLOTS).min(slots);
+        let standing = (from.slot..end).filter_map(|slot| self.map.home(slot));
+        let asked = self.replicas.asked.iter().filter(|_| from == RoomFrom::default());
+        let asked = asked.flat_map(|batch| batch.homes.iter().copied());
+        let placed = standing.chain(asked).map(|page| self.home_of(page, 1).start).collect();
+        let (free, page) = self.room_from(from.page, RANGES);
+        let page = page.unwrap_or(self.free.home_pages);
+        let over = end >= slots && page >= self.free.home_pages;
+        let next = (!over).then_some(RoomFrom { page, slot: end });
+        RoomPart { free, placed, next }
+    }
+
+    /// What there is room for in so many free ranges from a page on; and the page behind them, if that is not all.
+    fn room_from(&self, page: u64, ranges: usize) -> (Vec<Extent>, Option<u64>) {
+        let mut room = Extents::default();
+        room.extend(self.free.free.within(page..self.free.home_pages).take(ranges));
+        let Some(first) = room.iter().next().map(|part| part.start) else {
+            return (Vec::new(), None);
+        };
+        let mut last = room.iter().last().map_or(first, |part| part.end);
+        let mut more = room.len() >= ranges;
+        // As many runs of replicas may stand in a single range.
+        if let Some((&run, _)) =
+            self.replicas.by_place.range(first + 1..last.max(first + 1)).nth(ranges)
+        {
+            room.remove(run..last);
+            (last, more) = (run, true);
+        }
+        for (segment, _) in self.replicas.slots_at(first..last) {
+            if let Some(bound) = self.replicas.bound[segment as usize] {
+                room.remove(bound.first..bound.first + u64::from(bound.pages));
+            }
+        }
+        for batch in &self.replicas.asked {
+            room.remove(batch.first..batch.first + batch.homes.len() as u64);
+        }
+        let free = room.iter().map(|part| self.home_of(part.start, part.end - part.start));
+        (free.collect(), more.then_some(last))
     }
 
     /// Where free pages of home are that no replica is bound to or asked for, in order.
     #[must_use]
     pub fn room_for_replicas(&self) -> Vec<Extent> {
-        let mut room = self.free.free.clone();
-        self.replicas.runs().for_each(|run| room.remove(run));
-        for batch in &self.replicas.asked {
-            room.remove(batch.first..batch.first + batch.homes.len() as u64);
-        }
-        room.iter().map(|part| self.home_of(part.start, part.end - part.start)).collect()
+        self.room_from(0, usize::MAX).0
     }
 
     /// Whether [`crate::Input::Withdraw`] is under way.
@@ -324,17 +436,21 @@ impl Engine {
 
     /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
-        let count = self.replicas.bound.len() as u32;
-        let read = |engine: &Self, segment: u32| engine.readers[segment as usize] > 0;
-        if let Some(free) = (0..count).find(|&s| !self.replicas.is_bound(s) && !read(self, s)) {
-            return Some(free);
+        let readers = &self.readers;
+        let read = |segment: u32| readers[segment as usize] > 0;
+        if let Some(spare) = self.replicas.take_spare(read) {
+            return Some(spare);
         }
         let per = self.geo.segment_pages;
         let empty =
             |s: u32| (s * per..(s + 1) * per).all(|slot| self.map.state(slot) == State::Free);
-        let taken =
-            (0..count).find(|&s| !read(self, s) && empty(s)).or_else(|| self.replicas.coldest())?;
-        if read(self, taken) {
+        let count = self.replicas.bound.len() as u32;
+        let look = self.replicas.look;
+        let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
+        let found = around.into_iter().find(|&s| !read(s) && empty(s));
+        self.replicas.look = (look + LOOKS as u32) % count.max(1);
+        let taken = found.or_else(|| self.replicas.coldest())?;
+        if read(taken) {
             return None;
         }
         self.drop_segment(taken);
@@ -395,5 +511,97 @@ impl Engine {
             }
         }
         self.background.clean_not_before = self.background.now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use proptest::prelude::*;
+    use seekless_block::Bytes;
+
+    /// Home of 64 MiB, of which `free` is free, and replicas of 16 MiB at most.
+    fn engine(free: &[(u64, u64)]) -> Engine {
+        let config = Config {
+            area: Bytes(64 << 20).sectors_ceil(),
+            replicas: Bytes(16 << 20).sectors_ceil(),
+            ..Config::new(Bytes(64 << 20).sectors_ceil())
+        };
+        let mut engine = Engine::new(config);
+        engine.seed_free(free.iter().map(|&(at, len)| Extent::new(at * 8, len * 8)));
+        engine
+    }
+
+    proptest! {
+        #[test]
+        fn the_coldest_and_a_spare_one_are_what_a_look_at_all_finds(
+            steps in prop::collection::vec((0u32..4, 0u32..12), 1..200),
+        ) {
+            let mut all = engine(&[(0, 16_000)]).replicas;
+            let count = all.bound.len() as u32;
+            prop_assert!(count >= 12);
+            for (what, segment) in steps {
+                match what {
+                    0 => all.bind(segment, u64::from(segment) * 300, 200),
+                    1 => all.unbind(segment),
+                    2 => all.touch(segment * all.per + 3),
+                    _ => {
+                        if let Some(spare) = all.take_spare(|s| s == segment) {
+                            prop_assert!(!all.is_bound(spare) && spare != segment);
+                            all.bind(spare, u64::from(spare) * 300, 200);
+                        } else {
+                            prop_assert!((0..count).all(|s| all.is_bound(s) || s == segment));
+                        }
+                    }
+                }
+                let heats = all.bound.iter().filter_map(|b| b.map(|b| b.heat()));
+                let least = heats.min();
+                let found = all.coldest();
+                prop_assert_eq!(found.and_then(|s| all.bound[s as usize]).map(|b| b.heat()), least);
+                prop_assert!(all.by_heat.len() <= 2 * count as usize + 1);
+                let spare = (0..count).filter(|&s| !all.is_bound(s));
+                let known = spare.clone().filter(|s| all.spare.contains(s)).count();
+                prop_assert_eq!(known, spare.count(), "a segment is lost");
+            }
+        }
+
+        #[test]
+        fn parts_of_the_room_are_the_whole(
+            free in prop::collection::vec((0u64..16_000, 1u64..900), 1..12),
+            bound in prop::collection::vec(0usize..2000, 0..10),
+            ranges in 1usize..4,
+        ) {
+            let mut engine = engine(&free);
+            let mut left = engine.free.free.clone();
+            for (segment, at) in (0u32..).zip(bound) {
+                let Some(first) = left.iter().flatten().nth(at) else { continue };
+                let Some(part) = left.within(first..first + 40).next() else { continue };
+                left.remove(part.clone());
+                engine.replicas.bind(segment, part.start, (part.end - part.start) as u32);
+            }
+            let sectors = |parts: Vec<Extent>| -> Vec<u64> {
+                parts.iter().flat_map(|e| e.start.0..e.end().0).collect()
+            };
+            let expected: Vec<u64> = left.iter().flatten().flat_map(|p| p * 8..p * 8 + 8).collect();
+            prop_assert_eq!(&sectors(engine.room_for_replicas()), &expected);
+            let (mut parts, mut page) = (Vec::new(), Some(0));
+            while let Some(from) = page {
+                let (some, next) = engine.room_from(from, ranges);
+                prop_assert!(next.is_none_or(|n| n > from));
+                parts.extend(some);
+                page = next;
+            }
+            prop_assert_eq!(sectors(parts), expected);
+        }
+    }
+
+    #[test]
+    fn every_part_is_asked_for() {
+        let engine = engine(&[(0, 16_000)]);
+        let part = engine.room_part(RoomFrom::default());
+        assert_eq!((part.next, part.free.len()), (None, 1));
+        let from = RoomFrom { page: 15_000, slot: u32::MAX };
+        assert_eq!(engine.room_part(from).free, [Extent::new(15_000 * 8, 8000)]);
     }
 }

@@ -487,6 +487,8 @@ mod tests {
         let planned = |planner: &mut Replication| -> usize {
             planner.plan(free, |_| false).iter().map(|r| r.homes.len()).sum()
         };
+        // Whether it can be paid for is another matter.
+        planner.purse = 1e6;
         // Nothing was ever seen before; then all of it, once for each that came anew: less than the price.
         run(&mut planner, 0);
         assert_eq!((planner.worth(), planned(&mut planner)), (None, 0));
@@ -502,7 +504,26 @@ mod tests {
         (0..2).for_each(|_| run(&mut planner, 0));
         assert_eq!(planner.worth(), Some(2));
         run(&mut planner, 30 * MIB);
-        assert_eq!(planned(&mut planner), 1200, "of what was read just now, what came twice");
+        assert_eq!(planned(&mut planner), 1200, "what came twice, though it was not read just now");
+        planner.purse = 10.5;
+        assert_eq!(planned(&mut planner), 10, "no more than can be paid for");
+    }
+
+    #[test]
+    fn a_read_by_chance_does_not_tear_a_sequence() {
+        let price = ReplicationConfig::PAYS;
+        let mut planner = Replication::new(ReplicationConfig { whole: true, price, ..config() });
+        planner.purse = 1e6;
+        (0..3).for_each(|_| (0..1200).for_each(|i| read(&mut planner, i * 16, 1)));
+        // The fourth time, one in five is another.
+        for i in 0..1200 {
+            read(&mut planner, if i % 5 == 4 { 20 * MIB } else { 0 } + i * 16, 1);
+        }
+        let plan = planner.plan([Extent::new(40 * MIB, 1 << 17)], |_| false);
+        let homes: Vec<u64> = plan.iter().flat_map(|r| &r.homes).map(|e| e.start.0).collect();
+        let last = &homes[homes.len() - 1200..];
+        let expected = (0..1200).map(|i| if i % 5 == 4 { 20 * MIB } else { 0 } + i * 16);
+        assert!(last.iter().copied().eq(expected), "as read last: {:?}", &last[..10]);
     }
 
     #[test]
@@ -515,6 +536,32 @@ mod tests {
     }
 
     proptest! {
+        /// Of what is replicated each run of pages costs an access; a read that one answers saves half of one.
+        #[test]
+        fn nobody_loses_more_than_is_risked(
+            rounds in prop::collection::vec((0u64..4, 0u64..600, 1u64..1500), 1..20),
+            whole in any::<bool>(),
+        ) {
+            let price = ReplicationConfig::PAYS;
+            let mut planner = Replication::new(ReplicationConfig { whole, price, ..config() });
+            let mut placed: FxHashSet<u64> = FxHashSet::default();
+            let (mut reads, mut saved, mut cost) = (0.0, 0.0, 0.0);
+            for (place, skip, count) in rounds {
+                for i in 0..count {
+                    let at = place * 8 * MIB + (skip + i) * 16;
+                    reads += 1.0;
+                    saved += f64::from(u8::from(placed.contains(&at))) / price;
+                    read(&mut planner, at, 1);
+                }
+                let plan = planner.plan([Extent::new(40 * MIB, 1 << 17)], |p| placed.contains(&p.0));
+                for page in plan.iter().flat_map(|r| &r.homes).flat_map(|e| starts(*e)) {
+                    cost += 1.0;
+                    prop_assert!(placed.insert(page));
+                }
+                prop_assert!(cost <= saved + reads * RISKED + 1e-6, "{cost} for {saved} in {reads} reads");
+            }
+        }
+
         #[test]
         fn replicas_lie_in_free_space_once(
             reads in prop::collection::vec((0u64..8000, 1u64..20), 1..200),

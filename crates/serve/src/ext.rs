@@ -54,6 +54,13 @@ fn crc32c(seed: u32, parts: &[&[u8]]) -> u32 {
     !(digest.finalize() as u32)
 }
 
+/// CRC-16 as ext4's uninit_bg has it (polynomial 0x8005, reflected): from this state on, not inverted at the end.
+fn crc16(seed: u16, parts: &[&[u8]]) -> u16 {
+    let step = |crc: u16, _| if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 };
+    let byte = |crc: u16, &b: &u8| (0..8).fold(crc ^ u16::from(b), step);
+    parts.iter().copied().flatten().fold(seed, byte)
+}
+
 /// Numbers of the superblock.
 struct Shape {
     block: u64,
@@ -74,6 +81,8 @@ struct Shape {
     backups: [u64; 2],
     /// What checksums begin with, where there are any.
     seed: Option<u32>,
+    /// What those of uninit_bg begin with, which only descriptors have.
+    seed16: Option<u16>,
     free: u64,
 }
 
@@ -177,10 +186,13 @@ impl Shape {
                 capacity.bytes()
             ));
         }
+        let uuid: &[u8] = sb.get(0x68..0x78).unwrap_or_default();
+        let plain = ro & (RO_GDT_CSUM | RO_METADATA_CSUM) == RO_GDT_CSUM;
+        let seed16 = plain.then(|| crc16(u16::MAX, &[uuid]));
         let seed = match (ro & RO_METADATA_CSUM != 0, incompat & INCOMPAT_CSUM_SEED != 0) {
             (false, _) => None,
             (true, true) => Some(n(0x270, 4) as u32),
-            (true, false) => Some(crc32c(u32::MAX, &[sb.get(0x68..0x78).unwrap_or_default()])),
+            (true, false) => Some(crc32c(u32::MAX, &[uuid])),
         };
         Ok(Self {
             block,
@@ -198,6 +210,7 @@ impl Shape {
             ro,
             backups: [n(0x24C, 4), n(0x250, 4)],
             seed,
+            seed16,
             free: wide(n(0x0C, 4), 0x158),
         })
     }
@@ -282,17 +295,13 @@ impl Shape {
             let high = if wide { self::number(d, high, len) } else { 0 };
             self::number(d, low, len) | high << (8 * len)
         };
-        if let Some(seed) = self.seed {
-            let (head, tail) = (d.get(..0x1E), d.get(0x20..));
-            let parts: [&[u8]; 4] = [
-                &(number as u32).to_le_bytes(),
-                head.unwrap_or_default(),
-                &[0; 2],
-                tail.unwrap_or_default(),
-            ];
-            if u64::from(crc32c(seed, &parts) & 0xFFFF) != self::number(d, 0x1E, 2) {
-                return refuse(format!("the descriptor of group {number} is damaged: run e2fsck"));
-            }
+        let at = (number as u32).to_le_bytes();
+        let (head, tail) = (d.get(..0x1E).unwrap_or_default(), d.get(0x20..).unwrap_or_default());
+        // One takes its own field for zeroes, the other leaves it out.
+        let crc32c = self.seed.map(|seed| crc32c(seed, &[&at, head, &[0; 2], tail]) & 0xFFFF);
+        let sum = crc32c.or(self.seed16.map(|seed| crc16(seed, &[&at, head, tail]).into()));
+        if sum.is_some_and(|sum| u64::from(sum) != self::number(d, 0x1E, 2)) {
+            return refuse(format!("the descriptor of group {number} is damaged: run e2fsck"));
         }
         let has_flags = self.ro & (RO_GDT_CSUM | RO_METADATA_CSUM) != 0;
         let group = Group {

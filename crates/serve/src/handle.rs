@@ -637,7 +637,7 @@ impl Injector {
     /// # Errors
     /// Where the server has stopped.
     pub fn room(&self) -> Result<Option<Room>, ServeError> {
-        Ok(self.link.ask(Control::Room)?.map(Room::sorted))
+        Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 
     /// Has replicas written in the background; what cannot be done, as its place is not free any more or its home has a

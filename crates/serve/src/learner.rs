@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Request, Sectors};
-use seekless_engine::{Config, Replicated};
+use seekless_engine::{Config, Replicated, RoomFrom};
 use seekless_layout::{Pages, Plan, Replica};
 
 use crate::backend::workers::ring;
@@ -66,6 +66,9 @@ pub struct Room {
     pub pages: Pages,
 }
 
+/// A part of it, and where the next begins.
+pub(crate) type RoomReply = Option<(Room, Option<RoomFrom>)>;
+
 impl Room {
     /// Whether the page that begins at this sector has a replica.
     #[must_use]
@@ -73,10 +76,19 @@ impl Room {
         self.placed.binary_search(&page).is_ok()
     }
 
-    /// As the volume's thread puts it together, which has no time to sort.
-    pub(crate) fn sorted(mut self) -> Self {
-        self.placed.sort_unstable();
-        self
+    /// Of its parts, which the volume's thread gives one by one: it has no time for all at once, nor to sort.
+    pub(crate) fn of_parts<E>(
+        mut part: impl FnMut(RoomFrom) -> Result<RoomReply, E>,
+    ) -> Result<Option<Self>, E> {
+        let Some((mut all, mut next)) = part(RoomFrom::default())? else { return Ok(None) };
+        while let Some(from) = next {
+            let Some((more, then)) = part(from)? else { break };
+            all.free.extend(more.free);
+            all.placed.extend(more.placed);
+            (all.state, next) = (more.state, then);
+        }
+        all.placed.sort_unstable();
+        Ok(Some(all))
     }
 
     /// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
@@ -340,9 +352,12 @@ impl Work {
 
     /// Where replicas may stand now.
     fn room(&self) -> Option<Room> {
-        let (reply, answer) = sync_channel(1);
-        self.tell(Control::Room(reply));
-        answer.recv().ok().flatten().map(Room::sorted)
+        let part = |from| {
+            let (reply, answer) = sync_channel(1);
+            self.tell(Control::Room(from, reply));
+            answer.recv()
+        };
+        Room::of_parts(part).ok().flatten()
     }
 
     /// Where the volume has ended, nobody needs it.

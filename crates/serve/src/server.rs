@@ -14,7 +14,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use seekless_block::{Extent, Flags, Op};
-use seekless_engine::{Mode, Progress, Replicated, Stats, Trouble};
+use seekless_engine::{Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
 use seekless_layout::{Plan, Replica};
 use seekless_nbd::{Errno, Export};
 use slab::Slab;
@@ -22,7 +22,7 @@ use slab::Slab;
 use crate::backend::emulated::{DiskStats, HeadSample};
 use crate::conn::{Conn, Owner};
 use crate::error::{ServeError, host};
-use crate::learner::{LearnerLink, Room};
+use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::Listener;
 use crate::memory::Data;
 use crate::volume::{Finished, IoFailure, Volume};
@@ -105,7 +105,7 @@ pub struct Job {
 pub(crate) enum Control {
     Install(Plan),
     Replicate(Vec<Replica>),
-    Room(SyncSender<Option<Room>>),
+    Room(RoomFrom, SyncSender<RoomReply>),
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
@@ -424,8 +424,8 @@ impl Server {
             }
             Control::Replicate(list) => self.volume.replicate(list),
             // Whoever asked may have stopped waiting.
-            Control::Room(reply) => {
-                let _ = reply.send(self.volume.room());
+            Control::Room(from, reply) => {
+                let _ = reply.send(self.volume.room(from));
             }
             Control::Bypass(on) => self.volume.bypass(on),
             // Whoever asked may have stopped waiting.

@@ -10,8 +10,8 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, Progress, RequestId, Stats,
-    Target,
+    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, Progress, RequestId, RoomFrom,
+    Stats, Target,
 };
 use seekless_layout::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
@@ -25,7 +25,7 @@ use crate::backend::region::Region;
 use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::guarding::{Guarding, Step, concerns};
-use crate::learner::Room;
+use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
 use crate::server::AreaStats;
 use crate::tap::Tap;
@@ -275,13 +275,13 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Where replicas may stand, and what has one, to be sorted; `None` where there are none.
-    pub(crate) fn room(&self) -> Option<Room> {
-        self.engine.replicated().map(|state| Room {
-            free: if self.holds { Vec::new() } else { self.engine.room_for_replicas() },
-            placed: self.engine.replicated_homes(),
-            state,
-            pages: Pages::new(self.engine.config().grid, self.engine.config().capacity),
+    /// A part of where replicas may stand, and of what has one; `None` where there are none.
+    pub(crate) fn room(&self, from: RoomFrom) -> RoomReply {
+        self.engine.replicated().map(|state| {
+            let part = self.engine.room_part(from);
+            let free = if self.holds { Vec::new() } else { part.free };
+            let pages = Pages::new(self.engine.config().grid, self.engine.config().capacity);
+            (Room { free, placed: part.placed, state, pages }, part.next)
         })
     }
 

@@ -5,7 +5,7 @@ use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{Replication, ReplicationConfig, side_by_side};
-use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::synth::Paced;
 use serde::Serialize;
 
@@ -161,23 +161,29 @@ impl Fs2Run {
     }
 }
 
+/// What a system's runs cost, and where the head went in the last of them.
+#[derive(Clone, Debug)]
+pub struct Fs2Done {
+    /// Each run.
+    pub runs: Vec<Fs2Run>,
+    /// The last one's I/Os.
+    pub path: HeadPath,
+}
+
 /// Carries out all jobs, on as many threads as there are processors. `tick` hears how many are done.
 ///
 /// # Errors
 /// Where a disk is too small, or refuses an I/O.
-pub fn fs2(
-    jobs: &[Fs2Job<'_>],
-    tick: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<Vec<Fs2Run>>, StudyError> {
+pub fn fs2(jobs: &[Fs2Job<'_>], tick: &(dyn Fn(usize) + Sync)) -> Result<Vec<Fs2Done>, StudyError> {
     in_parallel(jobs, carry_out, tick).into_iter().collect()
 }
 
-fn carry_out(job: &Fs2Job<'_>) -> Result<Vec<Fs2Run>, StudyError> {
+fn carry_out(job: &Fs2Job<'_>) -> Result<Fs2Done, StudyError> {
     let device = Device::new(&DeviceSpec::Disk(job.disk.clone()))?;
     serve(job, device).map_err(|source| StudyError::Run { policy: "fs2".to_owned(), source })
 }
 
-fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Vec<Fs2Run>, SimError> {
+fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     let disk = device.capacity();
     let replicates = job.system.replicates != Replicates::Never;
     let replicas = if replicates { REPLICAS.sectors_ceil() } else { Sectors(0) };
@@ -232,6 +238,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Vec<Fs2Run>, SimError> {
         before += simulation.lap()?.background.busy().as_secs_f64();
     }
     let mut laps = Vec::with_capacity(job.runs.len());
+    let mut path = HeadPath::default();
     for run in job.runs {
         let mut at = SimTime(0);
         for &(pause, request) in run {
@@ -248,7 +255,9 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Vec<Fs2Run>, SimError> {
                 }
             }
         }
-        let mut lap = Fs2Run::new(&simulation.lap()?, job.disk);
+        let measured = simulation.lap()?;
+        let mut lap = Fs2Run::new(&measured, job.disk);
+        path = measured.path;
         if let Some(planner) = &mut planner {
             simulation.pass(REST)?;
             simulation.settle_replicas()?;
@@ -261,7 +270,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Vec<Fs2Run>, SimError> {
         lap.standing_bytes = simulation.engine().copied().bytes().0;
         laps.push(lap);
     }
-    Ok(laps)
+    Ok(Fs2Done { runs: laps, path })
 }
 
 fn plan(

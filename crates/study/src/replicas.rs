@@ -17,9 +17,9 @@ pub(crate) const EVERY: usize = 4096;
 /// Background of the area beside replicas: superblocks, a log, maps.
 const BESIDE: Bytes = Bytes(32 << 20);
 
-/// How large an area stands beside replicas of this size.
+/// How large an area stands beside replicas of this size: about what `seekless format --replicas` makes.
 pub(crate) fn sidecar(replicas: Sectors) -> Sectors {
-    Sectors((replicas.0 / 64 + BESIDE.0 / 512) / 8 * 8)
+    Sectors((replicas.0 / 40 + BESIDE.0 / 512) / 8 * 8)
 }
 
 /// Whether a page has as many replicas as it may, or one near the hot region: there it needs no other.
@@ -197,6 +197,21 @@ impl Replicating {
 mod tests {
     use super::*;
     use seekless_block::SimTime;
+
+    #[test]
+    fn the_area_beside_replicas_is_large_enough_for_any() {
+        for shift in 20..42 {
+            for replicas in [Bytes(1 << shift), Bytes((1 << shift) + (5 << 12) - 512)] {
+                let replicas = replicas.sectors_ceil();
+                let config = seekless_engine::Config {
+                    area: sidecar(replicas),
+                    replicas,
+                    ..seekless_engine::Config::new(Sectors(1 << 40))
+                };
+                assert!(config.room() >= replicas, "{replicas}: {}", config.room());
+            }
+        }
+    }
 
     #[test]
     fn what_is_assumed_free_is_never_touched_and_no_more_than_asked() {

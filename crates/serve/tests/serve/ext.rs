@@ -110,6 +110,9 @@ fn what_is_free_is_what_their_own_tools_say() {
         (300 << 20, &["-t", "ext4"]),
         (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "^64bit,^metadata_csum,uninit_bg"]),
         (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "^flex_bg,64bit,metadata_csum"]),
+        // With descriptors of 64 bytes, and of 32, under the older checksums.
+        (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "uninit_bg,^metadata_csum"]),
+        (900 << 20, &["-t", "ext3", "-O", "uninit_bg,^metadata_csum"]),
         (300 << 20, &["-t", "ext4", "-b", "1024", "-O", "meta_bg,^resize_inode"]),
         (900 << 20, &["-t", "ext4", "-O", "meta_bg,^resize_inode,^64bit"]),
         (500 << 20, &["-t", "ext4", "-b", "1024", "-g", "1024", "-O", "sparse_super2"]),
@@ -192,9 +195,18 @@ fn what_is_not_known_to_be_whole_is_refused() {
         let image = fresh();
         debugfs(&image, command);
         refused(&image, "descriptor of group 0 is damaged");
-        let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", "^metadata_csum"]);
+        let plain = "^metadata_csum,^uninit_bg";
+        let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", plain]);
         debugfs(&image, command);
         refused(&image, word);
+    }
+    // A bit of a descriptor under uninit_bg: behind what both lengths of it have, and in its checksum.
+    for (wide, byte) in [("64bit", 0x0E), ("64bit", 0x2C), ("64bit", 0x1E), ("^64bit", 0x0E)] {
+        let features = format!("uninit_bg,^metadata_csum,{wide}");
+        let image = make(&dir, 64 << 20, &["-t", "ext4", "-b", "4096", "-O", &features]);
+        assert!(found(&image).is_ok());
+        patch(&image, 4096 + byte, &|b| b ^ 1);
+        refused(&image, "descriptor of group 0 is damaged");
     }
     // One bit of the bitmap, without and with a checksum that tells.
     for features in ["^metadata_csum", "metadata_csum"] {

@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, Duration, Extent, Op, Request, Sectors};
 use seekless_disk::{DiskSpec, catalogue};
 use seekless_layout::ReplicationConfig;
+use seekless_sim::HeadPath;
 use seekless_study::{Fs2Job, Fs2Run, Fs2System, RangeSet, Replicates, fs2};
 use seekless_trace::synth::{Fs2World, Paced};
 use seekless_trace::{OpenOptions, Source};
@@ -54,7 +55,12 @@ pub(super) struct Load {
     pub(super) real: bool,
     /// By system, each run.
     pub(super) systems: Vec<(&'static str, Vec<Fs2Run>)>,
+    /// Where the head went in the last run of [`DRAWN`].
+    pub(super) paths: Vec<(&'static str, HeadPath)>,
 }
+
+/// The systems whose accesses are drawn, as in Figure 9; the last is ours.
+const DRAWN: [&str; 4] = ["ext2", "fs2-static", "fs2", "fs2-whole"];
 
 impl Load {
     pub(super) fn of(&self, name: &str) -> Option<&[Fs2Run]> {
@@ -141,8 +147,14 @@ pub(super) fn run(scale: f64, seed: u64, real: Option<&Path>) -> anyhow::Result<
     let loads = prepared
         .into_iter()
         .map(|p| {
-            let runs = systems.iter().map(|s| s.0).zip(done.by_ref().take(systems.len()));
-            Load { name: p.name, printed: p.printed, real: p.real, systems: runs.collect() }
+            let (mut runs, mut paths) = (Vec::new(), Vec::new());
+            for (&(name, _), done) in systems.iter().zip(done.by_ref()) {
+                runs.push((name, done.runs));
+                if DRAWN.contains(&name) {
+                    paths.push((name, done.path));
+                }
+            }
+            Load { name: p.name, printed: p.printed, real: p.real, systems: runs, paths }
         })
         .collect();
     Ok(Results { scale, seed, loads })
@@ -157,7 +169,7 @@ fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> anyhow::Result<Duratio
         let system = systems()[0].1;
         let job = Fs2Job { disk, free: &[], files: &[], runs: &runs, timed: false, system };
         let done = fs2(&[job], &|_| {})?;
-        let run = &done[0][0];
+        let run = &done[0].runs[0];
         pause = Duration::from_millis_f64(
             run.busy_s() * 1e3 * (1.0 / busy - 1.0) / run.requests.max(1) as f64,
         );

@@ -1,9 +1,10 @@
 //! What was found, as tables, figures, a report and JSON; the paper's numbers beside ours. Knows how to say it, not how it
 //! came about.
 
+use seekless_block::{Sectors, SimTime};
 use seekless_report::{
-    Axis, BarSeries, Bars, Basis, Better, Cell, Column, Figure, Lines, Points, Provenance, Report,
-    Section, StackedBars, Table, Tile, Unit, Values,
+    Axis, BarSeries, Bars, Basis, Better, Cell, Column, Figure, HeadPath, HeadRun, Lines, Points,
+    Provenance, Report, Section, StackedBars, Table, Tile, Unit, Values,
 };
 use seekless_study::Fs2Run;
 use serde_json::{Value, json};
@@ -97,6 +98,7 @@ impl<'a> Shown<'a> {
             let p = &PRINTED[l.printed];
             report = report.section(
                 Section::new(format!("{}, {}: {}", p.table, p.figures, l.name))
+                    .figure(accesses(l))
                     .figure(parts(l))
                     .figure(energy(l))
                     .table(table(l))
@@ -304,6 +306,22 @@ fn basis(l: &Load) -> (Basis, &'static str) {
     } else {
         (Basis::Modelled, "A synthetic load on the modelled disk.")
     }
+}
+
+/// Figure 9 (a1) to (c1): the sectors that were accessed in the last run.
+fn accesses(l: &Load) -> Figure {
+    let track = |(name, path): &(&str, seekless_sim::HeadPath)| {
+        let mut moves = crate::simulate_report::moves(path);
+        let first = moves.first().map_or(SimTime::ZERO, |m| m.at);
+        moves.iter_mut().for_each(|m| m.at = SimTime(m.at.0 - first.0));
+        HeadRun { name: (*name).to_owned(), moves, area: None }
+    };
+    let runs: Vec<HeadRun> = l.paths.iter().map(track).collect();
+    let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
+    let capacity = Sectors(highest.next_multiple_of(1 << 11));
+    let (basis, words) = basis(l);
+    Figure::new("Sectors accessed in the last run", basis, HeadPath { capacity, runs })
+        .caption(words)
 }
 
 fn parts(l: &Load) -> Figure {
