@@ -1,8 +1,8 @@
 #!/bin/sh
 # What the engine itself costs a 4 KiB request: nanoseconds (median of 9), and instructions, counted by
-# valgrind where there is one. Without a map, and with a full one in which every request finds a copy; a
-# write takes that copy out of use. Then what replicas in free space cost a request that has none: where there are none at
-# all, and where as many others stand.
+# valgrind where there is one. Without an area (vanilla), with one that has nothing in it, and with a full map in which every
+# request finds a copy; a write takes that copy out of use. Then with replicas in free space: where there are none at all
+# (free), where as many others stand, and where there is one of what is asked for (hit).
 #   benches/engine/run.sh
 set -eu
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ instructions() {
         sed -n 's/.*Collected : //p'
 }
 printf '%-8s %-6s %10s %16s\n' map op 'ns' instructions
-for map in vanilla map free replicas; do
+for map in vanilla area map free replicas hit; do
     for op in read write; do
         ns=$(for _ in 1 2 3 4 5 6 7 8 9; do "$cost" $map $op 1000000; done | sort -n | sed -n 5p)
         if command -v valgrind >/dev/null; then

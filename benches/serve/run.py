@@ -22,8 +22,9 @@ TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release", "
 SIZE_MIB = 256
 # How much of it is asked for: with replicas the last quarter is their room.
 SPAN_MIB = int(os.environ.get("SPAN_MIB", str(SIZE_MIB)))
-# Bytes written at once as the file is made. ext4 keeps them in the page cache as one folio where it can, and a later write of
-# 4 KiB walks all buffers of its folio: with 1 MiB that walk is most of what a write costs, whoever serves it.
+# The file is put into the page cache by writes of so many bytes, anew for each server. ext4 keeps what is written at once as one
+# folio where it can, and a later write of 4 KiB walks all buffers of its folio: with 1 MiB that walk is most of what a write
+# costs, whoever serves it.
 PIECE_BYTES = int(os.environ.get("PIECE_BYTES", "4096"))
 LEAN_SECONDS = float(os.environ.get("LEAN_SECONDS", "0.5"))
 FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
@@ -37,6 +38,8 @@ BASE = SERVERS[0]
 LOADS = [(1, "sleep", 1), (32, "sleep", 1), (1, "poll", 1), (32, "poll", 1), (1, "sleep", 4), (32, "sleep", 4)]
 SEQUENTIAL = [(1, "sleep", 1), (4, "sleep", 1)]
 FIO = [(1, 1), (32, 1), (32, 4)]
+if os.environ.get("ONLY") == "lean":
+    LOADS, SEQUENTIAL, FIO = [load for load in LOADS if load[2] == 1], [], []
 
 
 def run(command, seconds):
@@ -117,6 +120,17 @@ class Server:
         return job["read"]["iops"] + job["write"]["iops"]
 
 
+def lay(disk, content):
+    """Has the page cache hold the file in pieces, and the disk have all of it."""
+    os.sync()
+    with open(disk, "r+b", buffering=0) as f:
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for at in range(0, len(content), PIECE_BYTES):
+            f.write(content[at:at + PIECE_BYTES])
+    # What one server's writes left dirty is not for the next to wait for.
+    os.sync()
+
+
 def measure(server, what, rows):
     """All rows of reads, or of writes."""
     def note(row, value):
@@ -139,14 +153,12 @@ def main():
     rows = {}
     said = []
     with tempfile.TemporaryDirectory(prefix="seekless-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
-        with open(os.path.join(folder, "disk"), "wb", buffering=0) as disk:
-            for _ in range((SIZE_MIB << 20) // PIECE_BYTES):
-                disk.write(os.urandom(PIECE_BYTES))
+        disk, content = os.path.join(folder, "disk"), memoryview(os.urandom(SIZE_MIB << 20))
+        open(disk, "xb").close()
         for turn in range(ROUNDS):
             order = SERVERS[turn % len(SERVERS):] + SERVERS[:turn % len(SERVERS)]
             for kind in order:
-                # What one server's writes left dirty is not for the next to wait for.
-                os.sync()
+                lay(disk, content)
                 server = Server(kind, folder)
                 try:
                     # Reads first: a write takes a copy out of use, and the map is to be full.
@@ -176,8 +188,9 @@ def main():
     with open(f"benches/serve/runs/{date}.json", "w") as out:
         facts = {"schema": "seekless.bench.serve/1", "date": date, "kernel": platform.release(),
                  "cpus": os.cpu_count(), "load_average": os.getloadavg(), "priority": PRIORITY,
-                 "lean_seconds": LEAN_SECONDS, "fio_seconds": FIO_SECONDS, "size_mib": SIZE_MIB, "span_mib": SPAN_MIB,
-                 "piece_bytes": PIECE_BYTES, "versions": {t: version(t) for t in list(TOOLS.values()) + ["fio"] if shutil.which(t)},
+                 "lean_seconds": LEAN_SECONDS, "fio_seconds": FIO_SECONDS, "size_mib": SIZE_MIB,
+                 "span_mib": SPAN_MIB, "piece_bytes": PIECE_BYTES,
+                 "versions": {t: version(t) for t in list(TOOLS.values()) + ["fio"] if shutil.which(t)},
                  "learner": said, "requests_per_second": rows}
         json.dump(facts, out, indent=1)
         out.write("\n")

@@ -4,6 +4,9 @@
 # seekless as a pass-through and with a full map while it learns. Server on one core, client on the other;
 # servers take turns in every round.
 #   benches/serve/run.sh [ROUNDS]
+# SERVERS names some of them, the first being what ratios are to. With SPAN_MIB=192 there are also seekless-area (an area with
+# nothing in it), seekless-free and seekless-replicas (replicas in free space: none, and as many as there may be);
+# ONLY=lean leaves out what is not 4 KiB on one connection. PIECE_BYTES says how the page cache holds the file.
 # PRIORITY="chrt -f 5" shields both from whatever else the machine does. Raw numbers go to
 # benches/serve/runs/DATE.json.
 set -eu

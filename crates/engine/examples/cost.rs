@@ -1,7 +1,8 @@
-//! What the engine itself costs a request, with no device behind it: `cost vanilla|map|free|replicas read|write REQUESTS`
-//! answers every I/O at once; prints nanoseconds per request. `free` may have replicas and has none; `replicas` has as
-//! many as `map` has copies, of other pages than are asked for. Run under an instruction counter with two
-//! numbers of requests, the difference is the requests' alone.
+//! What the engine itself costs a request, with no device behind it:
+//! `cost vanilla|area|map|free|replicas|hit read|write REQUESTS` answers every I/O at once; prints nanoseconds per request.
+//! `area` has an area with nothing in it; `map` has a copy of whatever is asked for. `free` may have replicas and has none;
+//! `replicas` has as many as `map` has copies, of other pages than are asked for, and `hit` of those that are. Run under an
+//! instruction counter with two numbers of requests, the difference is the requests' alone.
 #![allow(clippy::print_stdout, reason = "a program")]
 #![allow(clippy::disallowed_types, reason = "it measures; the engine is told the time")]
 
@@ -47,19 +48,18 @@ fn full_map() -> Plan {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let [_, map, op, requests] = args.as_slice() else {
-        return Err("usage: cost vanilla|map read|write REQUESTS".into());
+        return Err("usage: cost vanilla|area|map|free|replicas|hit read|write REQUESTS".into());
     };
     let op = match op.as_str() {
         "read" => Op::Read,
         "write" => Op::Write,
         _ => return Err("the second argument is read or write".into()),
     };
-    // Where there is a map, every request is for something it has a copy of; where there are replicas, for something beside.
     let (area, stride, replicas) = match map.as_str() {
         "vanilla" => (Sectors(0), RUN, Sectors(0)),
-        "map" => (Sectors(COPIED * 5 / 4), STRIDE, Sectors(0)),
-        "free" | "replicas" => (Sectors(1 << 17), STRIDE, Sectors(COPIED * 5 / 4)),
-        _ => return Err("the first argument is vanilla, map, free or replicas".into()),
+        "area" | "map" => (Sectors(COPIED * 5 / 4), STRIDE, Sectors(0)),
+        "free" | "replicas" | "hit" => (Sectors(1 << 17), STRIDE, Sectors(COPIED * 5 / 4)),
+        _ => return Err("the first argument is one of those".into()),
     };
     // Free is the other half of the device.
     let home = if replicas > Sectors(0) { 2 * SPAN } else { SPAN };
@@ -67,9 +67,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if replicas > Sectors(0) {
         engine.seed_free([Extent::new(SPAN, SPAN)]);
     }
-    if map == "replicas" {
+    if map == "replicas" || map == "hit" {
+        let beside = if map == "hit" { 0 } else { RUN };
         let homes: Vec<Extent> =
-            (0..COPIED / RUN).map(|i| Extent::new(i * STRIDE + RUN, RUN)).collect();
+            (0..COPIED / RUN).map(|i| Extent::new(i * STRIDE + beside, RUN)).collect();
         engine.handle(SimTime(0), Input::Replicate(vec![Replica { place: Lba(SPAN), homes }]));
         drain(&mut engine, SimTime(0));
         if engine.copied() != Sectors(COPIED) {
@@ -95,6 +96,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Request::new(SimTime(i), op, Extent::new((x >> 33) % (SPAN / stride) * stride, RUN));
         engine.handle(SimTime(i), Input::Request { id: RequestId(i), request });
         drain(&mut engine, SimTime(i));
+    }
+    if map == "hit" && op == Op::Read && engine.stats().copy_reads * 10 < requests * 9 {
+        return Err(format!("only {} reads of replicas", engine.stats().copy_reads).into());
     }
     println!("{:.1}", began.elapsed().as_nanos() as f64 / requests.max(1) as f64);
     Ok(())

@@ -64,8 +64,10 @@ fn twin(file: &Path) -> std::io::Result<PathBuf> {
 /// Makes an area for a file, beside it.
 fn area(file: &Path, replicas: bool) -> Result<PathBuf, Error> {
     let path = file.with_extension("area");
-    // It is there from the last time, and belonged to what the file was then.
-    File::create(&path)?;
+    // One from the last time belonged to what the file was then.
+    if path.exists() {
+        std::fs::remove_file(&path)?;
+    }
     let replicas = replicas.then_some(Share::Percent(25));
     let options = MakeOptions {
         at: At::Beside(path.clone()),

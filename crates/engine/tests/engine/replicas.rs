@@ -407,3 +407,51 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         world.read_all();
     }
 }
+
+/// Nobody asks the area to know what was discarded; while clients ask for other things it is not told, and a crash forgets it.
+#[test]
+fn the_area_learns_what_is_free_once_clients_are_idle() {
+    for idle in [true, false] {
+        let mut world = World::new(fs2(0));
+        world.issue(Op::Discard, home(10, 40));
+        let mut due = None;
+        for _ in 0..3 {
+            world.now += 400_000_000;
+            read_at_once(&mut world);
+            let at = world.engine.wakeup().expect("the area is to be told");
+            assert!(at.0 > world.now && due.replace(at).is_none_or(|before| before < at));
+        }
+        if idle {
+            world.settle();
+        }
+        world.crash([1; 32]);
+        let free = if idle { Sectors(40 * 8) } else { Sectors(0) };
+        assert_eq!(world.engine.free(), free, "told: {idle}");
+    }
+}
+
+/// Behind what was flushed last a mark is written, so that damage to it does not look like a torn write.
+#[test]
+fn what_was_flushed_is_marked_once_clients_are_idle() {
+    let mut world = replicated();
+    world.issue(Op::Write, home(20, 1));
+    read_at_once(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    read_at_once(&mut world);
+    assert!(world.clients.is_empty());
+    let at = world.engine.wakeup().expect("the mark is to be written");
+    assert!(at.0 > world.now);
+    world.now = at.0;
+    world.handle(Input::Tick);
+    let log = |io: &Io| io.target == Target::Area && io.op == Op::Write;
+    assert!(world.waiting.iter().any(log), "{:?}", world.waiting);
+    world.settle();
+}
+
+/// A read, and whatever is on its way, without time going by.
+fn read_at_once(world: &mut World) {
+    world.issue(Op::Read, home(0, 1));
+    while !world.waiting.is_empty() {
+        world.execute(0);
+    }
+}
