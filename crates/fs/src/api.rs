@@ -30,7 +30,7 @@ impl FileNumber {
 /// What a file system knows of a file besides its bytes and names. Times in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 // There may be a million.
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub struct Attributes {
     /// Type and permissions.
     pub mode: u32,

@@ -63,7 +63,7 @@ impl Rest {
         }
         let asleep = Duration(idle.0.saturating_sub(self.after.0));
         self.stats.sleeps += u64::from(asleep > Duration(0));
-        self.stats.asleep = self.stats.asleep + asleep;
+        self.stats.asleep += asleep;
         self.last = now;
     }
 

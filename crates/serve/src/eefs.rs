@@ -214,7 +214,7 @@ impl GroupMount {
         let groups = Groups::attach(home, whole(opened), config, &options.store)?;
         let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)
             .map_err(|e| ServeError::Grouping(e.to_string()))?;
-        let rest = options.sleep.map(|sleep| Watched::new(dir, sleep)).transpose()?;
+        let rest = options.sleep.as_ref().map(|sleep| Watched::new(dir, sleep)).transpose()?;
         let live = Arc::new(Live::new(groups, shuffler, rest)?);
         let what = "mount over it";
         let device = kernel::attach(

@@ -38,6 +38,35 @@ pub(crate) fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// `struct fsxattr` of linux/fs.h: flags, hints, project.
+pub(crate) const FSXATTR_BYTES: usize = 28;
+/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`.
+pub(crate) const FSGETXATTR: u32 = 0x801c_581f;
+pub(crate) const FSSETXATTR: u32 = 0x401c_5820;
+
+/// What an inode has of flags, in the form that XFS began.
+///
+/// # Errors
+/// The host's word; `NOTTY` or `OPNOTSUPP` where its file system has none.
+pub(crate) fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
+    let mut found = [0; FSXATTR_BYTES];
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: the request fills in a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
+    let result = unsafe { libc::ioctl(fd, FSGETXATTR as _, found.as_mut_ptr()) };
+    if result == 0 { Ok(found) } else { Err(last_error()) }
+}
+
+/// Changes that.
+///
+/// # Errors
+/// As [`fsxattr`].
+pub(crate) fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: the request reads a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
+    let result = unsafe { libc::ioctl(fd, FSSETXATTR as _, to.as_ptr()) };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
 /// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
 

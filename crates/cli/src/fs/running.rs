@@ -190,7 +190,7 @@ pub(super) fn stat(args: &StatArgs) -> anyhow::Result<()> {
         let (busy, idle, asleep) = (seconds(d.busy_ms), seconds(d.idle_ms), seconds(d.asleep_ms));
         let [a, b, c, e, f, g] = d.idle_times;
         text += &format!(
-            "\ndisk            {}: {busy} at work, {idle} idle, {asleep} asleep in {} times\nidle times      {a} below 1 s, {b} below 10 s, {c} below 1 min, {e} below 10 min, {f} below 1 h, {g} longer\nread ahead      {} groups",
+            "\ndisk            {}: {busy} at work, {idle} idle, {asleep} asleep, {} times\nidle times      {a} below 1 s, {b} below 10 s, {c} below 1 min, {e} below 10 min, {f} below 1 h, {g} longer\nread ahead      {} groups",
             d.phase, d.sleeps, d.read_ahead
         );
         if let Some(mj) = d.millijoules {

@@ -50,7 +50,7 @@ fn python() -> Option<String> {
         command.args(["-c", "import test.support, test.test_os"]).stderr(Stdio::null());
         command.status().is_ok_and(|s| s.success())
     };
-    // Debian's has them by the package libpython3-testsuite.
+    // Debian's has them by the package libpython3.*-testsuite.
     ["python3", "python3.13", "python3.12", "python3.11", "/usr/bin/python3"]
         .into_iter()
         .find(|p| has(p))

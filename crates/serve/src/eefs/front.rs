@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +16,13 @@ use fuser::{
     ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
     TimeOrNow, WriteFlags,
 };
-use rustix::fs::{AtFlags, OFlags};
+use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
 use super::control;
 use super::live::{Admitted, Live, ROOT, kind};
 use super::names::{Changes, New};
+use crate::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// How long the kernel may believe what it was told. We alone change anything; what it does by itself with a file that is
 /// mapped into memory shows in the file's times so much later.
@@ -487,10 +489,15 @@ impl Filesystem for Front {
         let live = self.live();
         let done = match command {
             GET_FLAGS => live.flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
-            SET_FLAGS => match data.first_chunk() {
-                Some(flags) => live.set_flags(ino.0, u32::from_ne_bytes(*flags)).map(|()| vec![]),
-                None => Err(Errno::INVAL),
-            },
+            FSGETXATTR => live.more_flags(ino.0).map(|flags| flags.to_vec()),
+            SET_FLAGS => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
+                let flags = IFlags::from_bits_retain(u32::from_ne_bytes(*bytes));
+                let change = |fd: &OwnedFd| rustix::fs::ioctl_setflags(fd, flags);
+                live.set_flags(ino.0, change).map(|()| vec![])
+            }),
+            FSSETXATTR => data.first_chunk().ok_or(Errno::INVAL).and_then(|flags| {
+                live.set_flags(ino.0, |fd| set_fsxattr(fd, flags)).map(|()| vec![])
+            }),
             _ => Err(Errno::NOTTY),
         };
         match done {

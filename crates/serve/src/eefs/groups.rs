@@ -45,7 +45,7 @@ enum Proof {
 
 /// A file of the store.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 pub(crate) struct Kept {
     pub(crate) number: FileNumber,
     pub(crate) size: u32,

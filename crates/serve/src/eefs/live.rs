@@ -24,7 +24,7 @@ pub(super) const ROOT: u64 = INodeNo::ROOT.0;
 
 /// An inode that the kernel knows.
 #[derive(Clone, Copy, Debug)]
-#[repr(packed(4))]
+#[repr(Rust, packed(4))]
 struct Node {
     ino: u64,
     /// Answers that named it, less those that the kernel has forgotten. Once as many as can be counted, it stays.

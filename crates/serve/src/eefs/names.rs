@@ -9,13 +9,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, Request, TimeOrNow};
 use rustix::fs::{
-    AtFlags, FileType, Gid, IFlags, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
     Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 
 use super::home::by_path;
 use super::live::{Live, OpenDir, ROOT, held};
+use crate::sys;
 
 /// The beginning of our own extended attributes, which no client sees.
 const OURS: &[u8] = b"trusted.seekless.";
@@ -344,14 +345,23 @@ impl Live {
         rustix::fs::ioctl_getflags(self.open_node(ino, OFlags::RDONLY)?).map(|flags| flags.bits())
     }
 
+    /// The same in XFS's form, which the kernel asks for first in any case.
+    pub(super) fn more_flags(&self, ino: u64) -> Result<[u8; sys::FSXATTR_BYTES], Errno> {
+        sys::fsxattr(self.open_node(ino, OFlags::RDONLY)?)
+    }
+
     /// Changes them; the kernel has seen to it that the client may.
-    pub(super) fn set_flags(&self, ino: u64, flags: u32) -> Result<(), Errno> {
+    pub(super) fn set_flags(
+        &self,
+        ino: u64,
+        change: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
         let _lock = self.groups.changing(&handle);
         // One that nobody may write could not go home later; nor does it leave home.
         self.groups.touch(&handle);
         self.groups.bring_home(&handle)?;
-        rustix::fs::ioctl_setflags(fd, IFlags::from_bits_retain(flags))
+        change(&fd)
     }
 
     /// The number under which an entry's inode is listed.

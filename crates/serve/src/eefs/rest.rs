@@ -66,7 +66,7 @@ impl Watched {
     ///
     /// # Errors
     /// Where its file system stands on no block device.
-    pub(super) fn new(dir: &Path, sleep: Sleep) -> Result<Self, ServeError> {
+    pub(super) fn new(dir: &Path, sleep: &Sleep) -> Result<Self, ServeError> {
         let fail = |what| {
             let path = dir.to_owned();
             move |source| ServeError::Path { path, what, source }
@@ -85,7 +85,7 @@ impl Watched {
         let now = Counted::of(&text).unwrap_or_default();
         let rest = Rest::new(sleep.after, SimTime(0));
         let seen = Mutex::new((rest, now, now));
-        Ok(Self { counters, sleep, started: Instant::now(), seen })
+        Ok(Self { counters, sleep: *sleep, started: Instant::now(), seen })
     }
 
     fn now(&self) -> SimTime {

@@ -294,6 +294,10 @@ impl Shuffler {
         while !is_full && !self.stopped.load(Relaxed) && done.came < MOVES_MAX {
             let mut next = Vec::new();
             for mut files in wanted.by_ref() {
+                // Of what stands as it should no inode is looked at: there may be very many, and none in memory.
+                if standing.has(groups, &files) {
+                    continue;
+                }
                 files.retain(|handle| {
                     let stays = groups.is_there(handle);
                     gone.extend((!stays).then_some(*handle));

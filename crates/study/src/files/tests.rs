@@ -1,6 +1,6 @@
 //! The three systems over small made-up days: laws that hold whatever the numbers are.
 
-use seekless_block::StreamId;
+use seekless_block::{Duration, StreamId};
 use seekless_disk::catalogue;
 use seekless_trace::synth::{FILE_DAYS, FilePlay};
 
@@ -49,6 +49,17 @@ fn the_books_balance_and_groups_are_used() {
     assert!(ahead.disk_reads < ffs.disk_reads);
     // The same twice.
     assert_eq!(day(FileSystem::Eefs, &options), eefs);
+}
+
+/// Background work heeds a disk that sleeps: the baseline's does not, and wakes it more often.
+#[test]
+fn eefs_wakes_a_disk_that_sleeps_less_often() {
+    let options =
+        FilesOptions { spin_down: SpinDown::After(Duration::from_millis(20_000)), ..options() };
+    let [ffs, eefs] = [FileSystem::Ffs, FileSystem::Eefs].map(|system| day(system, &options));
+    let joules = [ffs.energy.total, eefs.energy.total];
+    let said = format!("{} and {} times, {joules:?} J", ffs.spin_downs, eefs.spin_downs);
+    assert!(eefs.spin_downs * 100 < ffs.spin_downs * 95 && joules[1] < joules[0], "{said}");
 }
 
 #[test]
