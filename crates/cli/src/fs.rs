@@ -25,8 +25,8 @@ use crate::trace_args::size;
 
 /// How often a mount that failed, or is in use, is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Files whose use is remembered, each at some 100 bytes; of those not used for longest a quarter is forgotten.
-const FILES_MAX: usize = 1 << 19;
+/// Files whose use is remembered, each at some 130 bytes; of those not used for longest a quarter is forgotten.
+const FILES_MAX: usize = 3 << 17;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Args {

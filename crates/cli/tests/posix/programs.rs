@@ -232,7 +232,7 @@ fn pjdfstest_finds_nothing_that_a_plain_directory_does_not_show() {
     );
     ground.end();
     let name = |said: &String| said.split(':').next().unwrap_or_default().to_owned();
-    let known: BTreeSet<String> = beneath.iter().map(|s| name(s)).collect();
+    let known: BTreeSet<String> = beneath.iter().map(name).collect();
     let wrong: Vec<_> = mount.iter().filter(|s| !known.contains(&name(s))).collect();
     assert!(wrong.is_empty(), "fails on the mount alone: {wrong:#?}");
     assert!(here > 300 && came > Some(20), "{here} cases passed, {came:?} files moved");
