@@ -112,7 +112,7 @@ class Server:
                    f"--uri=nbd+unix:///{self.export}?socket={self.socket}", f"--iodepth={depth}",
                    f"--numjobs={jobs}", "--group_reporting", "--time_based", f"--runtime={FIO_SECONDS}",
                    "--randrepeat=0", "--norandommap", "--output-format=json"]
-        done = run(FAIR_CLIENT + command, FIO_SECONDS)
+        done = run((CLIENT if jobs == 1 else FAIR_CLIENT) + command, FIO_SECONDS)
         if done.returncode != 0:
             return None
         # fio prints notices before its JSON.
