@@ -726,9 +726,9 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     assert_eq!(status(&image, &[])["copied_bytes"], 8 * MIB);
     // The head is near them: they are read, on both sides; and the client sees none of them.
     client.write(first + 8 * MIB, &[1; 4096]).unwrap();
-    for mib in (0..8).rev() {
-        let found = client.read(mib * MIB, 1 << 20).unwrap();
-        assert!(found == data[(mib * MIB) as usize..][..1 << 20], "MiB {mib}");
+    for at in (0..8).rev().map(|mib| mib * MIB + MIB / 2) {
+        let found = client.read(at, 64 << 10).unwrap();
+        assert!(found == data[at as usize..][..64 << 10], "at {at}");
     }
     assert!(client.read(first, 8 << 20).unwrap().iter().all(|&b| b == 0));
     // The client takes a page on each side.
