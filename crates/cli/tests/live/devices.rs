@@ -200,9 +200,8 @@ fn partitions_of_a_guarded_disk_are_gone() {
 fn what_has_its_mark_near_either_end_is_hidden() {
     need!("marks", host::programs(&["losetup", "blkid", "timeout"]).or_else(host::root));
     let dir = tempfile::tempdir().unwrap();
-    let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
+    let (_, device) = disk(dir.path(), "disk.img", 64, &[]);
     let device = device.device();
-    let file = File::options().read(true).write(true).open(file).unwrap();
     let end = 64 << 20;
     let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
     does(&["format", device, "--at", &area, "--optimized", "8MiB"]);
@@ -226,14 +225,20 @@ fn what_has_its_mark_near_either_end_is_hidden() {
         (512, lvm, "LVM2_member"),
         (end - (64 << 10), raid, "linux_raid_member"),
     ];
+    // To the device, not to its file: it may have kept what it read, while somebody else has it open.
+    let put = |bytes: &[u8], at: u64| {
+        let file = File::options().write(true).open(device).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+        file.sync_all().unwrap();
+    };
     for (at, bytes, name) in &places {
-        file.write_all_at(bytes, *at).unwrap();
+        put(bytes, *at);
         assert!(blkid(device).contains(&format!("TYPE={name}")), "{name}: {}", blkid(device));
         does(&["mode", "writeback", device, "--area", &area]);
         assert!(!blkid(device).contains("TYPE="), "{name}: {}", blkid(device));
         does(&["drain", device, "--area", &area]);
         assert!(blkid(device).contains(&format!("TYPE={name}")), "{name} has not come back");
-        file.write_all_at(&vec![0; bytes.len()], *at).unwrap();
+        put(&vec![0; bytes.len()], *at);
     }
 }
 
