@@ -1,20 +1,23 @@
 //! What writing replicas costs clients, measured, and the budget that it keeps (FS2, SOSP'05, 4.3.3: the first run, which
 //! learns, is hardly slower). A client that comes while background I/O is under way waits for its end, the head is
-//! elsewhere by then, and whoever comes before the queue is empty waits with it. All that is *owed*; time that passes, and the
-//! time of each client that waits beside another, earns a small share of itself.
+//! elsewhere by then, and whoever comes before the queue is empty waits with it. All that is *owed*; clients' own waiting
+//! earns a small share of itself, and time in which none waits a smaller one.
 
 use seekless_block::{Duration, SimTime};
 
-/// Time earns one part in so many: half a per cent. What is not seen from here, such as what the drive had read ahead, may be
-/// as much again.
+/// A client's own waiting earns one part in so many: half a per cent. What is not seen from here, such as what the drive had read
+/// ahead, may be as much again.
 const SHARE: i64 = 200;
+/// Time in which no client waits earns one part in so many: else a fast device, whose clients hardly ever wait and hardly ever
+/// rest, would get no replicas.
+const IDLE_SHARE: i64 = 600;
 /// So long a pause per nanosecond owed: the chance that a client comes during the next I/O falls with the time since
 /// the last one came.
 const PATIENCE: u64 = 1000;
 /// No more is earned ahead than this, about what one collision costs: else a burst of them would follow quiet work.
 const SAVED: i64 = 20_000_000;
-/// No more is owed than this, which is earned in two seconds: replicas asked for do not wait for ever, be there clients that
-/// never rest.
+/// No more is owed than this, which is earned in six seconds at the latest: replicas asked for do not wait for ever, be there
+/// clients that never rest.
 const OWED: i64 = 10_000_000;
 
 /// See the module. Times in nanoseconds.
@@ -38,11 +41,12 @@ pub(crate) struct Interference {
 impl Interference {
     /// Time goes on, with so many clients' I/Os under way.
     pub(crate) fn pass(&mut self, now: SimTime, clients: u32) {
-        let waited = nanos(now.since(self.now)).saturating_mul(clients.max(1).into());
+        let passed = nanos(now.since(self.now));
+        let worth = if clients == 0 { 1 } else { IDLE_SHARE / SHARE * i64::from(clients) };
         self.now = now;
-        self.earned = self.earned.saturating_add(waited);
-        self.owed = (self.owed - self.earned / SHARE).max(-SAVED);
-        self.earned %= SHARE;
+        self.earned = self.earned.saturating_add(passed.saturating_mul(worth));
+        self.owed = (self.owed - self.earned / IDLE_SHARE).max(-SAVED);
+        self.earned %= IDLE_SHARE;
     }
 
     /// A client asks, while so many clients' I/Os are under way.
@@ -109,13 +113,13 @@ mod tests {
         assert_eq!(all.lag, Duration(17 * MS));
         all.pass(SimTime(120 * MS), 1);
         all.ended(false, 0);
-        // A second earns half of it, and two clients' waiting the other half in half the time.
+        // Three idle seconds earn half of it, and two clients' waiting the other half in a sixth of that.
         let before = all.owed;
-        all.pass(SimTime(1_120 * MS), 0);
+        all.pass(SimTime(3_120 * MS), 0);
         assert_eq!(all.owed, before - 5 * MS as i64);
         all.asked(0);
         assert_eq!(all.lag, Duration::ZERO);
-        all.pass(SimTime(1_620 * MS), 2);
+        all.pass(SimTime(3_620 * MS), 2);
         assert!(all.owed <= 0 && all.pause() == Duration::ZERO, "{all:?}");
         all.pass(SimTime(100_000 * MS), 0);
         assert_eq!(all.owed, -SAVED);
