@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Small files in groups beside ext4 and XFS, in one run. As root, on a machine at rest:
 
-  benches/fs/run.py [--files 1000000] [--grouped 250000] [--cold 20000] [--sets 250] [--program target/release/seekless]
-                    [--disk wd800jb] [--json FILE]
+  benches/fs/run.py [--files 1000000] [--grouped 250000] [--sets 250] [--singles 1000] [--lookups 1000]
+                    [--program target/release/seekless] [--disk wd800jb] [--kinds ext4,groups,xfs] [--json FILE]
 
-1. On the host's own disk: a million files, some of them in groups; time to mount, memory of the server for each file: when mounted,
-   when every inode was looked at, and when every file was read; files looked up a second, through the mount and beneath it.
-2. On one emulated disk (`seekless emulate`, real time) after the other, each new: ext4, XFS, and ext4 with its small files in
-   groups, the store being a file of that same ext4. Sets of eight files are used together and lie in eight directories. With
-   nothing in memory: files read a second, set by set, as many sets as `--sets`, in an order drawn at random; then the whole tree, in
-   the order in which directories list it. What forming the groups cost is told beside.
+One image with ext4 and one with XFS, each with the same files; then the files of the first are used by sets of eight that lie in
+eight directories, and moved to groups in a store that is a file of that same ext4 (`groups`). What is measured, each time with
+nothing in memory:
+
+1. At the host's speed: files looked up a second, at random, and inodes looked at, in order of directories; for `groups` the time to
+   mount, and the server's memory: when mounted, when every inode was looked at, and when every file was read.
+2. On a modelled disk in real time (`seekless emulate`), by samples drawn at random, with their interval at 95%: files looked up, single
+   files of all read, sets of eight of those that are grouped read; the time to mount.
+3. The whole tree read in the order in which directories list it, on the modelled disk without waiting for it (`--speed inf`). The time is
+   the disk's, by the model, and the host's, which is real: as long as it would take if neither worked while the other does.
 """
-import argparse, json, os, random, shutil, signal, subprocess, sys, tempfile, time
+import argparse, json, os, random, shutil, signal, statistics, subprocess, sys, tempfile, time
 
 SET = 8
 
@@ -60,16 +64,14 @@ def make(root, count):
         with open(path, 'wb') as f:
             f.write(bytes([i % 251]) * (500 + i * 37 % 3000))
 
-def use(root, order, rounds=1):
-    """Reads sets; the time it took."""
-    begun = time.monotonic()
-    for s in order:
-        for _ in range(rounds):
-            for i in range(s * SET, (s + 1) * SET):
-                with open(os.path.join(root, name(i)), 'rb') as f:
-                    data = f.read()
-                assert data and data[0] == i % 251, i
-    return time.monotonic() - begun
+def read(root, i):
+    with open(os.path.join(root, name(i)), 'rb') as f:
+        data = f.read()
+    assert data and data[0] == i % 251, i
+
+def use(root, s):
+    for i in range(s * SET, (s + 1) * SET):
+        read(root, i)
 
 def tree(root):
     begun = time.monotonic()
@@ -79,20 +81,79 @@ def tree(root):
                 f.read()
     return time.monotonic() - begun
 
-def grouped(args, root, beneath, store, size, count):
-    """Has files used by sets, and moved to groups; seconds of using, and of moving."""
-    child, _ = fs_mount(args, beneath, root, store, '--create', size, '--needed', 1)
+class Disk:
+    """An image under a modelled disk, mounted: as fast as the host is (speed 0), or as that disk is, or not waited for (inf)."""
+    def __init__(self, args, image, root, speed):
+        self.args, self.root, self.speed, self.emulation = args, root, speed, None
+        volume = image
+        if speed:
+            volume, self.said = image + '.volume', image + '.json'
+            self.emulation, _ = started([args.program, 'emulate', args.disk, image, '--fuse', volume, '--speed', speed, '--json', self.said], 'serving')
+        self.device = run('losetup', '-f', '--show', '--direct-io=on', volume).strip()
+
+    def __enter__(self):
+        drop()
+        run('mount', '-o', 'relatime', self.device, self.root)
+        return self
+
+    def __exit__(self, *_):
+        run('umount', self.root)
+        run('losetup', '-d', self.device)
+        if self.emulation:
+            stop(self.emulation)
+            with open(self.said) as f:
+                self.busy_s = json.load(f)['disk']['busy_s']
+
+class Beneath:
+    """Files as they are."""
+    def __init__(self, args, root):
+        self.at, self.found = os.path.join(root, 'files'), {}
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+
+class Grouped(Beneath):
+    """The same through a mount with groups. Its cache holds a 25th of what is grouped."""
+    def __init__(self, args, root):
+        self.args, self.files, self.store, self.at = args, os.path.join(root, 'files'), os.path.join(root, 'store'), root + '.point'
+        self.found = {}
+    def __enter__(self):
+        self.child, self.found['mount_s'] = fs_mount(self.args, self.files, self.at, self.store, '--cache', self.args.cache)
+        self.found['rss_mounted'] = rss(self.child.pid)
+        return self
+    def __exit__(self, *_):
+        now = state(self.args, self.at)
+        self.found |= {'inodes': now['inodes'], 'learned': now['learned_files'], 'rss': rss(self.child.pid)}
+        stop(self.child)
+
+def spread(times, files):
+    """Files a second, and its interval at 95%: of so many, each as long as it took."""
+    mean, dev = statistics.fmean(times), statistics.stdev(times) / len(times) ** 0.5
+    return {'samples': len(times), 'files_per_s': files / mean, 'from': files / (mean + 1.96 * dev), 'to': files / (mean - 1.96 * dev)}
+
+def each(order, act):
+    times = []
+    for i in order:
+        begun = time.monotonic()
+        act(i)
+        times.append(time.monotonic() - begun)
+    return times
+
+def form(args, grouped):
+    """Has files used by sets, and moved to groups."""
+    child, _ = fs_mount(args, grouped.files, grouped.at, grouped.store, '--create', f'{max(1, args.grouped // 4_000)}GiB', '--needed', 1)
     begun = time.monotonic()
-    use(root, range(count // SET), rounds=2)
+    for s in range(args.grouped // SET):
+        use(grouped.at, s), use(grouped.at, s)
     used = time.monotonic()
     came = -1
     # A shuffle moves so many files and no more.
-    while (now := state(args, root))['came'] > came:
+    while (now := state(args, grouped.at))['came'] > came:
         came = now['came']
-        run(args.program, 'fs', 'shuffle', root)
-    took = (used - begun, time.monotonic() - used)
+        run(args.program, 'fs', 'shuffle', grouped.at)
     stop(child)
-    return took, now
+    return {'used_s': used - begun, 'moved_s': time.monotonic() - used, 'grouped_files': now['grouped_files'], 'groups': now['groups']}
 
 def walk(root):
     """Looks at every inode; how many a second."""
@@ -107,103 +168,79 @@ def rss(pid):
     with open(f'/proc/{pid}/status') as f:
         return next(int(l.split()[1]) << 10 for l in f if l.startswith('VmRSS'))
 
-def looked_up(root, count, seed):
-    some = random.Random(seed).sample(range(count), min(count, 20_000))
-    begun = time.monotonic()
-    for i in some:
-        os.stat(os.path.join(root, name(i)))
-    return len(some) / (time.monotonic() - begun)
+def measure(args, image, root, make_view, told):
+    """What one system gives, piece by piece."""
+    draw = random.Random(2)
+    some = lambda of, count: draw.sample(range(of), min(of, count))
+    look = lambda at: lambda i: os.stat(os.path.join(at, name(i)))
+    found = {}
+    def add(**more):
+        found.update(more)
+        told(found)
+    with Disk(args, image, root, 0):
+        with make_view() as view:
+            add(lookups=spread(each(some(args.files, 20_000), look(view.at)), 1), walked_per_s=walk(view.at))
+        add(host=view.found)
+    with Disk(args, image, root, 1):
+        with make_view() as view:
+            cold = {'lookups': spread(each(some(args.files, args.lookups), look(view.at)), 1)}
+            cold['singles'] = spread(each(some(args.files, args.singles), lambda i: read(view.at, i)), 1)
+            cold['sets'] = spread(each(some(args.grouped // SET, args.sets), lambda s: use(view.at, s)), SET)
+        add(cold=cold | view.found)
+    with Disk(args, image, root, 'inf') as disk:
+        with make_view() as view:
+            took = tree(view.at)
+    add(tree={'disk_s': disk.busy_s, 'host_s': took, 's': disk.busy_s + took, 'files_per_s': args.files / (disk.busy_s + took)} | view.found)
 
-def million(args, place):
-    beneath, point, store = (os.path.join(place, n) for n in ('beneath', 'point', 'store'))
-    os.mkdir(beneath), os.mkdir(point)
-    make(beneath, args.files)
-    count = min(args.files, args.grouped)
-    (used, moved), now = grouped(args, point, beneath, store, f'{max(1, count // 4_000)}GiB', count)
-    found = {'files': args.files, 'grouped_files': now['grouped_files'], 'groups': now['groups'], 'used_s': used, 'moved_s': moved}
-    drop()
-    # A cache of groups takes what it is given: here next to nothing, as this is about what a file takes.
-    child, found['mount_s'] = fs_mount(args, beneath, point, store, '--cache', '1MiB')
-    found['rss_mounted'] = rss(child.pid)
-    found['lookups_per_s'] = looked_up(point, args.files, 1)
-    found['walked_per_s'] = walk(point)
-    found['rss_walked'] = rss(child.pid)
-    found['tree_s'] = tree(point)
-    found['rss_read'] = rss(child.pid)
-    now = state(args, point)
-    found['inodes'], found['learned'] = now['inodes'], now['learned_files']
-    found['rss_bytes_per_file'] = found['rss_read'] / args.files
-    stop(child)
-    drop()
-    found['lookups_per_s_beneath'] = looked_up(beneath, args.files, 1)
-    found['walked_per_s_beneath'] = walk(beneath)
-    drop()
-    found['tree_s_beneath'] = tree(beneath)
-    return found
-
-def cold(args, place, kind):
-    at = os.path.join(place, kind)
-    os.mkdir(at)
-    image, volume, root = (os.path.join(at, n) for n in ('disk.img', 'volume', 'root'))
-    os.mkdir(root)
-    disk, _ = started([args.program, 'emulate', args.disk, image, '--size', '2GiB', '--fuse', volume], 'serving')
-    device = run('losetup', '-f', '--show', '--direct-io=on', volume).strip()
-    try:
-        system = 'xfs' if kind == 'xfs' else 'ext4'
-        run(f'mkfs.{system}', '-q', device)
-        run('mount', '-o', 'relatime', device, root)
-        files, point, store = os.path.join(root, 'files'), os.path.join(at, 'point'), os.path.join(root, 'store')
-        os.mkdir(files), os.mkdir(point)
-        make(files, args.cold)
-        found = {}
-        if kind == 'groups':
-            (found['used_s'], found['moved_s']), now = grouped(args, point, files, store, '512MiB', args.cold)
-            found['grouped_files'], found['groups'] = now['grouped_files'], now['groups']
-        order = list(range(args.cold // SET))
-        random.Random(2).shuffle(order)
-        order = order[:args.sets]
-        for what, act, count in (('sets', lambda r: use(r, order), len(order) * SET), ('tree', tree, args.cold)):
-            run('umount', root)
-            drop()
-            run('mount', '-o', 'relatime', device, root)
-            where = files
-            if kind == 'groups':
-                child, _ = fs_mount(args, files, point, store)
-                where = point
-            took = act(where)
-            found[f'{what}_s'], found[f'{what}_files_per_s'] = took, count / took
-            if kind == 'groups':
-                stop(child)
-        run('umount', root)
-        return found
-    finally:
-        if os.path.ismount(root):
-            subprocess.run(['umount', '-l', root])
-        run('losetup', '-d', device)
-        stop(disk)
+def system(args, place, kind, told):
+    image, root = (os.path.join(place, n) for n in (kind + '.img', kind))
+    os.mkdir(root), os.mkdir(root + '.point')
+    with open(image, 'wb') as f:
+        f.truncate(max(2 << 30, args.files << 14))
+    # What it would do later, by itself, is done now.
+    run('mkfs.xfs', '-q', image) if kind == 'xfs' else run('mkfs.ext4', '-q', '-N', args.files * 5 // 4 + 10_000, '-E', 'lazy_itable_init=0,lazy_journal_init=0', image)
+    view = Grouped(args, root)
+    with Disk(args, image, root, 0):
+        os.mkdir(view.files)
+        begun = time.monotonic()
+        make(view.files, args.files)
+        made_s = time.monotonic() - begun
+    if kind in args.kinds:
+        measure(args, image, root, lambda: Beneath(args, root), lambda f: told(kind, {'made_s': made_s} | f))
+    if kind == 'ext4' and 'groups' in args.kinds:
+        with Disk(args, image, root, 0):
+            formed = form(args, view)
+        measure(args, image, root, lambda: Grouped(args, root), lambda f: told('groups', formed | f))
+    os.remove(image)
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--files', type=int, default=1_000_000)
     parser.add_argument('--grouped', type=int, default=250_000)
-    parser.add_argument('--cold', type=int, default=20_000)
     parser.add_argument('--sets', type=int, default=250)
+    parser.add_argument('--singles', type=int, default=1_000)
+    parser.add_argument('--lookups', type=int, default=1_000)
+    parser.add_argument('--cache', default='64MiB')
     parser.add_argument('--program', default='target/release/seekless')
     parser.add_argument('--disk', default='wd800jb')
+    parser.add_argument('--kinds', default='ext4,groups,xfs')
     parser.add_argument('--json')
     args = parser.parse_args()
-    args.program = os.path.abspath(args.program)
+    args.program, args.grouped, args.kinds = os.path.abspath(args.program), min(args.files, args.grouped), args.kinds.split(',')
     place = tempfile.mkdtemp(prefix='seekless-fs-bench.')
-    found = {'schema': 'seekless.bench.fs/1', 'disk': args.disk, 'load': os.getloadavg()[0]}
+    about = ('files', 'grouped', 'disk', 'cache')
+    found = {'schema': 'seekless.bench.fs/2', 'load': [os.getloadavg()[0]]} | {a: vars(args)[a] for a in about}
+    def told(kind, what):
+        found[kind] = what
+        found['load'].append(os.getloadavg()[0])
+        print(kind, json.dumps(what), flush=True)
+        if args.json:
+            with open(args.json, 'w') as f:
+                json.dump(found, f, indent=1)
     try:
-        if args.files:
-            found['million'] = million(args, place)
-            print(json.dumps(found['million'], indent=1), flush=True)
-        if args.cold:
-            found['cold'] = {}
-            for kind in ('ext4', 'xfs', 'groups'):
-                found['cold'][kind] = cold(args, place, kind)
-                print(kind, json.dumps(found['cold'][kind]), flush=True)
+        for kind in ('ext4', 'xfs'):
+            if kind in args.kinds or kind == 'ext4' and 'groups' in args.kinds:
+                system(args, place, kind, told)
     finally:
         # Only what is left when something failed: mounts last made go first.
         for child in reversed(CHILDREN):
@@ -217,10 +254,10 @@ def main():
             left = [l.split()[1] for l in f if l.split()[1].startswith(place)]
         for point in reversed(left):
             subprocess.run(['umount', '-l', point])
+        for line in run('losetup', '-l', '-n', '-O', 'NAME,BACK-FILE').splitlines():
+            if place in line:
+                subprocess.run(['losetup', '-d', line.split()[0]])
         shutil.rmtree(place, ignore_errors=True)
-    if args.json:
-        with open(args.json, 'w') as f:
-            json.dump(found, f, indent=1)
 
 if __name__ == '__main__':
     main()

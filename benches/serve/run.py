@@ -31,7 +31,8 @@ FIO_SECONDS = float(os.environ.get("FIO_SECONDS", "1"))
 TOOLS = {"nbdkit": "nbdkit", "qemu-nbd": "qemu-nbd", "nbd-server": "nbd-server"}
 SERVERS = [s for s, tool in TOOLS.items() if shutil.which(tool)] + ["seekless", "seekless-learn"]
 AREAS = ["seekless-area", "seekless-free", "seekless-replicas"]
-SERVERS = [s for s in SERVERS + AREAS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
+CEILINGS = ["ceiling", "ceiling-static"]
+SERVERS = [s for s in SERVERS + AREAS + CEILINGS if s in os.environ.get("SERVERS", " ".join(SERVERS)).split()]
 # Ratios are to the first.
 BASE = SERVERS[0]
 # What is asked, requests in flight on each connection, how replies are waited for, connections.
@@ -63,6 +64,8 @@ class Server:
             "nbd-server": ["nbd-server", "-C", os.path.join(folder, "conf"), "-p", pid_file],
             "seekless": [os.path.join(TARGET, "serve"), disk, self.socket],
         }.get(kind) or [os.path.join(TARGET, "serve"), disk, self.socket, kind.removeprefix("seekless-")]
+        if kind.startswith("ceiling"):
+            command = [os.path.join(TARGET, "ceiling"), disk, self.socket] + kind.split("-")[1:]
         if kind == "nbd-server":
             self.export = "default"
             with open(os.path.join(folder, "conf"), "w") as conf:
@@ -72,7 +75,7 @@ class Server:
         how = SERVER[len(PRIORITY):] if kind == "nbd-server" else SERVER
         self.process = subprocess.Popen(how + command, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        if kind.startswith("seekless"):
+        if kind.startswith(("seekless", "ceiling")):
             self.process.stdout.readline()
         while not os.path.exists(self.socket):
             time.sleep(0.02)
@@ -90,7 +93,7 @@ class Server:
                 self.pid = int(f.read())
 
     def stop(self):
-        if self.kind.startswith("seekless"):
+        if self.kind.startswith(("seekless", "ceiling")):
             self.said = self.process.communicate("")[0].strip()
         elif self.kind == "nbd-server":
             os.kill(self.pid, signal.SIGKILL)
@@ -122,13 +125,14 @@ class Server:
 
 def lay(disk, content):
     """Has the page cache hold the file in pieces, and the disk have all of it."""
-    os.sync()
     with open(disk, "r+b", buffering=0) as f:
+        os.fsync(f.fileno())
         os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         for at in range(0, len(content), PIECE_BYTES):
             f.write(content[at:at + PIECE_BYTES])
-    # What one server's writes left dirty is not for the next to wait for.
-    os.sync()
+        # What one server's writes left dirty is not for the next to wait for. The file alone: another file system may have
+        # a server that is stopped just now.
+        os.fsync(f.fileno())
 
 
 def measure(server, what, rows):

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Mount the disk over this regular file, which is made if it is not there
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
-    /// Times faster than the real disk
+    /// Times faster than the real disk; inf: nobody waits, and the disk's time jumps over what would have been waited for
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
@@ -62,8 +62,9 @@ pub(crate) struct Args {
 }
 
 fn speed(text: &str) -> Result<f64, String> {
-    let speed = text.parse().ok().filter(|s| (0.001..=1e6).contains(s));
-    speed.ok_or_else(|| format!("'{text}' is no speed: a number from 0.001 to 1000000"))
+    let speed =
+        text.parse().ok().filter(|s: &f64| (0.001..=1e6).contains(s) || *s == f64::INFINITY);
+    speed.ok_or_else(|| format!("'{text}' is no speed: a number from 0.001 to 1000000, or inf"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_layout::{
     AccessGraph, Budget, Decoded, JudgeConfig, Pages, Plan, PlanConfig, Reach, Replica,
-    Replication, ReplicationConfig, next_plan,
+    Replication, ReplicationConfig, ReplicationRule, next_plan,
 };
 use seekless_serve::{Room, Wish};
 use seekless_sim::{Act, Clock, Judged, JudgedConfig, Replay, SimConfig, SimError};
@@ -130,16 +130,12 @@ impl seekless_serve::Learner for BorgLearner {
     }
 }
 
-/// Reads between two plans of replicas, at most: what the simulator has, too.
-const READS: usize = 4096;
-/// How far before the hot region replicas may begin.
-const BEFORE: Sectors = Sectors(64 << 11);
-
 /// Learns for whatever the volume's area is made for: copies in the area, or replicas in discarded pages.
 pub(crate) struct LiveLearner {
     copies: Box<dyn seekless_serve::Learner>,
     /// What was asked for that replicas do not have.
     only_copies: Option<&'static str>,
+    rule: ReplicationRule,
     replicas: Option<Replication>,
 }
 
@@ -147,8 +143,9 @@ impl LiveLearner {
     pub(crate) fn new(
         copies: Box<dyn seekless_serve::Learner>,
         only_copies: Option<&'static str>,
+        rule: ReplicationRule,
     ) -> Self {
-        Self { copies, only_copies, replicas: None }
+        Self { copies, only_copies, rule, replicas: None }
     }
 }
 
@@ -164,7 +161,8 @@ impl seekless_serve::Learner for LiveLearner {
         }
         let most = config.replicas;
         let planning = ReplicationConfig::new(config.capacity, config.grid);
-        self.replicas = Some(Replication::new(ReplicationConfig { most, ..planning }));
+        let planning = ReplicationConfig { most, ..planning.by(self.rule) };
+        self.replicas = Some(Replication::new(planning));
         Ok(())
     }
 
@@ -182,15 +180,15 @@ impl seekless_serve::Learner for LiveLearner {
     fn replicate(&mut self, room: &Room) -> Vec<Replica> {
         let Some(planner) = &mut self.replicas else { return Vec::new() };
         // What was seen is kept for when something can be done.
-        if room.state.suspended || room.state.waiting.0 > 0 || room.free.is_empty() {
+        if room.state.suspended || room.state.under_way || room.free.is_empty() {
             return Vec::new();
         }
-        let Some(hot) = planner.hot_region() else { return Vec::new() };
-        planner.plan(room.beside(hot, BEFORE), |page| room.is_placed(page))
+        let free = room.free.iter().copied();
+        planner.plan(free, |page| room.is_placed(page), room.state.answered)
     }
 
     fn is_due(&self) -> bool {
-        self.replicas.as_ref().is_some_and(|planner| planner.observed() >= READS)
+        self.replicas.as_ref().is_some_and(Replication::is_due)
     }
 
     fn keep(&mut self) {
@@ -331,5 +329,96 @@ impl seekless_serve::Learner for JudgedLearner {
                 Act::Bypass(on) => Wish::Bypass(on),
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Extent, Op, SimTime};
+    use seekless_disk::catalogue;
+    use seekless_engine::RoomFrom;
+    use seekless_serve::Learner as _;
+    use seekless_sim::Simulation;
+    use seekless_study::replicate;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 11;
+
+    /// Six times the same reads, of three places in turn, with a few others in between; 40% of the disk is free. Where replicas stand
+    /// at last, by home.
+    fn served(
+        volume: Config,
+        mut look: impl FnMut(&mut Simulation, &Request),
+    ) -> Vec<(Lba, Vec<Lba>)> {
+        let device = Device::new(&DeviceSpec::Disk(catalogue::get("wd800jb").unwrap())).unwrap();
+        let config = SimConfig {
+            engine: volume,
+            area_at: Lba(volume.capacity.0),
+            scheduler: Scheduler::Fcfs,
+            spin_down: SpinDown::None,
+            replay: Replay::Closed { depth: 1 },
+        };
+        let mut simulation = Simulation::new(device, config).unwrap();
+        simulation.seed_free((0..20).map(|i| Extent::new(i * 50 * MIB + 30 * MIB, 20 * MIB)));
+        for i in 0..30_000u64 {
+            let (turn, at) = (i / 5000, i % 5000);
+            let mixed = at.wrapping_mul(6_364_136_223_846_793_005) >> 40;
+            let by_chance = if at % 10 == 9 { turn * 977 } else { 0 };
+            let place = [500, 510, 900][(at % 3) as usize] * MIB;
+            let extent = Extent::new(place + (mixed + by_chance) % 2000 * 8, 8);
+            let request = Request::new(SimTime(i), Op::Read, extent);
+            simulation.offer(&request).unwrap();
+            look(&mut simulation, &request);
+            simulation.settle_replicas().unwrap();
+        }
+        let engine = simulation.engine();
+        let homes = (0..volume.capacity.0).step_by(8).map(Lba);
+        let standing = homes.map(|home| (home, engine.replicas_of(home).collect::<Vec<Lba>>()));
+        standing.filter(|(_, places)| !places.is_empty()).collect()
+    }
+
+    #[test]
+    fn a_server_replicates_what_the_simulator_does() {
+        let volume = Config {
+            area: Sectors(40 * MIB),
+            replicas: Sectors(100 * MIB),
+            ..Config::new(Sectors(1000 * MIB))
+        };
+        let mut counts = Vec::new();
+        for rule in ReplicationRule::ALL {
+            let planning = ReplicationConfig::new(volume.capacity, volume.grid).by(rule);
+            let mut planner =
+                Replication::new(ReplicationConfig { most: volume.replicas, ..planning });
+            let simulated = served(volume, |simulation, request| {
+                planner.observe(request);
+                if planner.is_due() {
+                    replicate(simulation, &mut planner, 1, 0).unwrap();
+                }
+            });
+            let copies = BorgLearner::new(Learner::default());
+            let mut learner = LiveLearner::new(Box::new(copies), None, rule);
+            learner.begin(&volume, Plan::default()).unwrap();
+            let live = served(volume, |simulation, request| {
+                learner.observe(request);
+                if learner.is_due() {
+                    let engine = simulation.engine();
+                    let part = engine.room_part(RoomFrom::default());
+                    assert_eq!(part.next, None);
+                    let mut room = Room {
+                        free: part.free,
+                        placed: part.placed,
+                        state: engine.replicated().unwrap(),
+                        pages: Pages::new(volume.grid, volume.capacity),
+                    };
+                    room.placed.sort_unstable();
+                    let list = learner.replicate(&room);
+                    simulation.replicate(list).unwrap();
+                }
+            });
+            assert!(live == simulated, "{rule}: {} and {}", live.len(), simulated.len());
+            counts.push(live.len());
+        }
+        assert!(counts.iter().all(|&n| n > 100), "{counts:?}");
     }
 }

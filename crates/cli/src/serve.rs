@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
-use seekless_layout::{Budget, JudgeConfig};
+use seekless_layout::{Budget, JudgeConfig, ReplicationRule};
 use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
@@ -120,6 +120,12 @@ pub(crate) struct Args {
     /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
+    /// What gets a replica, where the area is made for them, in the words of `seekless simulate --policy`: fs2, the paper's rule;
+    /// fs2-whole, all that is read in short runs; or fs2-proven, which spends at most 2% of accesses and what replicas have
+    /// saved, where the others may cost more than they save
+    #[arg(long, value_name = "RULE", default_value_t, value_parser = |text: &str| text.parse::<ReplicationRule>(),
+          help_heading = "Learning")]
+    replicate: ReplicationRule,
     #[command(flatten)]
     learning: LearnArgs,
     /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
@@ -203,6 +209,7 @@ impl Args {
             no_learn: true,
             observe: None,
             state: None,
+            replicate: ReplicationRule::default(),
             learning: LearnArgs::default(),
             judge: false,
             quiet_for: Duration::from_secs(1),
@@ -444,7 +451,8 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let mut knows = false;
     if learns && args.judge {
         let judged = Box::new(JudgedLearner::new(judged(args)?));
-        builder = builder.learner(Box::new(LiveLearner::new(judged, Some("--judge"))), None);
+        let learner = LiveLearner::new(judged, Some("--judge"), args.replicate);
+        builder = builder.learner(Box::new(learner), None);
     } else if learns {
         let mut learner = BorgLearner::new(args.learning.learner());
         if let Some(path) = &args.state {
@@ -453,7 +461,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             learner = learner.remember(memory, known);
         }
         let state = args.state.as_ref().map(|_| "--state");
-        let learner = LiveLearner::new(Box::new(learner), state);
+        let learner = LiveLearner::new(Box::new(learner), state, args.replicate);
         builder = builder.learner(Box::new(learner), Some(args.learn_every));
     }
     if let Some(device) = &args.observe {

@@ -172,10 +172,8 @@ impl FreeMap {
         if !self.free.overlaps(pages.clone()) {
             return;
         }
-        // To be told exactly: what the area takes for stained, or will; and what it is just being told is free, behind
-        // whatever a checkpoint says meanwhile.
-        let told = &self.told;
-        let sets = [&self.stained, &told.staining, &told.freed];
+        // To be told exactly: what the area takes for stained, or will.
+        let sets = [&self.stained, &self.told.staining];
         let exact: Vec<_> = sets.iter().flat_map(|set| set.within(pages.clone())).collect();
         for part in exact {
             self.used.insert(part);
@@ -186,7 +184,6 @@ impl FreeMap {
             &mut self.freed,
             &mut self.cleaned,
             &mut self.staining,
-            &mut self.told.freed,
         ] {
             set.remove(pages.clone());
         }
@@ -304,6 +301,10 @@ impl FreeMap {
         let mut written = Extents::default();
         for pages in under_way.filter(|pages| self.free.overlaps(pages.clone())) {
             // A discard opens nothing.
+            written.extend(self.open.within(self.regions(&pages)));
+        }
+        // What was written since is called free behind this checkpoint.
+        for pages in self.told.freed.iter().filter(|pages| !self.free.covers(pages.clone())) {
             written.extend(self.open.within(self.regions(&pages)));
         }
         // Home is flushed before the checkpoint counts.
@@ -552,17 +553,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_while_it_is_told_to_be_free_is_told_to_be_used() {
-        let mut map = FreeMap { on: true, region_pages: 8, home_pages: 64, ..FreeMap::default() };
-        map.discarded(0..8);
+    fn no_more_is_stained_than_a_checkpoint_has_room_for_and_nothing_that_is_used() {
+        let on = FreeMap { on: true, region_pages: 8, home_pages: 64, ..FreeMap::default() };
+        let mut map = FreeMap { stained_most: 10, ..on };
+        map.discarded(0..40);
+        map.stained.insert(0..8);
+        assert!(map.can_stain(20..22) && !map.can_stain(20..23));
+        assert!(map.can_stain(6..10), "some are stained already");
+        assert!(!map.can_stain(39..41), "the client's");
+        // The area is just told that it is used, and may learn of that last.
+        map.told.used.insert(20..21);
+        assert!(!map.can_stain(20..22));
+    }
+
+    /// It is not told to be used: were it discarded before that was told, it would count as stained, and be cleaned.
+    #[test]
+    fn where_something_is_written_that_is_called_free_stays_open_over_a_checkpoint() {
+        for (written, kept) in [(None, false), (Some(2..3), true)] {
+            let (home_pages, capacity) = (64, 100);
+            let mut map =
+                FreeMap { on: true, region_pages: 8, home_pages, capacity, ..FreeMap::default() };
+            map.discarded(0..16);
+            map.open.insert(0..1);
+            assert!(map.tell(true));
+            written.into_iter().for_each(|pages| map.wrote(pages));
+            let open = |run: &Run| (run.kind, run.first, run.pages) == (RunKind::Open, 0, 8);
+            assert_eq!(map.snapshot(std::iter::empty()).iter().any(open), kept);
+            assert!(map.open.covers(0..1) == kept && !map.is_pending());
+            map.told(true);
+            // What comes next leaves nothing of it.
+            assert!(!map.snapshot(std::iter::empty()).iter().any(open));
+        }
+    }
+
+    /// It would wait for each round that tells so again, and its waiting would begin the next.
+    #[test]
+    fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
+        let config = Config {
+            area: seekless_block::Bytes(64 << 20).sectors_ceil(),
+            replicas: seekless_block::Bytes(16 << 20).sectors_ceil(),
+            ..Config::new(seekless_block::Bytes(64 << 20).sectors_ceil())
+        };
+        let mut engine = Engine::new(config);
+        let map = &mut engine.free;
+        map.free.insert(0..16);
+        map.stained.insert(2..3);
+        map.open.insert(0..1);
+        map.clean(2..3);
         assert!(map.tell(true));
-        map.wrote(2..3);
-        let free: Vec<u64> = map.told.freed.iter().flatten().collect();
-        assert_eq!(free, [0, 1, 3, 4, 5, 6, 7]);
-        // Its record may have been on its way.
-        assert!(map.is_uncertain(2..3) && map.is_pending());
-        map.told(true);
-        assert!(map.tell(false));
-        assert!(map.told.used.contains(2));
+        let extent = engine.home_of(2, 1);
+        let request = Request::new(seekless_block::SimTime(0), Op::Write, extent);
+        engine.request(RequestId(1), &request);
+        assert_eq!(engine.blocked.len(), 1, "the area is just being told");
+        engine.free.told(false);
+        engine.opened(false);
+        assert!(engine.blocked.is_empty());
+        let failed =
+            crate::Output::Complete { id: RequestId(1), result: Err(Fault::Device(extent)) };
+        assert_eq!(engine.poll(), Some(failed));
     }
 }

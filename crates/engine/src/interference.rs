@@ -120,9 +120,24 @@ mod tests {
         all.asked(0);
         assert_eq!(all.lag, Duration::ZERO);
         all.pass(SimTime(3_620 * MS), 2);
-        assert!(all.owed <= 0 && all.pause() == Duration::ZERO, "{all:?}");
+        assert!((all.owed - (before - 10 * MS as i64)).abs() <= 1, "{all:?}");
+        assert_eq!(all.pause(), Duration::ZERO);
         all.pass(SimTime(100_000 * MS), 0);
         assert_eq!(all.owed, -SAVED);
+    }
+
+    #[test]
+    fn who_comes_behind_one_that_waited_is_as_late() {
+        let mut all = Interference::default();
+        all.pass(SimTime(100 * MS), 0);
+        all.sent(0);
+        all.pass(SimTime(101 * MS), 0);
+        all.asked(0);
+        all.pass(SimTime(102 * MS), 1);
+        all.ended(true, 1);
+        let before = all.owed;
+        all.asked(1);
+        assert_eq!(all.owed - before, 3 * MS as i64, "1 ms waited, 2 ms away");
     }
 
     #[test]

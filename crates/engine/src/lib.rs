@@ -261,10 +261,14 @@ impl Engine {
             if self.free.on {
                 self.yield_space();
             }
-            if self.geo.log_segments > 0 && !self.is_at_rest(now) {
-                self.pump_log();
-                self.pump_sync();
-                self.run_background(now);
+            if self.geo.log_segments > 0 {
+                if !self.is_at_rest(now) {
+                    self.pump_log();
+                    self.pump_sync();
+                    self.run_background(now);
+                } else if cfg!(debug_assertions) {
+                    self.find_nothing(now);
+                }
             }
             // A job has made way for writes that waited.
             if !self.free.on || !self.retry_blocked {

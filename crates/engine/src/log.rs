@@ -271,6 +271,11 @@ impl Log {
             && self.head_page < self.segment_pages
     }
 
+    /// Whether its next record is the first of a segment.
+    pub(crate) const fn begins_segment(&self) -> bool {
+        self.head_page == 0
+    }
+
     pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
         let first = self.first_slot + segment * self.segment_pages;
         first..first + self.segment_pages

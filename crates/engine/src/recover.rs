@@ -16,6 +16,10 @@ use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
 use crate::shape::Shape;
 
+/// Pages of the log, 256 MiB, that a crash may have lost behind a record while it kept one that was written after them: more
+/// than disks hold in their caches. On a disk each MiB that is looked at beyond takes most of a turn of the platter.
+const LOST_PAGES: u32 = 64 << 10;
+
 /// What an area holds.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -466,6 +470,7 @@ impl Recovered {
         let mut records: Vec<Found> = Vec::new();
         let (mut segment, mut page) = (self.ring.head, self.page);
         let (mut sequence, mut previous) = (self.sequence, self.previous);
+        let mut before = segment;
         self.read_segment(area, segment, &mut buffer);
         // Where the next record was looked for, and is not.
         let mut looked: Vec<u64> = Vec::new();
@@ -483,13 +488,14 @@ impl Recovered {
                 if looked.len() > 1 || self.ring.segments == 1 {
                     break;
                 }
+                before = segment;
                 segment = (segment + 1) % self.ring.segments;
                 page = 0;
                 self.read_segment(area, segment, &mut buffer);
             }
         }
         let durable = records.iter().map(|r| r.header.durable).max().unwrap_or(0);
-        let known = self.evidence(area, sequence, segment);
+        let known = self.evidence(area, sequence, [before, segment]);
         // A torn record is the end, unless someone knows that it was whole once: then its pages are damaged, and
         // whoever reads them is told.
         let end = records
@@ -597,19 +603,25 @@ impl Recovered {
         Some(Found { slot, header, whole, checksum })
     }
 
-    /// Whether anywhere in the log stands a record of this area that comes after `sequence` and knows of it: the
-    /// highest sequence that it says was on stable storage, and its own.
+    /// Whether behind the log's end, which was found in one of two segments, stands a record of this area that comes after
+    /// `sequence` and knows of it: the highest sequence that it says was on stable storage, and its own.
     fn evidence(
         &mut self,
         area: &mut dyn Device,
         sequence: u64,
-        expected_in: u32,
+        expected_in: [u32; 2],
     ) -> Option<(u64, u64)> {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
         let mut best: Option<(u64, u64)> = None;
         let mut before = false;
-        for i in 0..self.ring.segments {
+        // Segments in a row that hold nothing of this turn.
+        let mut silent = 0;
+        let passed = self.ring.distance(self.ring.head, expected_in[0]);
+        for i in passed..self.ring.segments {
+            if silent * per >= LOST_PAGES {
+                break;
+            }
             let segment = (self.ring.head + i) % self.ring.segments;
             let at = self.page_of(self.log_slot(segment));
             let mut first = [0; PAGE_BYTES as usize];
@@ -619,7 +631,8 @@ impl Recovered {
                     h.uuid == self.superblock.uuid && h.sequence + u64::from(per) >= self.sequence
                 });
             // Where the record should be that was not found, the first page may be what is damaged.
-            let here = newer || i == 0 || segment == expected_in;
+            let here = newer || expected_in.contains(&segment);
+            silent = if here { 0 } else { silent + 1 };
             // And behind such a segment it may not have been written when those after it were.
             if here || before {
                 self.read_segment(area, segment, &mut buffer);

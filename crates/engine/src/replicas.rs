@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
-use seekless_layout::Replica;
+use seekless_layout::{Answered, Replica};
 
 use crate::extents::Extents;
 use crate::pagemap::State;
@@ -91,6 +91,10 @@ pub struct Replicated {
     pub home: Sectors,
     /// Replicas at most.
     pub room: Sectors,
+    /// Replicas are asked for, or on their way.
+    pub under_way: bool,
+    /// Who answered clients' reads.
+    pub answered: Answered,
 }
 
 /// See the module.
@@ -112,6 +116,8 @@ pub(crate) struct Replicas {
     /// Where the last I/O at home ended: as near as a driver gets to where the head is (2.3).
     pub(crate) head: Lba,
     uses: u64,
+    /// Reads that replicas answered.
+    reads: u64,
     pub(crate) suspended: bool,
     pub(crate) withdrawing: bool,
 }
@@ -189,6 +195,7 @@ impl Replicas {
         let uses = self.uses;
         if let Some(Some(bound)) = self.bound.get_mut((slot / self.per.max(1)) as usize) {
             (bound.uses, bound.used_at) = (bound.uses + 1, uses);
+            self.reads += 1;
         }
     }
 
@@ -245,6 +252,8 @@ impl Engine {
             free: pages(self.free.free.pages()),
             home: pages(self.free.home_pages),
             room: self.geo.room(),
+            under_way: self.is_replicating(),
+            answered: Answered { home: self.stats.home_reads, replicas: self.replicas.reads },
         })
     }
 

@@ -72,11 +72,7 @@ impl Replicate {
 impl Engine {
     /// Whether none are asked for, and none have to go.
     pub(crate) fn replicas_are_at_rest(&self) -> bool {
-        !self.free.on
-            || self.replicas.asked.is_empty()
-                && !self.has_to_clean()
-                // A record that is in a hurry is sent, and the hurry over, on the long way.
-                && !self.log.hurry
+        !self.free.on || self.replicas.asked.is_empty() && !self.has_to_clean()
     }
 
     /// Whether zeroes are to stand where replicas stood.
@@ -183,7 +179,9 @@ impl Engine {
                         self.replicas.unbind(job.segment);
                         let homes = std::mem::take(&mut job.homes);
                         let first = job.first;
-                        self.replicas.asked.push_front(Batch { first, homes });
+                        if !self.replicas.withdrawing {
+                            self.replicas.asked.push_front(Batch { first, homes });
+                        }
                         Step::Over
                     }
                     None => Step::Wait,
@@ -389,5 +387,37 @@ impl Engine {
         }
         self.unlock(Some((job.first, job.pages.into())));
         Step::Over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use seekless_block::{Bytes, Extent};
+
+    /// What waits for the log is asked for again, but not where all replicas were withdrawn meanwhile: they would stand
+    /// once that was over.
+    #[test]
+    fn replicas_that_wait_for_the_log_do_not_outlast_a_withdrawal() {
+        for withdrawn in [false, true] {
+            let config = Config {
+                area: Bytes(64 << 20).sectors_ceil(),
+                replicas: Bytes(16 << 20).sectors_ceil(),
+                ..Config::new(Bytes(64 << 20).sectors_ceil())
+            };
+            let mut engine = Engine::new(config);
+            engine.seed_free([Extent::new(8000, 32_000)]);
+            let batch = Batch { first: 1000, homes: vec![1, 5] };
+            let mut job =
+                engine.begin_replicate(batch).map(|job| Replicate { phase: Phase::Stain, ..job });
+            let job = job.as_mut().expect("there is room");
+            engine.log.starved = true;
+            if withdrawn {
+                engine.withdraw();
+            }
+            assert_eq!(engine.step_replicate(job), Step::Over);
+            assert_eq!(engine.replicas.asked.is_empty(), withdrawn);
+        }
     }
 }

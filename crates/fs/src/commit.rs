@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::Op;
+use seekless_block::{Extent, Op, SECTOR_BYTES};
 
 use crate::FileNumber;
 use crate::api::{Fault, Reply, RequestId, What};
@@ -21,6 +21,8 @@ use crate::gfs::{Flight, Gfs, bins};
 const COMMIT_BYTES: u64 = 16 << 20;
 /// Files that are gone that one commit takes along, at most.
 const REMOVALS: usize = 256;
+/// Bytes of groups that one request writes, at most, unless a single one has more.
+const RUN_BYTES: u64 = 1 << 20;
 /// Pages of a checkpoint that are written at once.
 const CHUNK_PAGES: usize = 64;
 
@@ -109,6 +111,8 @@ pub(crate) struct Commit {
     failed: bool,
     wrote: bool,
     groups: Vec<u32>,
+    /// Their bytes, and where they go.
+    images: Vec<(Extent, Vec<u8>)>,
     changes: Vec<Change>,
     /// The entries as they are in it.
     versions: Vec<(FileNumber, u64)>,
@@ -299,6 +303,7 @@ impl Gfs {
             failed: false,
             wrote: false,
             groups: Vec::new(),
+            images: Vec::new(),
             changes: Vec::new(),
             versions: Vec::new(),
             waiters: Vec::new(),
@@ -306,6 +311,7 @@ impl Gfs {
         for group in groups {
             self.take_along(group, &mut job);
         }
+        self.write_images(&mut job);
         let left =
             |w: &Waiter| self.dirty.iter().any(|(g, d)| d.since <= w.clock && w.scope.has(*g));
         let (stay, go): (Vec<_>, Vec<_>) =
@@ -421,8 +427,31 @@ impl Gfs {
         image.resize(extent.bytes().0 as usize, 0);
         self.stats.groups_written += 1;
         self.stats.bytes_written += extent.bytes().0;
-        (job.open, job.wrote) = (job.open + 1, true);
-        self.submit(Flight::Job, Op::Write, extent, image, What::Group);
+        job.images.push((extent, image));
+    }
+
+    /// Groups that stand together go in one request; what lies between is the rest of the former's last cluster.
+    fn write_images(&mut self, job: &mut Commit) {
+        let cluster = u64::from(self.geometry.cluster_bytes()) / SECTOR_BYTES;
+        let mut runs: Vec<(Extent, Vec<u8>)> = Vec::new();
+        for (extent, image) in std::mem::take(&mut job.images) {
+            if let Some((run, bytes)) = runs.last_mut()
+                && extent.start >= run.end()
+                && (extent.start - run.end()).0 < cluster
+                && (extent.end() - run.start).bytes().0 <= RUN_BYTES
+            {
+                run.len = extent.end() - run.start;
+                let padded = run.len.bytes().0 as usize - image.len();
+                bytes.resize(padded, 0);
+                bytes.extend_from_slice(&image);
+            } else {
+                runs.push((extent, image));
+            }
+        }
+        for (extent, bytes) in runs {
+            (job.open, job.wrote) = (job.open + 1, true);
+            self.submit(Flight::Job, Op::Write, extent, bytes, What::Group);
+        }
     }
 
     /// An I/O of the job at hand has ended.
@@ -465,13 +494,7 @@ impl Gfs {
     }
 
     fn flush(&mut self) {
-        self.submit(
-            Flight::Job,
-            Op::Flush,
-            seekless_block::Extent::default(),
-            Vec::new(),
-            What::Flush,
-        );
+        self.submit(Flight::Job, Op::Flush, Extent::default(), Vec::new(), What::Flush);
     }
 
     /// The next step of the job at hand, where the one before it is over.
@@ -707,5 +730,53 @@ impl Gfs {
             self.complete(id, Ok(Reply::Done));
         }
         self.retry();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use seekless_block::Sectors;
+
+    use super::*;
+
+    proptest! {
+        /// Against a log of which each page says whether a crash would need it.
+        #[test]
+        fn a_batch_stands_where_no_crash_needs_anything(
+            log_pages in 16u32..40, steps in prop::collection::vec((0u32..20, 0u8..12), 1..120),
+        ) {
+            let geometry =
+                Geometry { cluster: Sectors(128), clusters: 8, checkpoint_pages: 2, log_pages };
+            let mut log = Log { head: 0, used: 0, sequence: 1 };
+            let mut needed = vec![false; log_pages as usize];
+            for (pages, checkpoint) in steps {
+                // As long as batches are.
+                let pages = 1 + pages % (log_pages / 4);
+                let free = |needed: &[bool], from: u32| {
+                    let run = needed.get(from as usize..(from + pages) as usize);
+                    run.is_some_and(|run| run.iter().all(|n| !n))
+                };
+                let Some((at, used)) = log.place(&geometry, pages) else {
+                    let behind = free(&needed, log.head);
+                    let around = log.head + pages > log_pages && free(&needed, 0);
+                    prop_assert!(!behind && !around, "{log:?}: {pages} pages had a place");
+                    (log.used, needed) = (0, vec![false; log_pages as usize]);
+                    continue;
+                };
+                // Recovery looks at these two places, and at the second where the first has no room.
+                prop_assert!(at == log.head || (at == 0 && log.head + pages > log_pages));
+                prop_assert!(free(&needed, at), "{log:?}: {pages} pages at {at} over {needed:?}");
+                needed[at as usize..(at + pages) as usize].fill(true);
+                if at != log.head {
+                    // What was skipped counts until the next checkpoint.
+                    needed[log.head as usize..].fill(true);
+                }
+                (log.head, log.used) = (at + pages, used);
+                if checkpoint == 0 {
+                    (log.used, needed) = (0, vec![false; log_pages as usize]);
+                }
+            }
+        }
     }
 }

@@ -21,7 +21,7 @@ const INODES: u32 = 64;
 const ENTRIES: u32 = 256;
 /// Blocks of a large file in one cylinder group, before it goes on in the next.
 const RUN: u64 = 256;
-/// Longest request: what 4.4BSD clusters.
+/// Longest request: what 4.4BSD clusters, of one file's blocks alone.
 const CLUSTER_BLOCKS: u64 = 8;
 
 /// How the model is set up.
@@ -39,6 +39,8 @@ pub struct FfsConfig {
     pub read_ahead: Bytes,
     /// A delayed write is on its way so long after it was made: the update daemon.
     pub write_after: Duration,
+    /// Nothing that is written is delayed, nor the inode that tells of it; only times of access are: mounted with `sync`.
+    pub sync: bool,
 }
 
 impl FfsConfig {
@@ -47,7 +49,15 @@ impl FfsConfig {
     pub const fn new(capacity: Sectors, cache: Bytes) -> Self {
         let write_after = Duration::from_millis(30_000);
         let (group_blocks, group_inodes) = (2_048, 2_048);
-        Self { capacity, group_blocks, group_inodes, cache, read_ahead: Bytes(0), write_after }
+        Self {
+            capacity,
+            group_blocks,
+            group_inodes,
+            cache,
+            read_ahead: Bytes(0),
+            write_after,
+            sync: false,
+        }
     }
 }
 
@@ -56,13 +66,28 @@ impl FfsConfig {
 #[error("the modelled file system is full")]
 pub struct FfsFull;
 
-/// Requests of the disk.
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Inodes.
+    Inode,
+    /// Entries of a directory.
+    Directory,
+    /// What is free in a cylinder group.
+    Summary,
+    /// Places of a file's further blocks.
+    Indirect,
+    /// Bytes of this file.
+    Data(u64),
+}
+
+/// Requests of the disk, and what they are for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Those that the caller waits for, one after the other.
-    pub wait: Vec<(Op, Extent)>,
+    pub wait: Vec<(Op, Extent, Part)>,
     /// Those that nobody waits for.
-    pub later: Vec<(Op, Extent)>,
+    pub later: Vec<(Op, Extent, Part)>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +101,8 @@ struct Node {
     size: u64,
     blocks: Vec<u32>,
     indirect: Vec<u32>,
+    /// The block behind the one read last: who reads it reads on.
+    next: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -100,7 +127,7 @@ struct Buffer {
     /// When it became dirty.
     dirty: Option<SimTime>,
     sectors: u8,
-    meta: bool,
+    part: Part,
 }
 
 /// What the cache did.
@@ -212,8 +239,9 @@ impl Ffs {
         }
         let inode = self.new_inode(at)?;
         let (blocks, indirect) = (Vec::new(), Vec::new());
+        let (here, size, next) = (true, 0, 0);
         self.files
-            .insert(file, Node { inode, directory, entry, here: true, size: 0, blocks, indirect });
+            .insert(file, Node { inode, directory, entry, here, size, blocks, indirect, next });
         Ok(())
     }
 
@@ -313,7 +341,8 @@ impl Ffs {
         self.cached -= u64::from(buffer.sectors);
         if let Some(time) = buffer.dirty {
             self.dirty.remove(&(time, oldest));
-            work.later.push((Op::Write, Self::extent(oldest, buffer.sectors.into())));
+            let extent = Self::extent(oldest, buffer.sectors.into());
+            work.later.push((Op::Write, extent, buffer.part));
         }
         work
     }
@@ -356,7 +385,7 @@ impl Ffs {
     }
 
     /// Looks for a block, and reads it where it is not in memory.
-    fn need(&mut self, block: u32, sectors: u8, meta: bool, work: &mut Work) {
+    fn need(&mut self, block: u32, sectors: u8, part: Part, work: &mut Work) {
         self.stats.lookups += 1;
         if self.touch(block, sectors) {
             self.stats.hits += 1;
@@ -373,14 +402,14 @@ impl Ffs {
         } else {
             u64::from(end - block) * BLOCK_SECTORS
         };
-        work.wait.push((Op::Read, Self::extent(block, length)));
+        work.wait.push((Op::Read, Self::extent(block, length), part));
         for b in (block + 1..end).rev() {
-            self.insert(b, BLOCK_SECTORS as u8, meta, work);
+            self.insert(b, BLOCK_SECTORS as u8, part, work);
         }
         self.insert(
             block,
             if length == u64::from(sectors) { sectors } else { BLOCK_SECTORS as u8 },
-            meta,
+            part,
             work,
         );
     }
@@ -394,7 +423,7 @@ impl Ffs {
         buffer.sectors >= sectors || buffer.dirty.is_some()
     }
 
-    fn insert(&mut self, block: u32, sectors: u8, meta: bool, work: &mut Work) {
+    fn insert(&mut self, block: u32, sectors: u8, part: Part, work: &mut Work) {
         self.clock += 1;
         let old = self.cache.remove(&block);
         if let Some(old) = old {
@@ -402,7 +431,7 @@ impl Ffs {
             self.cached -= u64::from(old.sectors);
         }
         let dirty = old.and_then(|b| b.dirty);
-        self.cache.insert(block, Buffer { used: self.clock, dirty, sectors, meta });
+        self.cache.insert(block, Buffer { used: self.clock, dirty, sectors, part });
         self.cached += u64::from(sectors);
         self.by_use.insert(self.clock, block);
         while self.cached_bytes() > self.config.cache.0 && self.cache.len() > 1 {
@@ -416,21 +445,23 @@ impl Ffs {
         now: SimTime,
         block: u32,
         sectors: u8,
-        meta: bool,
+        part: Part,
         sync: bool,
         work: &mut Work,
     ) {
         if !self.touch(block, 0) {
-            self.insert(block, sectors, meta, work);
+            self.insert(block, sectors, part, work);
         }
         let Some(buffer) = self.cache.get_mut(&block) else { return };
+        // What was read ahead was not known to be this.
+        buffer.part = part;
         self.cached += u64::from(sectors.saturating_sub(buffer.sectors));
         buffer.sectors = buffer.sectors.max(sectors);
         if sync {
             if let Some(time) = buffer.dirty.take() {
                 self.dirty.remove(&(time, block));
             }
-            work.wait.push((Op::Write, Self::extent(block, buffer.sectors.into())));
+            work.wait.push((Op::Write, Self::extent(block, buffer.sectors.into()), part));
         } else if buffer.dirty.is_none() {
             buffer.dirty = Some(now);
             self.dirty.insert((now, block));
@@ -444,12 +475,12 @@ impl Ffs {
         let (inode, here, entry) = (node.inode, node.here, node.entry);
         let Some(d) = self.directories.get(&node.directory) else { return work };
         let (own, block) = (d.inode, d.blocks.get((entry / ENTRIES) as usize).copied());
-        self.need(self.inode_block(own), BLOCK_SECTORS as u8, true, &mut work);
+        self.need(self.inode_block(own), BLOCK_SECTORS as u8, Part::Inode, &mut work);
         if let Some(block) = block {
-            self.need(block, BLOCK_SECTORS as u8, true, &mut work);
+            self.need(block, BLOCK_SECTORS as u8, Part::Directory, &mut work);
         }
         if here {
-            self.need(self.inode_block(inode), BLOCK_SECTORS as u8, true, &mut work);
+            self.need(self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, &mut work);
         }
         work
     }
@@ -460,22 +491,42 @@ impl Ffs {
         (left.div_ceil(FRAGMENT) * FRAGMENT / SECTOR_BYTES) as u8
     }
 
-    /// Reads bytes of a file that is here, and notes when.
+    /// Reads bytes of a file that is here, and notes when. Who goes on where the last read ended gets what follows in
+    /// one run along with it, as far as that is the file's (4.4BSD's `cluster_read`).
     pub fn read(&mut self, now: SimTime, file: u64, offset: u64, len: u64) -> Work {
         let mut work = Work::default();
-        let Some(node) = self.files.get(&file).filter(|f| f.here) else { return work };
+        let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };
         let end = offset.saturating_add(len).min(node.size);
         let (inode, size) = (node.inode, node.size);
-        for index in offset / BLOCK..end.div_ceil(BLOCK) {
-            self.through_indirect(file, index, &mut work);
-            let Some(block) =
-                self.files.get(&file).and_then(|f| f.blocks.get(index as usize).copied())
-            else {
+        let (from, to) = (offset / BLOCK, end.div_ceil(BLOCK));
+        let mut on = if from > 0 && from == node.next { CLUSTER_BLOCKS } else { 0 };
+        node.next = to;
+        for index in from..size.div_ceil(BLOCK) {
+            if index >= to && (on == 0 || work.wait.is_empty()) {
                 break;
+            }
+            let block_of = |i: u64| {
+                self.files.get(&file).and_then(|f| f.blocks.get(usize::try_from(i).ok()?).copied())
             };
-            self.need(block, Self::sectors_of(size, index), false, &mut work);
+            let Some(block) = block_of(index) else { break };
+            if index >= to {
+                let follows = index > 0 && block_of(index - 1).is_some_and(|b| b + 1 == block);
+                if !follows || self.cache.contains_key(&block) {
+                    break;
+                }
+            }
+            self.through_indirect(file, index, &mut work);
+            self.need(block, Self::sectors_of(size, index), Part::Data(file), &mut work);
+            on = on.saturating_sub(1);
         }
-        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, true, false, &mut work);
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            false,
+            &mut work,
+        );
         merge(&mut work.wait);
         work
     }
@@ -485,7 +536,7 @@ impl Ffs {
             && let Some(node) = self.files.get(&file)
             && let Some(&block) = node.indirect.get(((index - DIRECT) / INDIRECT) as usize)
         {
-            self.need(block, BLOCK_SECTORS as u8, true, work);
+            self.need(block, BLOCK_SECTORS as u8, Part::Indirect, work);
         }
     }
 
@@ -506,6 +557,7 @@ impl Ffs {
         let end = offset.saturating_add(len);
         self.grow(file, end)?;
         let size = old.max(end);
+        let (part, sync) = (Part::Data(file), self.config.sync);
         for index in offset / BLOCK..end.div_ceil(BLOCK) {
             self.through_indirect(file, index, &mut work);
             let Some(block) =
@@ -518,21 +570,29 @@ impl Ffs {
             let kept_before = offset > from && old > from;
             let kept_behind = end < to.min(old);
             if kept_before || kept_behind {
-                self.need(block, Self::sectors_of(old, index), false, &mut work);
+                self.need(block, Self::sectors_of(old, index), part, &mut work);
             }
-            self.change(now, block, sectors, false, false, &mut work);
+            self.change(now, block, sectors, part, sync, &mut work);
             if old < end {
                 self.change(
                     now,
                     self.summary_block(block),
                     BLOCK_SECTORS as u8,
-                    true,
+                    Part::Summary,
                     false,
                     &mut work,
                 );
             }
         }
-        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, true, false, &mut work);
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            sync,
+            &mut work,
+        );
+        merge(&mut work.wait);
         Ok(work)
     }
 
@@ -550,18 +610,18 @@ impl Ffs {
     fn sync_names(&mut self, now: SimTime, file: u64, work: &mut Work) {
         let Some(node) = self.files.get(&file) else { return };
         let (inode, directory, entry) = (node.inode, node.directory, node.entry);
-        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, true, true, work);
+        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, true, work);
         let block = self
             .directories
             .get(&directory)
             .and_then(|d| d.blocks.get((entry / ENTRIES) as usize))
             .copied();
         if let Some(block) = block {
-            self.change(now, block, BLOCK_SECTORS as u8, true, true, work);
+            self.change(now, block, BLOCK_SECTORS as u8, Part::Directory, true, work);
         }
     }
 
-    /// Cuts a file that is here.
+    /// Cuts a file that is here: its inode is written before it goes on, as 4.4BSD's `ffs_truncate` does.
     pub fn truncate(&mut self, now: SimTime, file: u64, size: u64) -> Work {
         let mut work = Work::default();
         let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };
@@ -574,13 +634,20 @@ impl Ffs {
                 now,
                 self.summary_block(block),
                 BLOCK_SECTORS as u8,
-                true,
+                Part::Summary,
                 false,
                 &mut work,
             );
             self.free_block(block);
         }
-        self.change(now, self.inode_block(inode), BLOCK_SECTORS as u8, true, false, &mut work);
+        self.change(
+            now,
+            self.inode_block(inode),
+            BLOCK_SECTORS as u8,
+            Part::Inode,
+            true,
+            &mut work,
+        );
         work
     }
 
@@ -649,24 +716,19 @@ impl Ffs {
         work
     }
 
-    /// Writes what has been dirty for long enough, as the update daemon does; what lies together in one request.
+    /// Writes all that is dirty once something has been for long enough, as the update daemon's `sync` does: a file's blocks
+    /// that lie together in one request; blocks of inodes, directories and other files each by itself, whatever it lies
+    /// beside, as 4.4BSD does.
     pub fn update(&mut self, now: SimTime) -> Work {
-        let after = self.config.write_after;
-        let due =
-            self.dirty.iter().take_while(|(t, _)| *t + after <= now).map(|(_, b)| *b).collect();
-        Work { wait: Vec::new(), later: self.clean(due) }
+        if self.wakeup().is_none_or(|at| at > now) {
+            return Work::default();
+        }
+        Work { wait: Vec::new(), later: self.sync_all().wait }
     }
 
     /// Writes everything.
     pub fn sync_all(&mut self) -> Work {
         let all = self.dirty.iter().map(|(_, b)| *b).collect();
-        Work { wait: self.clean(all), later: Vec::new() }
-    }
-
-    /// Writes inodes, directories and summaries.
-    pub fn sync_metadata(&mut self) -> Work {
-        let meta = |b: &u32| self.cache.get(b).is_some_and(|b| b.meta);
-        let all = self.dirty.iter().map(|(_, b)| *b).filter(meta).collect();
         Work { wait: self.clean(all), later: Vec::new() }
     }
 
@@ -676,13 +738,14 @@ impl Ffs {
         self.dirty.first().map(|(t, _)| *t + self.config.write_after)
     }
 
-    fn clean(&mut self, mut blocks: Vec<u32>) -> Vec<(Op, Extent)> {
+    fn clean(&mut self, mut blocks: Vec<u32>) -> Vec<(Op, Extent, Part)> {
         blocks.sort_unstable();
         let mut writes = Vec::new();
         for block in blocks {
             let Some(buffer) = self.cache.get_mut(&block) else { continue };
             if let Some(time) = buffer.dirty.take() {
-                writes.push((Op::Write, Self::extent(block, buffer.sectors.into())));
+                let extent = Self::extent(block, buffer.sectors.into());
+                writes.push((Op::Write, extent, buffer.part));
                 self.dirty.remove(&(time, block));
             }
         }
@@ -691,11 +754,13 @@ impl Ffs {
     }
 }
 
-/// Requests of one kind that follow each other on the disk become one, up to a cluster.
-fn merge(all: &mut Vec<(Op, Extent)>) {
+/// Requests of one kind for one file that follow each other on the disk become one, up to a cluster.
+fn merge(all: &mut Vec<(Op, Extent, Part)>) {
     all.dedup_by(|next, first| {
         let joined = Extent::span(first.1.start.0, next.1.end().0);
         let one = first.0 == next.0
+            && matches!(first.2, Part::Data(_))
+            && first.2 == next.2
             && first.1.end() == next.1.start
             && joined.len.0 <= CLUSTER_BLOCKS * BLOCK_SECTORS;
         if one {
@@ -746,6 +811,47 @@ mod tests {
         assert!(fs.sync(1).wait.is_empty());
         assert_eq!(fs.unlink(T, 1).wait.len(), 2);
         assert!(!fs.knows(1));
+    }
+
+    /// What 4.4BSD clusters: blocks of one file, and never of two, nor of inodes, however they lie.
+    #[test]
+    fn one_files_blocks_go_in_one_request_and_two_files_never_do() {
+        let mut fs = small();
+        (0..2).for_each(|f| fs.place(f, 7, 30_000).unwrap());
+        for at in (0..30_000).step_by(8_192) {
+            let now = T + Duration::from_millis(at);
+            (0..2).for_each(|f| drop(fs.write(now, f, at, 8_192.min(30_000 - at)).unwrap()));
+        }
+        let gone = fs.update(fs.wakeup().unwrap()).later;
+        let data =
+            |f| gone.iter().filter(|w| w.2 == Part::Data(f)).map(|w| w.1.len.0).collect::<Vec<_>>();
+        assert_eq!([data(0), data(1)], [vec![60], vec![60]], "{gone:?}");
+        // Both inodes are in one block.
+        assert_eq!(gone.len(), 3);
+        assert_eq!(fs.wakeup(), None);
+    }
+
+    #[test]
+    fn who_reads_on_gets_the_rest_of_his_file_and_nothing_else() {
+        let mut fs = small();
+        (0..2).for_each(|f| fs.place(f, 7, 40_960).unwrap());
+        let lens = |w: Work| w.wait.iter().map(|w| w.1.len.0).collect::<Vec<_>>();
+        assert_eq!(lens(fs.read(T, 0, 0, 8_192)), [16]);
+        assert_eq!(lens(fs.read(T, 0, 8_192, 8_192)), [64]);
+        assert!((2..5).all(|i| fs.read(T, 0, i * 8_192, 8_192).wait.is_empty()));
+        // Elsewhere than behind the last read: a block.
+        assert_eq!(lens(fs.read(T, 1, 16_384, 8_192)), [16]);
+    }
+
+    #[test]
+    fn a_cut_and_a_write_under_sync_write_the_inode_at_once() {
+        let config = FfsConfig { sync: true, ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20)) };
+        let mut fs = Ffs::new(config);
+        fs.place(1, 7, 30_000).unwrap();
+        let parts = |w: Work| w.wait.iter().map(|w| w.2).collect::<Vec<_>>();
+        assert_eq!(parts(fs.truncate(T, 1, 0)), [Part::Inode]);
+        let wrote = parts(fs.write(T, 1, 0, 20_000).unwrap());
+        assert_eq!(wrote, [Part::Data(1), Part::Inode]);
     }
 
     #[test]

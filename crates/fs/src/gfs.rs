@@ -170,7 +170,8 @@ impl Gfs {
     }
 
     /// The group of a file whose bytes are not in memory.
-    pub(crate) fn absent_group(&self, file: FileNumber) -> Option<u32> {
+    #[must_use]
+    pub fn absent_group(&self, file: FileNumber) -> Option<u32> {
         self.file(file).map(|f| f.group).filter(|g| !self.cache.contains(*g))
     }
 

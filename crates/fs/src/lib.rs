@@ -62,7 +62,7 @@ pub use api::{
     Io, IoId, Member, NAME_BYTES_MAX, Output, Reply, RequestId, State, Stats, What,
 };
 pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
-pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Work};
+pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Part, Work};
 pub use gfs::Gfs;
 pub use name::Name;
 pub use rest::{IDLE_CLASSES, Phase, Rest, RestStats, ahead};

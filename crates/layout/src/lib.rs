@@ -26,7 +26,7 @@ pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price}
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError, Replica};
 pub use planning::{Planning, next_plan};
-pub use replication::{Replication, ReplicationConfig, side_by_side};
+pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
 pub use successors::{GroupConfig, GroupConfigError, Successors};

@@ -8,6 +8,8 @@
 //! earlier replicas have saved and a small share of all accesses: so nobody loses more than that share, whatever comes.
 
 use std::collections::VecDeque;
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Extent, Lba, Op, PAGE_SECTORS, Request, Sectors};
@@ -16,6 +18,8 @@ use crate::{Pages, Replica};
 
 /// Reads remembered between two plans, the latest: 2 MiB.
 const REMEMBERED: usize = 1 << 17;
+/// Reads between two plans.
+const EVERY: usize = 4096;
 /// Pages whose uses are remembered from plan to plan.
 const COUNTED: usize = 1 << 20;
 /// Free ranges shorter than this, in sectors, are no place: 64 KiB.
@@ -30,6 +34,58 @@ const TIMES: usize = 8;
 const RISKED: f64 = 0.02;
 /// A replica is planned in runs of this length at most, in sectors: 1 MiB less a page.
 const RUN: u64 = 255 * PAGE_SECTORS;
+
+/// What decides which blocks get a replica; the same words for a simulation and for a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicationRule {
+    /// The paper's: what is read together with the hot region.
+    #[default]
+    Paper,
+    /// See [`ReplicationConfig::whole`].
+    Whole,
+    /// Of that, see [`ReplicationConfig::price`]: the one that hardly loses anything, whatever comes.
+    Proven,
+}
+
+impl ReplicationRule {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Paper, Self::Whole, Self::Proven];
+
+    /// As on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Paper => "fs2",
+            Self::Whole => "fs2-whole",
+            Self::Proven => "fs2-proven",
+        }
+    }
+}
+
+impl Display for ReplicationRule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ReplicationRule {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|rule| rule.name() == text).ok_or_else(|| {
+            let all = Self::ALL.map(Self::name).join(", ");
+            format!("'{text}' is no rule for replicas: {all}")
+        })
+    }
+}
+
+/// How many clients' reads were answered since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// By home.
+    pub home: u64,
+    /// By replicas.
+    pub replicas: u64,
+}
 
 /// How replication is decided.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +128,17 @@ impl ReplicationConfig {
         let most = Sectors(256 << 11);
         Self { capacity, grid, region, near: 8, least: 1, whole: false, price: 0.0, most }
     }
+
+    /// The same by this rule.
+    #[must_use]
+    pub const fn by(self, rule: ReplicationRule) -> Self {
+        let (whole, price) = match rule {
+            ReplicationRule::Paper => (false, 0.0),
+            ReplicationRule::Whole => (true, 0.0),
+            ReplicationRule::Proven => (true, Self::PAYS),
+        };
+        Self { whole, price, ..self }
+    }
 }
 
 /// See the module.
@@ -86,6 +153,10 @@ pub struct Replication {
     fresh: usize,
     /// Where the last read ended.
     last_end: Lba,
+    /// Reads since the last plan that did not begin there: those that move the head.
+    apart: u64,
+    /// Reads answered up to the last plan.
+    answered: Answered,
     /// Accesses that replicas may cost: what is risked and what they have saved, less what they have cost.
     purse: f64,
     /// First sector of a page to how often it was used together with the hot region, halved at each plan.
@@ -108,6 +179,8 @@ impl Replication {
             recent: VecDeque::new(),
             fresh: 0,
             last_end: Lba(0),
+            apart: 0,
+            answered: Answered::default(),
             purse: 0.0,
             together: FxHashMap::default(),
             seen: FxHashMap::default(),
@@ -128,9 +201,7 @@ impl Replication {
         self.reads += 1;
         if self.config.price > 0.0 {
             self.sight(extent);
-            if extent.start != self.last_end {
-                self.purse += RISKED;
-            }
+            self.apart += u64::from(extent.start != self.last_end);
             self.last_end = extent.end();
         }
         self.fresh += 1;
@@ -164,10 +235,10 @@ impl Replication {
         })
     }
 
-    /// Reads remembered since the last plan.
+    /// Whether enough was read since the last plan for another.
     #[must_use]
-    pub const fn observed(&self) -> usize {
-        self.fresh
+    pub const fn is_due(&self) -> bool {
+        self.fresh >= EVERY
     }
 
     fn region_of(&self, extent: Extent) -> usize {
@@ -186,14 +257,16 @@ impl Replication {
 
     /// What to replicate, and where: in `free`, which is in order and has no replicas in it. `placed` says whether a page,
     /// by its first sector, has a replica. What was observed is used up; where replicas have a price, it is remembered, as it
-    /// may come to be worth one.
+    /// may come to be worth one, and what is `answered` says what there is to pay with.
     pub fn plan(
         &mut self,
         free: impl IntoIterator<Item = Extent>,
         placed: impl Fn(Lba) -> bool,
+        answered: Answered,
     ) -> Vec<Replica> {
         let Some(hot) = self.hot_region() else { return Vec::new() };
         let wanted = if self.config.price > 0.0 {
+            self.earn(answered);
             self.affordable(hot, placed)
         } else {
             let wanted = self.candidates(hot, placed);
@@ -258,13 +331,20 @@ impl Replication {
         wanted
     }
 
+    /// What was asked of RAM neither risks nor saves anything, nor does what goes on where the last read ended.
+    fn earn(&mut self, answered: Answered) {
+        let before = std::mem::replace(&mut self.answered, answered);
+        let saved = answered.replicas.saturating_sub(before.replicas);
+        let accesses = answered.home.saturating_sub(before.home) + saved;
+        let accesses = accesses.min(std::mem::take(&mut self.apart));
+        self.purse += accesses as f64 * RISKED;
+        self.purse += saved.min(accesses) as f64 / self.config.price;
+    }
+
     /// The same where replicas have a price: whole sequences, as read last, of those that came again most often as many as can
     /// be paid for, the latest first.
     fn affordable(&mut self, hot: Extent, placed: impl Fn(Lba) -> bool) -> Vec<Extent> {
         let reads = self.recent.len();
-        let saved = self.recent.range(reads - self.fresh.min(reads)..);
-        let saved = saved.filter(|extent| placed(extent.start)).count();
-        self.purse += saved as f64 / self.config.price;
         let Some(worth) = self.worth() else { return Vec::new() };
         let times = self.times_around();
         let short = self.short_runs();
@@ -348,6 +428,22 @@ fn starts(extent: Extent) -> impl Iterator<Item = u64> {
     (extent.start.0..extent.end().0).step_by(PAGE_SECTORS as usize)
 }
 
+/// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
+/// before its end.
+fn beside(free: impl IntoIterator<Item = Extent>, near: Extent, sectors: u64) -> Vec<Extent> {
+    let cut = |range: Extent| {
+        let page = |at: u64| {
+            let at = at.clamp(range.start.0, range.end().0) - range.start.0;
+            range.start.0 + at / PAGE_SECTORS * PAGE_SECTORS
+        };
+        let behind = page(near.end().0.saturating_add(PAGE_SECTORS - 1));
+        let before = page(near.start.0.min(range.end().0).saturating_sub(sectors)).min(behind);
+        let parts = [(range.start.0, before), (before, behind), (behind, range.end().0)];
+        parts.into_iter().filter(|(a, b)| a < b).map(|(a, b)| Extent::span(a, b))
+    };
+    free.into_iter().flat_map(cut).collect()
+}
+
 /// Lays runs side by side into free ranges: near the hot region first, and the longer ones before the shorter (3.1: more
 /// weight where more is free).
 #[must_use]
@@ -358,7 +454,8 @@ pub fn side_by_side(
 ) -> Vec<Replica> {
     let sectors: u64 = wanted.iter().map(|e| e.len.0).sum();
     let middle = hot.start.0 + hot.len.0 / 2;
-    let mut ranges: Vec<Extent> = free.into_iter().filter(|e| e.len.0 >= SHORT).collect();
+    let mut ranges = beside(free, hot, sectors);
+    ranges.retain(|e| e.len.0 >= SHORT);
     // A region further away for each time that all of it fits less.
     ranges.sort_by_key(|e| {
         let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
@@ -412,6 +509,7 @@ mod tests {
     use seekless_block::SimTime;
 
     const MIB: u64 = 1 << 11;
+    const NONE: Answered = Answered { home: 0, replicas: 0 };
 
     fn config() -> ReplicationConfig {
         let region = Sectors(MIB);
@@ -446,20 +544,20 @@ mod tests {
         let mut planner = figure_4();
         assert_eq!(planner.hot_region(), Some(Extent::new(10 * MIB, MIB)));
         let free = [Extent::new(5, 200), Extent::new(11 * MIB, 4096), Extent::new(40 * MIB, 9000)];
-        let plan = planner.plan(free, |_| false);
+        let plan = planner.plan(free, |_| false, NONE);
         let homes: Vec<Extent> = (0..6).map(|i| Extent::new(50 * MIB + i * 80, 8)).collect();
         // Two of the third file were read within two of the last read in the hot region.
         let tail: Vec<Extent> = (0..2).map(|i| Extent::new(30 * MIB + i * 160, 8)).collect();
         let place = Lba(11 * MIB);
         assert_eq!(plan, [Replica { place, homes: [homes, tail].concat() }]);
-        assert!(planner.plan(free, |_| false).is_empty(), "what was observed is used up");
+        assert!(planner.plan(free, |_| false, NONE).is_empty(), "what was observed is used up");
     }
 
     #[test]
     fn whole_sequences_are_laid_as_they_were_read_and_what_has_a_replica_is_left_out() {
         let mut planner = figure_4();
         planner.config.whole = true;
-        let plan = planner.plan([Extent::new(20 * MIB, 4096)], |page| page.0 >= 50 * MIB);
+        let plan = planner.plan([Extent::new(20 * MIB, 4096)], |page| page.0 >= 50 * MIB, NONE);
         let first: Vec<u64> = plan[0].homes.iter().take(4).map(|e| e.start.0).collect();
         assert_eq!(first, [0, 904, 64, 968].map(|at| 10 * MIB + at));
     }
@@ -472,7 +570,7 @@ mod tests {
         }
         read(&mut planner, 20 * MIB, 16);
         read(&mut planner, 20 * MIB + 128, 16);
-        let plan = planner.plan([Extent::new(30 * MIB, 4096)], |_| false);
+        let plan = planner.plan([Extent::new(30 * MIB, 4096)], |_| false, NONE);
         assert_eq!(plan[0].homes, [Extent::new(20 * MIB, 256)], "of 576 KiB and of 128 KiB");
     }
 
@@ -485,7 +583,7 @@ mod tests {
             (0..1200).for_each(|i| read(planner, from + i * 16, 1));
         };
         let planned = |planner: &mut Replication| -> usize {
-            planner.plan(free, |_| false).iter().map(|r| r.homes.len()).sum()
+            planner.plan(free, |_| false, NONE).iter().map(|r| r.homes.len()).sum()
         };
         // Whether it can be paid for is another matter.
         planner.purse = 1e6;
@@ -519,11 +617,34 @@ mod tests {
         for i in 0..1200 {
             read(&mut planner, if i % 5 == 4 { 20 * MIB } else { 0 } + i * 16, 1);
         }
-        let plan = planner.plan([Extent::new(40 * MIB, 1 << 17)], |_| false);
+        let plan = planner.plan([Extent::new(40 * MIB, 1 << 17)], |_| false, NONE);
         let homes: Vec<u64> = plan.iter().flat_map(|r| &r.homes).map(|e| e.start.0).collect();
         let last = &homes[homes.len() - 1200..];
         let expected = (0..1200).map(|i| if i % 5 == 4 { 20 * MIB } else { 0 } + i * 16);
         assert!(last.iter().copied().eq(expected), "as read last: {:?}", &last[..10]);
+    }
+
+    #[test]
+    fn what_goes_on_where_the_last_read_ended_is_no_access_and_saves_none() {
+        let price = ReplicationConfig::PAYS;
+        let mut planner = Replication::new(ReplicationConfig { price, ..config() });
+        (0..1000).for_each(|i| read(&mut planner, 10 * MIB + i * 8, 1));
+        planner.plan([], |_| false, Answered { home: 200, replicas: 800 });
+        assert!((planner.purse - RISKED - 0.5).abs() < 1e-9, "one run: {}", planner.purse);
+        (0..1000).for_each(|i| read(&mut planner, i * 16, 1));
+        planner.plan([], |_| false, Answered { home: 300, replicas: 900 });
+        let expected = 201.0 * RISKED + 101.0 / 2.0;
+        assert!((planner.purse - expected).abs() < 1e-9, "RAM answered 800: {}", planner.purse);
+    }
+
+    #[test]
+    fn replicas_begin_right_behind_the_hot_region_or_end_before_it() {
+        let (hot, free) = (Extent::new(20 * MIB, MIB), Extent::new(0, 64 * MIB));
+        let wanted = [Extent::new(30 * MIB, 64), Extent::new(40 * MIB, 64)];
+        let place = |free: Extent| side_by_side(&wanted, [free], hot)[0].place.0;
+        assert_eq!(place(Extent::span(0, hot.start.0 - 256)), hot.start.0 - 256 - 128);
+        assert_eq!(place(Extent::span(0, hot.start.0 + 8)), hot.start.0 - 128);
+        assert_eq!(place(Extent::span(hot.end().0 - 8, free.end().0)), hot.end().0);
     }
 
     #[test]
@@ -536,29 +657,39 @@ mod tests {
     }
 
     proptest! {
-        /// Of what is replicated each run of pages costs an access; a read that one answers saves half of one.
+        /// Of what is replicated each run of pages costs an access; a read that one answers saves half of one. Some reads RAM
+        /// answers: these are no accesses, and save nothing.
         #[test]
         fn nobody_loses_more_than_is_risked(
-            rounds in prop::collection::vec((0u64..4, 0u64..600, 1u64..1500), 1..20),
+            rounds in prop::collection::vec((0u64..4, 0u64..600, 1u64..1500, 1u64..5), 1..20),
             whole in any::<bool>(),
         ) {
             let price = ReplicationConfig::PAYS;
             let mut planner = Replication::new(ReplicationConfig { whole, price, ..config() });
             let mut placed: FxHashSet<u64> = FxHashSet::default();
-            let (mut reads, mut saved, mut cost) = (0.0, 0.0, 0.0);
-            for (place, skip, count) in rounds {
+            let (mut answered, mut cost) = (NONE, 0.0);
+            for (place, skip, count, in_ram) in rounds {
                 for i in 0..count {
                     let at = place * 8 * MIB + (skip + i) * 16;
-                    reads += 1.0;
-                    saved += f64::from(u8::from(placed.contains(&at))) / price;
                     read(&mut planner, at, 1);
+                    if i % in_ram > 0 {
+                        continue;
+                    }
+                    if placed.contains(&at) {
+                        answered.replicas += 1;
+                    } else {
+                        answered.home += 1;
+                    }
                 }
-                let plan = planner.plan([Extent::new(40 * MIB, 1 << 17)], |p| placed.contains(&p.0));
+                let reads = (answered.home + answered.replicas) as f64;
+                let saved = answered.replicas as f64 / price;
+                let free = [Extent::new(40 * MIB, 1 << 17)];
+                let plan = planner.plan(free, |p| placed.contains(&p.0), answered);
                 for page in plan.iter().flat_map(|r| &r.homes).flat_map(|e| starts(*e)) {
                     cost += 1.0;
                     prop_assert!(placed.insert(page));
                 }
-                prop_assert!(cost <= saved + reads * RISKED + 1e-6, "{cost} for {saved} in {reads} reads");
+                prop_assert!(cost <= saved + reads * RISKED + 1e-6, "{cost} for {saved} in {reads} accesses");
             }
         }
 
@@ -580,7 +711,7 @@ mod tests {
             }
             let mut used: Vec<Extent> = Vec::new();
             let mut homes: FxHashSet<u64> = FxHashSet::default();
-            for replica in planner.plan(free.iter().copied(), |_| false) {
+            for replica in planner.plan(free.iter().copied(), |_| false, NONE) {
                 let len: u64 = replica.homes.iter().map(|e| e.len.0).sum();
                 let place = Extent::new(replica.place.0, len);
                 prop_assert!(len > 0 && len <= RUN);

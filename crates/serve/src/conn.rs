@@ -24,9 +24,13 @@ const BULK_BYTES: usize = 128 << 10;
 const HEADERS_BYTES: usize = 4096;
 /// Reads up to this length are answered in place where the page cache has them.
 const INLINE_BYTES: usize = 128 << 10;
-/// Replies are sent when so much waits, so that the client can begin with them; not before, as every call
-/// may have to wake it up.
+/// Replies are sent when so many bytes were read or written for them, so that the client can begin with them; not before, as
+/// every call may have to wake it up.
 const FLUSH_BYTES: usize = 64 << 10;
+/// A client that is alone gets the first replies of a turn after so much: waking up takes it as long as a few more take us.
+const FIRST_BYTES: usize = 8 << 10;
+/// Where others ask, too, nothing is gained by having this one ask again early. It fits into a socket.
+const SHARED_BYTES: usize = 128 << 10;
 /// A client with so many requests in flight is not read from.
 const REQUESTS_MAX: usize = 256;
 /// Nor one with so many bytes in flight or not taken. One request more may come on top.
@@ -149,8 +153,8 @@ impl Conn {
     }
 
     /// Input waits: takes what there is, once, and acts on it.
-    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
-        if self.take()? { self.act(volume) } else { Ok(()) }
+    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
+        if self.take()? { self.act(volume, alone) } else { Ok(()) }
     }
 
     /// Looks whether a client that waits for each reply has asked for something, to be acted on in the next turn.
@@ -223,14 +227,18 @@ impl Conn {
         Ok(())
     }
 
-    /// Acts on what has been received, as far as there is room for more under way and the turn lasts.
-    pub(crate) fn act(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+    /// Acts on what has been received, as far as there is room for more under way and the turn lasts. `alone` where no other
+    /// client has something to say.
+    pub(crate) fn act(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
         self.waiting = false;
         self.finish_write(volume);
-        let (mut turn, mut requests, mut all) = (0, 0, 0);
+        let (mut turn, mut requests, mut all, mut written) = (0, 0, 0, 0);
+        let mut enough = if alone { FIRST_BYTES } else { SHARED_BYTES };
         loop {
-            if self.out.pending() >= FLUSH_BYTES && !self.blocked {
+            if self.out.pending().max(written) >= enough && !self.blocked {
                 self.flush(volume)?;
+                written = 0;
+                enough = enough.max(FLUSH_BYTES);
             }
             if self.is_full() || turn >= TURN_BYTES {
                 self.waiting = true;
@@ -262,6 +270,9 @@ impl Conn {
                 ServerEvent::Request(request) => {
                     self.start += taken;
                     turn += payload_of(&request).max(REQUEST_COST_BYTES);
+                    if request.command == Command::Write {
+                        written += request.len as usize;
+                    }
                     requests += 1;
                     all += 1;
                     self.request(request, volume);
@@ -482,3 +493,6 @@ fn flags_of(r: &Request) -> Flags {
     }
     flags
 }
+
+#[cfg(test)]
+mod tests;

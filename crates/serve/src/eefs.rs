@@ -98,8 +98,8 @@ impl Live {
         self.shuffler.learn();
         let phase = self.rest.as_ref().map_or(Phase::Turning, Watched::look);
         self.groups.tick(phase);
-        if self.rest.is_some() && phase != Phase::Asleep {
-            self.shuffler.read_ahead(&self.groups);
+        if self.rest.is_some() {
+            self.shuffler.read_ahead(&self.groups, phase);
         }
         if self.shuffler.is_due(phase) {
             let since = *due.get_or_insert_with(Instant::now);

@@ -290,7 +290,7 @@ impl Builder {
         let (bytes, area) = (config.capacity.bytes().0, config.area.bytes());
         let files = Arc::new(files);
         let speed = self.emulation.as_ref().map_or(1.0, |e| e.speed);
-        if !(speed.is_finite() && speed > 0.0) {
+        if speed.is_nan() || speed <= 0.0 {
             return Err(ServeError::Speed(speed));
         }
         let rotational = self.emulation.is_some();

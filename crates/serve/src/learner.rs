@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use seekless_block::{Extent, Lba, PAGE_SECTORS, Request, Sectors};
+use seekless_block::{Extent, Lba, Request, Sectors};
 use seekless_engine::{Config, Replicated, RoomFrom};
 use seekless_layout::{Pages, Plan, Replica};
 
@@ -89,25 +89,6 @@ impl Room {
         }
         all.placed.sort_unstable();
         Ok(Some(all))
-    }
-
-    /// The free ranges, cut where that lets replicas begin beside `near`: behind it, and, of what lies before it, `sectors`
-    /// before its end.
-    #[must_use]
-    pub fn beside(&self, near: Extent, sectors: Sectors) -> Vec<Extent> {
-        let mut cut = Vec::with_capacity(self.free.len() + 4);
-        for range in &self.free {
-            let page = |at: u64| {
-                let at = at.clamp(range.start.0, range.end().0) - range.start.0;
-                range.start.0 + at / PAGE_SECTORS * PAGE_SECTORS
-            };
-            let behind = page(near.end().0.saturating_add(PAGE_SECTORS - 1));
-            let before =
-                page(near.start.0.min(range.end().0).saturating_sub(sectors.0)).min(behind);
-            let parts = [(range.start.0, before), (before, behind), (behind, range.end().0)];
-            cut.extend(parts.into_iter().filter(|(a, b)| a < b).map(|(a, b)| Extent::span(a, b)));
-        }
-        cut
     }
 }
 

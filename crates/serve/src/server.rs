@@ -326,7 +326,7 @@ impl Server {
                 over |= conn.flush(&mut self.volume).is_err();
             }
             if flags.intersects(EventFlags::IN) {
-                over |= conn.receive(&mut self.volume).is_err();
+                over |= conn.receive(&mut self.volume, self.alone.is_some()).is_err();
             } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
                 over = true;
             }
@@ -358,7 +358,9 @@ impl Server {
         conn.marked = false;
         let mut over = conn.flush(&mut self.volume).is_err();
         if !over && conn.can_resume() {
-            over = conn.act(&mut self.volume).is_err() || conn.flush(&mut self.volume).is_err();
+            let alone = self.alone.is_some_and(|(only, _)| only == key);
+            over =
+                conn.act(&mut self.volume, alone).is_err() || conn.flush(&mut self.volume).is_err();
         }
         if over || conn.let_go().is_err() || conn.is_over() {
             return self.drop_conn(key);

@@ -33,28 +33,45 @@ use crate::tap::Tap;
 /// How long replicas that were asked for hold up the end.
 const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
 
-/// Real time, times a factor.
+/// Real time, times a factor. With an infinite one it is real time that jumps over what the emulated disk is waited for, so that
+/// nothing else is made longer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
     speed: f64,
+    skipped: u64,
 }
 
 impl Clock {
     pub(crate) fn new(speed: f64) -> Self {
-        Self { start: Instant::now(), speed }
+        Self { start: Instant::now(), speed, skipped: 0 }
+    }
+
+    /// Whether the disk is waited for.
+    const fn jumps(&self) -> bool {
+        self.speed.is_infinite()
+    }
+
+    /// It is `then` already.
+    fn jump(&mut self, then: SimTime) {
+        self.skipped += then.since(self.now()).0;
     }
 
     pub(crate) fn now(&self) -> SimTime {
         let ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if self.speed == 1.0 { SimTime(ns) } else { SimTime((ns as f64 * self.speed) as u64) }
+        if self.speed == 1.0 || self.jumps() {
+            return SimTime(ns.saturating_add(self.skipped));
+        }
+        SimTime((ns as f64 * self.speed) as u64)
     }
 
     /// How long to sleep from `now` until `then`.
     pub(crate) fn wait(&self, now: SimTime, then: SimTime) -> std::time::Duration {
         let ns = then.since(now).0;
-        let real = if self.speed == 1.0 { ns } else { (ns as f64 / self.speed).ceil() as u64 };
-        std::time::Duration::from_nanos(real)
+        if self.speed == 1.0 || self.jumps() {
+            return std::time::Duration::from_nanos(ns);
+        }
+        std::time::Duration::from_nanos((ns as f64 / self.speed).ceil() as u64)
     }
 }
 
@@ -410,8 +427,11 @@ impl<O> Volume<O> {
     }
 
     /// How long nothing will happen by itself.
-    pub(crate) fn idle_for(&self) -> Option<std::time::Duration> {
+    pub(crate) fn idle_for(&mut self) -> Option<std::time::Duration> {
         let disk = self.emulated.as_ref().and_then(Emulated::next_event);
+        if let Some(then) = disk.filter(|_| self.clock.jumps()) {
+            self.clock.jump(then);
+        }
         let next = [disk, self.engine.wakeup()].into_iter().flatten().min()?;
         Some(self.clock.wait(self.clock.now(), next))
     }

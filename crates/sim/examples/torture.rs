@@ -4,7 +4,8 @@
 //!     cargo run --release -p seekless-sim --example torture -- --states 1000000 --seed 1
 //!
 //! History after history is made from the seeds SEED, SEED + 1, ...; the last line says with which to go on. Run
-//! one on each core with seeds far apart. `--one` lives the history of that seed alone.
+//! one on each core with seeds far apart. `--one` lives the history of that seed alone. `--all` goes through the four kinds,
+//! a fourth of the states each, and ends with the table that is kept in benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
@@ -16,15 +17,17 @@ use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
     "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]
-               [--one]
+               [--all] [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
   --failures F   stop after so many broken promises (5)
   --faults       devices fail in every history
   --replicas     replicas in discarded pages, instead of copies in the area
+  --all          a fourth of the states without either, with each and with both, then a table of them
   --one          live one history alone";
 
+#[derive(Clone, Copy)]
 struct Options {
     states: u64,
     seed: u64,
@@ -32,13 +35,14 @@ struct Options {
     failures: u64,
     faults: bool,
     replicas: bool,
+    all: bool,
     one: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (states, seed, looks, failures) = (1_000_000, 1, 3, 5);
-    let (faults, replicas, one) = (false, false, false);
-    let mut options = Options { states, seed, looks, failures, faults, replicas, one };
+    let (faults, replicas, all, one) = (false, false, false, false);
+    let mut options = Options { states, seed, looks, failures, faults, replicas, all, one };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let to = match name.as_str() {
@@ -52,6 +56,10 @@ fn options() -> Result<Options, String> {
             }
             "--replicas" => {
                 options.replicas = true;
+                continue;
+            }
+            "--all" => {
+                options.all = true;
                 continue;
             }
             "--one" => {
@@ -84,12 +92,45 @@ fn main() -> ExitCode {
             println!("panic at {place}");
         }
     }));
-    let (mut tally, mut failures, mut seed, mut told) = (Tally::default(), 0, options.seed, 0);
+    let kinds = [("plain", false, false), ("faults", true, false), ("replicas", false, true)];
+    let kinds = kinds.into_iter().chain([("faulty-replicas", true, true)]);
+    let (mut seed, mut all, mut failed, mut table) =
+        (options.seed, Tally::default(), 0, Vec::new());
+    for (name, faults, replicas) in kinds {
+        let from = seed;
+        let kind = if options.all {
+            Options { states: options.states / 4, faults, replicas, ..options }
+        } else if (faults, replicas) == (options.faults, options.replicas) {
+            options
+        } else {
+            continue;
+        };
+        let (tally, failures) = run(&kind, &mut seed, &shrinking);
+        all.add(tally);
+        failed += failures;
+        table.push(line(name, from, &tally, failures));
+    }
+    table.push(line("total", options.seed, &all, failed));
+    println!("# kind seed histories states cut damaged told mended resized device-failures failed");
+    println!("{}\n# go on with --seed {seed}", table.join("\n"));
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn line(name: &str, seed: u64, tally: &Tally, failures: u64) -> String {
+    let &Tally { histories, states, cut, damaged, told, mended, resized, failed, .. } = tally;
+    format!(
+        "{name} {seed} {histories} {states} {cut} {damaged} {told} {mended} {resized} {failed} {failures}"
+    )
+}
+
+/// History after history of one kind.
+fn run(options: &Options, seed: &mut u64, shrinking: &AtomicBool) -> (Tally, u64) {
+    let (mut tally, mut failures, mut told) = (Tally::default(), 0, 0);
     while tally.states < options.states && failures < options.failures {
         let history = match (options.faults, options.replicas) {
-            (true, replicas) => History::with_faults(seed, replicas),
-            (_, true) => History::with_replicas(seed),
-            _ => History::of(seed),
+            (true, replicas) => History::with_faults(*seed, replicas),
+            (_, true) => History::with_replicas(*seed),
+            _ => History::of(*seed),
         };
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(options.looks), &mut tally) {
             failures += 1;
@@ -98,7 +139,7 @@ fn main() -> ExitCode {
             println!("smallest found: {}", shrink::<Engine>(failure, 300));
             shrinking.store(false, Ordering::Relaxed);
         }
-        seed += 1;
+        *seed += 1;
         if tally.states / 20_000 > told || options.one {
             told = tally.states / 20_000;
             println!("{tally:?}, {failures} failed; next seed {seed}");
@@ -107,6 +148,5 @@ fn main() -> ExitCode {
             break;
         }
     }
-    println!("{tally:?}, {failures} failed; go on with --seed {seed}");
-    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    (tally, failures)
 }

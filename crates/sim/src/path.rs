@@ -1,6 +1,6 @@
 //! Where the head was when: a thinned record for plots, in constant memory.
 
-use seekless_block::{Lba, SimTime};
+use seekless_block::{Duration, Lba, SimTime};
 
 /// Points kept before every second one is dropped.
 const KEPT: usize = 1 << 17;
@@ -25,6 +25,10 @@ pub struct Point {
     pub lba: Lba,
     /// What it was for.
     pub kind: Kind,
+    /// Logical distance from the end of the one before it, in sectors.
+    pub distance: u64,
+    /// How long the disk was busy with it.
+    pub took: Duration,
 }
 
 /// The head's path: every `stride`-th device I/O.
@@ -80,7 +84,8 @@ mod tests {
     fn a_long_path_is_thinned_evenly() {
         let mut path = HeadPath::default();
         for i in 0..5 * KEPT as u64 + 3 {
-            path.push(Point { at: SimTime(i), lba: Lba(i), kind: Kind::Read });
+            let (at, lba, took) = (SimTime(i), Lba(i), Duration(1));
+            path.push(Point { at, lba, kind: Kind::Read, distance: 0, took });
         }
         assert!(path.points().len() <= KEPT);
         assert_eq!(path.stride(), 8);

@@ -410,7 +410,13 @@ impl Simulation {
                 (_, Op::Read) => Kind::Read,
                 _ => Kind::Write,
             };
-            self.measured.path.push(Point { at: done.finished, lba: done.extent.start, kind });
+            self.measured.path.push(Point {
+                at: done.finished,
+                lba: done.extent.start,
+                kind,
+                distance: done.seek_distance_sectors,
+                took: done.access.total(),
+            });
         }
         if ended {
             let io = IoId(done.tag as u32);

@@ -466,6 +466,55 @@ fn a_discard_under_way_does_not_outlast_a_withdrawal() {
     held(&History { steps, ..History::with_replicas(2_003_000_059) }, &[]);
 }
 
+/// What was never a replica's is not stained, whatever the client does while the area is told that it is free: nobody would
+/// clean it once replicas are withdrawn.
+#[test]
+fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained() {
+    let fua = |op, start, len| Step::Ask { op, start, len, fua: true };
+    let steps = vec![
+        discard(213, 22),
+        put(240, 16),
+        discard(216, 32),
+        put(210, 11),
+        discard(240, 56),
+        Step::Install(vec![
+            (224, 24, 0),
+            (208, 24, 0),
+            (144, 24, 0),
+            (224, 16, 0),
+            (200, 16, 8),
+            (264, 8, 0),
+            (24, 24, 16),
+        ]),
+        discard(249, 1),
+        fua(Op::Discard, 241, 11),
+        fua(Op::Write, 240, 16),
+        Step::Execute(34),
+        discard(208, 104),
+        discard(208, 96),
+        Step::Execute(30),
+        Step::Execute(24),
+        Step::Mode(Mode::WriteBack),
+        discard(208, 104),
+        Step::Restart(Some((242, 10))),
+    ];
+    held(&History { steps, ..History::with_replicas(9_602_000_046) }, &[]);
+}
+
+/// A drain that has begun the log anew and could not note that down does not leave another segment out: recovery looks for
+/// the log's next record in two.
+#[test]
+fn a_drain_that_is_asked_again_before_it_is_noted_down_leaves_no_second_segment_out() {
+    let steps = vec![
+        Step::Drain,
+        Step::Break(Fault { target: Target::Area, op: Op::Write, left: Some(2) }),
+        Step::Install(vec![(120, 24, 0), (104, 16, 0), (120, 24, 0), (168, 16, 8), (384, 16, 0)]),
+        Step::Drain,
+        Step::Settle(260_113_740_458_041_961),
+    ];
+    held(&History { steps, ..History::of(20_000_000_377) }, &[75_653_300_196_569_665]);
+}
+
 /// Replicas that the area cannot be told of make way for the checkpoint that has its log go on.
 #[test]
 fn a_log_that_failed_under_replicas_goes_on() {
@@ -520,7 +569,8 @@ fn what_the_area_may_take_for_clean_does_not_count_as_stained() {
     held(&history, &[47_584_624_101_050_292]);
 }
 
-/// Nobody waits for ever where the area cannot be told that zeroes stand where replicas did.
+/// Nobody waits for ever where the area cannot be told that zeroes stand where replicas did. Where the region is closed; where it
+/// is open, see the unit test `a_write_fails_where_the_area_cannot_be_told_of_zeroes` of the free map.
 #[test]
 fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
     let sides = vec![(18, vec![(17, 1), (17, 3), (15, 3)]), (1, vec![(20, 2), (19, 1), (15, 3)])];

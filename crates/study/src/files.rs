@@ -54,6 +54,8 @@ pub struct FilesOptions {
     pub groups: GroupConfig,
     /// When the platters stop.
     pub spin_down: SpinDown,
+    /// The file system delays no write, as if mounted with `sync`: alone, and beside the group store.
+    pub sync: bool,
 }
 
 /// Joules by what the disk did.
@@ -75,19 +77,31 @@ pub struct FileEnergy {
     pub total: f64,
 }
 
-/// Requests of the disk by what they were for.
+/// Requests of the disk by what they were for; each is in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FileCauses {
-    /// The file system's reads.
-    pub files_read: u64,
-    /// Its writes.
-    pub files_written: u64,
+    /// The file system's reads of inodes.
+    pub inodes_read: u64,
+    /// Of directories.
+    pub names_read: u64,
+    /// Of files, with their indirect blocks.
+    pub data_read: u64,
+    /// Its writes of inodes.
+    pub inodes_written: u64,
+    /// Of directories.
+    pub names_written: u64,
+    /// Of files, with their indirect blocks, and of what is free.
+    pub data_written: u64,
     /// Groups read.
     pub groups_read: u64,
-    /// Groups, logs and checkpoints written.
+    /// Groups written, several in one request where they stand together.
     pub groups_written: u64,
-    /// The file system's part of what a shuffle moves, and its syncs for the group store.
-    pub moves: u64,
+    /// Batches of the group store's log, and checkpoints.
+    pub log_written: u64,
+    /// The file system's part of what a shuffle moves: reads.
+    pub moves_read: u64,
+    /// Writes, and its syncs for the group store.
+    pub moves_written: u64,
 }
 
 /// What grouping did between the shuffles.
@@ -107,6 +121,8 @@ pub struct Grouping {
     pub within_five_minutes: f64,
     /// The share used within a second of it.
     pub at_once: f64,
+    /// Of the files that came to memory with a group for another one's sake, the share used before they came again.
+    pub used_of_fetched: f64,
     /// From one shuffle to the next, in the mean of all: groups before, after, and of these the stable ones; files of a group; shares
     /// of files that left and that joined. Table 2, which has two shuffles "randomly chosen".
     pub changes: [f64; 6],
@@ -119,6 +135,8 @@ pub struct FileOutcome {
     pub system: FileSystem,
     /// Requests of files.
     pub requests: u64,
+    /// Of these, opens.
+    pub opens: u64,
     /// Requests of the disk that read.
     pub disk_reads: u64,
     /// Requests of the disk that wrote.

@@ -4,13 +4,13 @@
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_layout::{Replication, ReplicationConfig, side_by_side};
+use seekless_layout::{Replication, ReplicationConfig, ReplicationRule, side_by_side};
 use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::synth::Paced;
 use serde::Serialize;
 
 use crate::parallel::in_parallel;
-use crate::replicas::{EVERY, is_placed, sidecar};
+use crate::replicas::{replicate, sidecar};
 use crate::simulate::StudyError;
 
 /// Between two runs the disk is at rest for so long before replicas are written, and goes on when they are.
@@ -32,10 +32,8 @@ pub enum Replicates {
     Dynamically {
         /// Length of a region.
         region: Sectors,
-        /// See [`ReplicationConfig::whole`].
-        whole: bool,
-        /// See [`ReplicationConfig::price`].
-        price: f64,
+        /// Which blocks.
+        rule: ReplicationRule,
         /// Replicas that a page may have (6.1).
         degree: u32,
     },
@@ -67,6 +65,8 @@ pub struct Fs2Job<'a> {
     pub timed: bool,
     /// Who serves them.
     pub system: Fs2System,
+    /// Whether their I/Os are to be drawn.
+    pub draws: bool,
 }
 
 /// What one run cost.
@@ -161,13 +161,13 @@ impl Fs2Run {
     }
 }
 
-/// What a system's runs cost, and where the head went in the last of them.
+/// What a system's runs cost, and where the head went.
 #[derive(Clone, Debug)]
 pub struct Fs2Done {
     /// Each run.
     pub runs: Vec<Fs2Run>,
-    /// The last one's I/Os.
-    pub path: HeadPath,
+    /// The I/Os of the first, second and last run, counted from one, where they are to be drawn.
+    pub paths: Vec<(usize, HeadPath)>,
 }
 
 /// Carries out all jobs, on as many threads as there are processors. `tick` hears how many are done.
@@ -219,8 +219,8 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     let planning =
         ReplicationConfig { most: replicas, ..ReplicationConfig::new(capacity, Sectors(0)) };
     let mut planner = match job.system.replicates {
-        Replicates::Dynamically { region, whole, price, .. } => {
-            Some(Replication::new(ReplicationConfig { region, whole, price, ..planning }))
+        Replicates::Dynamically { region, rule, .. } => {
+            Some(Replication::new(ReplicationConfig { region, ..planning.by(rule) }))
         }
         _ => None,
     };
@@ -238,8 +238,8 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         before += simulation.lap()?.background.busy().as_secs_f64();
     }
     let mut laps = Vec::with_capacity(job.runs.len());
-    let mut path = HeadPath::default();
-    for run in job.runs {
+    let mut paths = Vec::new();
+    for (number, run) in (1..).zip(job.runs) {
         let mut at = SimTime(0);
         for &(pause, request) in run {
             at += pause;
@@ -250,18 +250,20 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
             simulation.offer(&Request { arrival: at, ..request })?;
             if let Some(planner) = &mut planner {
                 planner.observe(&request);
-                if planner.observed() >= EVERY && !simulation.is_replicating() {
-                    plan(&mut simulation, planner, degree)?;
+                if planner.is_due() {
+                    replicate(&mut simulation, planner, degree, 0)?;
                 }
             }
         }
         let measured = simulation.lap()?;
         let mut lap = Fs2Run::new(&measured, job.disk);
-        path = measured.path;
+        if job.draws && (number <= 2 || number == job.runs.len()) {
+            paths.push((number, measured.path));
+        }
         if let Some(planner) = &mut planner {
             simulation.pass(REST)?;
             simulation.settle_replicas()?;
-            plan(&mut simulation, planner, degree)?;
+            replicate(&mut simulation, planner, degree, 0)?;
             simulation.settle_replicas()?;
         }
         let after = simulation.lap()?;
@@ -270,17 +272,5 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         lap.standing_bytes = simulation.engine().copied().bytes().0;
         laps.push(lap);
     }
-    Ok(Fs2Done { runs: laps, path })
-}
-
-fn plan(
-    simulation: &mut Simulation,
-    planner: &mut Replication,
-    degree: u32,
-) -> Result<(), SimError> {
-    let room = simulation.engine().room_for_replicas();
-    let engine = simulation.engine();
-    let hot = planner.hot_region().unwrap_or_default();
-    let list = planner.plan(room, |page| is_placed(engine, page, hot, degree));
-    simulation.replicate(list)
+    Ok(Fs2Done { runs: laps, paths })
 }

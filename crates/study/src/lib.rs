@@ -30,6 +30,7 @@ pub use files::{
 };
 pub use fs2::{Fs2Done, Fs2Job, Fs2Run, Fs2System, Replicates, fs2};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
+pub use replicas::replicate;
 pub use rolling::{
     Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };

@@ -5,15 +5,13 @@
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
 use seekless_disk::Device;
 use seekless_engine::Engine;
-use seekless_layout::{Replica, Replication, ReplicationConfig, side_by_side};
+use seekless_layout::{Answered, Replication, ReplicationConfig, side_by_side};
 use seekless_sim::{Measured, SimConfig, SimError, Simulation};
 
 use crate::simulate::Policy;
 
 /// What the trace touches is known by pieces of this length: 1 MiB.
 const PIECE: u64 = 2048;
-/// Reads between two plans while requests are measured.
-pub(crate) const EVERY: usize = 4096;
 /// Background of the area beside replicas: superblocks, a log, maps.
 const BESIDE: Bytes = Bytes(32 << 20);
 
@@ -23,7 +21,7 @@ pub(crate) fn sidecar(replicas: Sectors) -> Sectors {
 }
 
 /// Whether a page has as many replicas as it may, or one near the hot region: there it needs no other.
-pub(crate) fn is_placed(engine: &Engine, page: Lba, hot: Extent, degree: u32) -> bool {
+fn is_placed(engine: &Engine, page: Lba, hot: Extent, degree: u32) -> bool {
     let mut places = 0;
     engine.replicas_of(page).any(|place| {
         places += 1;
@@ -117,6 +115,8 @@ pub(crate) struct Replicating {
     planner: Replication,
     dynamic: bool,
     degree: u32,
+    /// Reads of the part to learn from: home answered them.
+    learned: u64,
 }
 
 impl Replicating {
@@ -131,24 +131,24 @@ impl Replicating {
         let mut simulation = Simulation::new(disk, config)?;
         simulation.seed_free(free);
         let most = engine.replicas;
-        let proven = policy == Policy::Fs2Proven;
-        let whole = proven || policy == Policy::Fs2Whole;
-        let price = if proven { ReplicationConfig::PAYS } else { 0.0 };
         let planning = ReplicationConfig::new(engine.capacity, engine.grid);
-        let planner = Replication::new(ReplicationConfig { most, whole, price, ..planning });
-        let (dynamic, degree) = (policy != Policy::Fs2Static, engine.degree);
-        Ok(Self { simulation, planner, dynamic, degree })
+        let rule = policy.rule();
+        let planning = ReplicationConfig { most, ..planning.by(rule.unwrap_or_default()) };
+        let planner = Replication::new(planning);
+        let (dynamic, degree) = (rule.is_some(), engine.degree);
+        Ok(Self { simulation, planner, dynamic, degree, learned: 0 })
     }
 
     /// A request of the part to learn from.
     pub(crate) fn learn(&mut self, request: &Request) {
         self.planner.observe(request);
+        self.learned += u64::from(request.op == Op::Read);
     }
 
     /// What was learned is replicated, before the first measured request.
     pub(crate) fn begin(&mut self, touched: &Touched) -> Result<(), SimError> {
         if self.dynamic {
-            self.plan()?;
+            replicate(&mut self.simulation, &mut self.planner, self.degree, self.learned)?;
         } else if let Some(hot) = self.planner.hot_region() {
             // All that is read and does not lie there, whatever the order (4.3.2).
             let away = touched.read().into_iter().filter(|e| !hot.overlaps(*e));
@@ -156,7 +156,8 @@ impl Replicating {
                 let down = |at: u64| at / 8 * 8;
                 Extent::span(down(e.start.0), down(e.end().0 + 7))
             };
-            let list = side_by_side(&merged(away.map(pages).collect()), self.room(), hot);
+            let room = self.simulation.engine().room_for_replicas();
+            let list = side_by_side(&merged(away.map(pages).collect()), room, hot);
             self.simulation.replicate(list)?;
         }
         self.simulation.settle_replicas()
@@ -167,30 +168,40 @@ impl Replicating {
         self.simulation.offer(request)?;
         if self.dynamic {
             self.planner.observe(request);
-            if self.planner.observed() >= EVERY && !self.simulation.is_replicating() {
-                self.plan()?;
+            if self.planner.is_due() {
+                replicate(&mut self.simulation, &mut self.planner, self.degree, self.learned)?;
             }
         }
         Ok(())
-    }
-
-    fn room(&self) -> Vec<Extent> {
-        self.simulation.engine().room_for_replicas()
-    }
-
-    fn plan(&mut self) -> Result<(), SimError> {
-        let room = self.room();
-        let engine = self.simulation.engine();
-        let hot = self.planner.hot_region().unwrap_or_default();
-        let list: Vec<Replica> =
-            self.planner.plan(room, |page| is_placed(engine, page, hot, self.degree));
-        self.simulation.replicate(list)
     }
 
     /// Ends the run.
     pub(crate) fn finish(self) -> Result<Measured, SimError> {
         self.simulation.finish()
     }
+}
+
+/// Replicates what was seen, as a server's learner does: it is kept for when something can be done. Home has answered so many
+/// reads `before` the simulation began.
+///
+/// # Errors
+/// Where the disk refuses an I/O.
+pub fn replicate(
+    simulation: &mut Simulation,
+    planner: &mut Replication,
+    degree: u32,
+    before: u64,
+) -> Result<(), SimError> {
+    let engine = simulation.engine();
+    let Some(state) = engine.replicated() else { return Ok(()) };
+    let room = engine.room_for_replicas();
+    if state.suspended || state.under_way || room.is_empty() {
+        return Ok(());
+    }
+    let hot = planner.hot_region().unwrap_or_default();
+    let answered = Answered { home: before + state.answered.home, ..state.answered };
+    let list = planner.plan(room, |page| is_placed(engine, page, hot, degree), answered);
+    simulation.replicate(list)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError};
 use seekless_engine::Config;
 use seekless_layout::{
-    AccessGraph, Plan, PlanConfig, Planning, Reach, Strategy, Training, next_plan,
+    AccessGraph, Plan, PlanConfig, Planning, Reach, ReplicationRule, Strategy, Training, next_plan,
 };
 use seekless_sim::{
     Clock, DayCosts, Judged, JudgedConfig, Measured, Replay, SimConfig, SimError, Simulation,
@@ -110,10 +110,21 @@ impl Policy {
         !matches!(self, Self::Vanilla | Self::Judged | Self::Oracle) && !self.replicates()
     }
 
+    /// How it chooses what to replicate as it goes, where it does.
+    #[must_use]
+    pub const fn rule(self) -> Option<ReplicationRule> {
+        match self {
+            Self::Fs2 => Some(ReplicationRule::Paper),
+            Self::Fs2Whole => Some(ReplicationRule::Whole),
+            Self::Fs2Proven => Some(ReplicationRule::Proven),
+            _ => None,
+        }
+    }
+
     /// Whether it puts replicas into free space.
     #[must_use]
     pub const fn replicates(self) -> bool {
-        matches!(self, Self::Fs2 | Self::Fs2Static | Self::Fs2Whole | Self::Fs2Proven)
+        matches!(self, Self::Fs2Static) || self.rule().is_some()
     }
 
     /// As on the command line.

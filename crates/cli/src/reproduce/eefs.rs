@@ -13,7 +13,7 @@ use seekless_report::{
 };
 use seekless_study::{FileFacts, FileOutcome, FileSystem, FilesOptions, facts_of, run_files};
 use seekless_trace::synth::{FILE_DAYS, FileDay, FilePlay, Synthetic};
-use seekless_trace::{OpenOptions, Source};
+use seekless_trace::{FileEvent, FileOp, OpenOptions, Source};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -75,6 +75,12 @@ pub(crate) struct Args {
     /// Which disk, by its name in the catalogue
     #[arg(long, value_name = "NAME", default_value = DISK)]
     disk: String,
+    /// The fast file system delays no write, as if mounted with `sync`; the group store still does
+    #[arg(long, conflicts_with = "sensitivity")]
+    sync: bool,
+    /// Whoever writes a file from its beginning on empties it first (`O_TRUNC`); the made-up days write over what is there
+    #[arg(long, conflicts_with_all = ["trace", "sensitivity"])]
+    truncate: bool,
     #[command(flatten)]
     out: Out,
 }
@@ -143,6 +149,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         shuffle_every: args.shuffle.unwrap_or((100_000.0 * scale) as u64).max(1),
         groups: GroupConfig::default(),
         spin_down: args.spin_down,
+        sync: args.sync,
     };
     let compared = match &args.trace {
         Some(path) => vec![real(path, &options)?],
@@ -155,7 +162,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let depends = if args.sensitivity { sensitivity(scale, args, &options)? } else { Vec::new() };
     let mut tables = vec![
         requests(&compared),
-        causes(&compared),
+        causes(&compared, 0.0),
+        causes(&compared, 1e3),
         energy(&compared),
         times(&compared),
         groups(&compared),
@@ -214,16 +222,26 @@ fn made_up(
     let mut options = options.clone();
     options.cache = Bytes(args.cache.unwrap_or((128.0 * part * f64::from(1 << 20)) as u64));
     options.shuffle_every = args.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
-    let outcomes = outcomes(day, part, args.seed, args.directories, &options)?;
+    let way = Way { directories: args.directories, truncate: args.truncate };
+    let outcomes = outcomes(day, part, args.seed, way, &options)?;
     Ok(Compared { name: day.name.to_owned(), paper: Some(paper), outcomes })
 }
 
-/// A made-up day under each of the systems, its files in the directories that were made up or evenly in `directories`.
+/// What a made-up day leaves open, and Table 1 with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Files lie evenly in so many; none: in those that were made up.
+    directories: Option<u32>,
+    /// Who writes a file anew empties it first.
+    truncate: bool,
+}
+
+/// A made-up day under each of the systems.
 fn outcomes(
     day: &FileDay,
     part: f64,
     seed: u64,
-    directories: Option<u32>,
+    way: Way,
     options: &FilesOptions,
 ) -> anyhow::Result<Vec<FileOutcome>> {
     let mut outcomes = Vec::new();
@@ -232,13 +250,22 @@ fn outcomes(
         let files = play.files().iter().enumerate();
         let facts: Vec<FileFacts> = files
             .map(|(number, f)| {
-                let directory = directories.map_or(f.directory, |n| evenly(number as u64, n));
+                let directory = way.directories.map_or(f.directory, |n| evenly(number as u64, n));
                 FileFacts { directory, size: f.size, existed: true }
             })
             .collect();
-        outcomes.push(run_files(system, &facts, watched(play.expected(), play.map(Ok)), options)?);
+        let expected = play.expected();
+        let events = play.flat_map(|event| emptied(event, way.truncate));
+        outcomes.push(run_files(system, &facts, watched(expected, events.map(Ok)), options)?);
     }
     Ok(outcomes)
+}
+
+/// An event, with what `O_TRUNC` does before it where it begins to write a file.
+fn emptied(event: FileEvent, truncate: bool) -> impl Iterator<Item = FileEvent> {
+    let first = truncate && event.op == FileOp::Write && event.offset == 0;
+    let cut = first.then_some(FileEvent { op: FileOp::Truncate, len: 0, ..event });
+    cut.into_iter().chain([event])
 }
 
 /// One of `n`, so that neighbours in number are none in place: Fibonacci hashing (Knuth, volume 3, 6.4).
@@ -254,6 +281,10 @@ struct Depends {
     /// Of all files; none: those that were made up.
     directories: Option<u32>,
     memory_bytes: u64,
+    /// Who writes a file anew empties it first.
+    truncate: bool,
+    /// FFS delays no write.
+    sync: bool,
     /// Requests of the disk: FFS's; EEFS's to them; EEFS's to those of FFS with read-ahead.
     ffs_requests: u64,
     of_ffs: f64,
@@ -272,27 +303,37 @@ fn sensitivity(scale: f64, args: &Args, options: &FilesOptions) -> anyhow::Resul
     let mut all = Vec::new();
     for day in &FILE_DAYS[..SENSITIVE] {
         let part = part_of(day, scale);
-        let spreads = [30.0, 100.0, 300.0, 1_000.0].map(|n: f64| Some((n * part).ceil() as u32));
-        for directories in std::iter::once(None).chain(spreads) {
-            for share in [1.0, 8.0, 32.0] {
-                let cache = Bytes((128.0 * part * f64::from(1 << 20) / share) as u64);
-                let every = args.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
-                let options = FilesOptions { cache, shuffle_every: every, ..options.clone() };
-                let o = outcomes(day, part, args.seed, directories, &options)?;
-                let requests = |o: &FileOutcome| (o.disk_reads + o.disk_writes).max(1);
-                let ratio = |i: usize| requests(&o[2]) as f64 / requests(&o[i]) as f64;
-                all.push(Depends {
-                    day: day.name,
-                    directories,
-                    memory_bytes: cache.0,
-                    ffs_requests: requests(&o[0]),
-                    of_ffs: ratio(0),
-                    of_read_ahead: ratio(1),
-                    energy_at_work: at_work(&o[2]) / at_work(&o[0]),
-                    energy: o[2].energy.total / o[0].energy.total,
-                    hits: o[0].hits,
-                });
-            }
+        let spread = |n: f64| Some((n * part).ceil() as u32);
+        let mut settings = Vec::new();
+        for directories in [None, spread(30.0), spread(100.0), spread(300.0), spread(1_000.0)] {
+            settings.extend([1.0, 8.0, 32.0].map(|share| (directories, share, false, false)));
+        }
+        for directories in [None, spread(100.0), spread(1_000.0)] {
+            let ways = [(true, false), (false, true), (true, true)];
+            settings.extend(ways.map(|(truncate, sync)| (directories, 1.0, truncate, sync)));
+        }
+        for (directories, share, truncate, sync) in settings {
+            let cache = Bytes((128.0 * part * f64::from(1 << 20) / share) as u64);
+            let shuffle_every =
+                args.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
+            let options = FilesOptions { cache, shuffle_every, sync, ..options.clone() };
+            let way = Way { directories, truncate };
+            let o = outcomes(day, part, args.seed, way, &options)?;
+            let requests = |o: &FileOutcome| (o.disk_reads + o.disk_writes).max(1);
+            let ratio = |i: usize| requests(&o[2]) as f64 / requests(&o[i]) as f64;
+            all.push(Depends {
+                day: day.name,
+                directories,
+                memory_bytes: cache.0,
+                truncate,
+                sync,
+                ffs_requests: requests(&o[0]),
+                of_ffs: ratio(0),
+                of_read_ahead: ratio(1),
+                energy_at_work: at_work(&o[2]) / at_work(&o[0]),
+                energy: o[2].energy.total / o[0].energy.total,
+                hits: o[0].hits,
+            });
         }
     }
     Ok(all)
@@ -307,6 +348,7 @@ fn depends_table(all: &[Depends]) -> Table {
     let names = [
         "directories",
         "memory",
+        "writing",
         "hits",
         "FFS",
         "EEFS / FFS",
@@ -325,6 +367,13 @@ fn depends_table(all: &[Depends]) -> Table {
                 d.day.to_owned(),
                 d.directories.map_or("made up".to_owned(), |n| n.to_string()),
                 Bytes(d.memory_bytes).to_string(),
+                match (d.truncate, d.sync) {
+                    (false, false) => "over",
+                    (true, false) => "O_TRUNC",
+                    (false, true) => "over, sync",
+                    (true, true) => "O_TRUNC, sync",
+                }
+                .to_owned(),
                 format!("{:.1} %", d.hits * 100.0),
                 d.ffs_requests.to_string(),
                 format!("{:.2}", d.of_ffs),
@@ -335,12 +384,12 @@ fn depends_table(all: &[Depends]) -> Table {
             .map(Into::into),
         );
     }
-    table.note("Hits and requests of the disk: FFS's. Energy: EEFS's against FFS's. The paper: 0.31 of the requests with 70 % and 80 % hits, -50.2 % and -46.5 % of the energy.")
+    table.note("Writing: over what is there, or into a file that was emptied first; sync: FFS delays no write, alone and beside the groups. Hits and requests of the disk: FFS's. Energy: EEFS's against FFS's. The paper: 0.31 of the requests with 70 % and 80 % hits, -50.2 % and -46.5 % of the energy.")
 }
 
 fn depends_figure(day: &FileDay, all: &[Depends]) -> Figure {
     let mut series: Vec<Points> = Vec::new();
-    for d in all.iter().filter(|d| d.day == day.name) {
+    for d in all.iter().filter(|d| d.day == day.name && !d.truncate && !d.sync) {
         let Some(n) = d.directories else { continue };
         let name = Bytes(d.memory_bytes).to_string();
         match series.iter_mut().find(|s| s.name == name) {
@@ -418,8 +467,8 @@ fn table1(scale: f64, seed: u64) -> Table {
         let part = part_of(day, scale);
         let mut play = FilePlay::new(*day, part, seed);
         let [requests, read, written] = play.by_ref().fold([0u64; 3], |[n, r, w], e| match e.op {
-            seekless_trace::FileOp::Read => [n + 1, r + e.len, w],
-            seekless_trace::FileOp::Write => [n + 1, r, w + e.len],
+            FileOp::Read => [n + 1, r + e.len, w],
+            FileOp::Write => [n + 1, r, w + e.len],
             _ => [n + 1, r, w],
         });
         let mb = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
@@ -471,22 +520,50 @@ fn requests(all: &[Compared]) -> Table {
     table
 }
 
-fn causes(all: &[Compared]) -> Table {
-    let names = ["files read", "files written", "groups read", "groups, log written", "moved"];
+/// Requests by cause: all of them, or of so many opens of files.
+fn causes(all: &[Compared], of_opens: f64) -> Table {
+    let names = [
+        "inodes", "names", "data", "inodes", "names", "data", "groups", "groups", "log", "moving",
+        "moving", "all",
+    ];
+    let kinds = [
+        "read", "read", "read", "written", "written", "written", "read", "written", "written",
+        "read", "written", "",
+    ];
     let columns = std::iter::once(Column::text(""));
-    let mut table = Table::new(
-        "Requests of the disk, by what they were for",
-        columns.chain(names.iter().map(|n| column(n))).collect(),
-    );
+    let names = names.iter().zip(kinds).map(|(name, kind)| column(format!("{name} {kind}").trim()));
+    let per = of_opens > 0.0;
+    let title = if per {
+        "The same, per 1,000 opens of files"
+    } else {
+        "Requests of the disk, by what they were for"
+    };
+    let mut table = Table::new(title, columns.chain(names).collect());
     for c in all {
         for (o, (_, name)) in c.outcomes.iter().zip(SYSTEMS) {
             let n = o.causes;
-            let counts = [n.files_read, n.files_written, n.groups_read, n.groups_written, n.moves];
-            let cells = counts.map(|n| n.to_string().into());
+            let counts = [
+                n.inodes_read,
+                n.names_read,
+                n.data_read,
+                n.inodes_written,
+                n.names_written,
+                n.data_written,
+                n.groups_read,
+                n.groups_written,
+                n.log_written,
+                n.moves_read,
+                n.moves_written,
+                o.disk_reads + o.disk_writes,
+            ];
+            let cells = counts.map(|n| {
+                let share = n as f64 * of_opens / o.opens.max(1) as f64;
+                if per { format!("{share:.1}") } else { n.to_string() }.into()
+            });
             table = table.row(std::iter::once(format!("{}, {name}", c.name).into()).chain(cells));
         }
     }
-    table
+    table.note("Inodes, names and data: the fast file system's, in EEFS of files in no group. Moving: its part of what a shuffle moves.")
 }
 
 fn energy(all: &[Compared]) -> Table {
@@ -548,7 +625,7 @@ fn times(all: &[Compared]) -> Table {
             ]);
         }
     }
-    table.note("The paper has up to 21% less for INS and RES, and no numbers. Requests that need no disk take no time here.")
+    table.note("The paper has up to 21% less for INS and RES, and no numbers. Requests that need no disk take no time here. With --spin-down, shuffles and the group store's commits wait for a sleeping disk; the fast file system's delayed writes, alone or beside the groups, do not.")
 }
 
 fn groups(all: &[Compared]) -> Table {

@@ -2,6 +2,7 @@
 //! had: ours are made up, but for a version-control update that anyone can record; its disk is modelled.
 
 mod claims;
+mod distances;
 mod paper;
 mod run;
 mod show;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
-use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
+use seekless_block::{Extent, Lba, PAGE_SECTORS};
 use seekless_engine::Mode;
 use seekless_layout::side_by_side;
 use seekless_serve::http::HttpServer;
@@ -45,8 +45,7 @@ fn replicate(volume: &Injector, path: &str) -> Result<String, String> {
             }
         }
     }
-    let sectors = Sectors(wanted.iter().map(|e| e.len.0).sum());
-    let list = side_by_side(&wanted, room.beside(near, sectors), near);
+    let list = side_by_side(&wanted, room.free.iter().copied(), near);
     let placed = list.iter().flat_map(|r| &r.homes).map(|e| e.len.0).sum();
     volume.replicate(list).map_err(|e| e.to_string())?;
     let placed = Placed { asked_sectors: asked, placed_sectors: placed };

@@ -437,7 +437,9 @@ fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
     assert!(told.contains(" asleep, 1 times") && told.contains("to sleep and back"), "{told}");
     let state = mounted.state();
     let joules = state["disk"]["millijoules"].as_array().unwrap();
-    assert!(joules.iter().all(|j| j.as_u64() > Some(0)), "{state}");
+    // The kernel counts a disk's work in ticks, and so little may be none.
+    let worked = state["disk"]["busy_ms"].as_u64() > Some(0);
+    assert!(joules.iter().skip(usize::from(!worked)).all(|j| j.as_u64() > Some(0)), "{state}");
     mounted.unmount(&["--return"]);
     drop(mounted_disk);
 }

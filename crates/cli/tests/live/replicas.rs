@@ -295,8 +295,11 @@ fn ages(kind: &Kind) {
     let beside = ["--area", area.to_str().unwrap()];
     let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
     ours(&[&["format", image.to_str().unwrap()][..], &at].concat());
+    // The rule that spends most.
+    let rule = ["--replicate", "fs2"];
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
-    let start = || Server::start(dir.path(), &image, Some(&volume), &[&beside[..], &args].concat());
+    let args = [&beside[..], &args, &rule].concat();
+    let start = || Server::start(dir.path(), &image, Some(&volume), &args);
     let mut server = start();
     let bare = ["bare.img", "other.img"].map(|name| attach(&path(name), &[]));
     let mut device = attach(&volume, &["--direct-io=on"]);
@@ -683,7 +686,6 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     server.stop();
 }
 
-/// The area in the middle of the disk that it serves: a run of replicas goes around it.
 #[test]
 fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     const MIB: u64 = 1 << 20;

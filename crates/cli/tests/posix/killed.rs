@@ -146,6 +146,28 @@ fn look_at_logs(dir: &Path, logged: &[AtomicU64], when: &str) {
     }
 }
 
+/// Beneath, what a mount has settled: a file has bytes, or a marker with an entry of the store, and never both. How many have
+/// a marker.
+fn in_one_place(ground: &Ground, when: &str) -> u64 {
+    let mut marked = 0;
+    for entry in fs::read_dir(ground.path("beneath")).unwrap() {
+        let path = entry.unwrap().path();
+        let marker = rustix::fs::getxattr(&path, "trusted.seekless.group", &mut [0; 64][..]);
+        let size = path.symlink_metadata().unwrap().len();
+        match marker {
+            Ok(_) => {
+                assert_eq!(size, 0, "{when}: {} has a marker and bytes", path.display());
+                marked += 1;
+            }
+            Err(e) => assert_eq!(e, rustix::io::Errno::NODATA, "{when}: {}", path.display()),
+        }
+    }
+    // An entry without a marker is nothing; each marker must have its entry.
+    let entries = ground.state()["grouped_files"].as_u64().unwrap();
+    assert!(marked <= entries, "{when}: {marked} markers, {entries} entries");
+    marked
+}
+
 fn kills() -> u64 {
     std::env::var("SEEKLESS_KILLS").ok().map_or(3, |n| n.parse().unwrap())
 }
@@ -177,7 +199,7 @@ fn synced_files_survive_kills_in_one_place() {
     let mut numbers = Numbers::new(seed);
     let known: Vec<Mutex<Known>> = (0..FILES).map(|_| Mutex::default()).collect();
     let logged: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
-    let (mut came, mut renewed) = (0, 0);
+    let (mut came, mut renewed, mut marked) = (0, 0, 0);
     for kill in 0..kills() {
         let ended = AtomicBool::new(false);
         let seeds = [numbers.next(), numbers.next(), numbers.next()];
@@ -224,15 +246,19 @@ fn synced_files_survive_kills_in_one_place() {
         renewed += counts.iter().sum::<u64>();
         ground.bury();
         ground.start(RESTLESS);
+        marked += in_one_place(&ground, &format!("after kill {kill}"));
         look(&root, &known, &format!("after kill {kill}"));
         look_at_logs(&root, &logged, &format!("after kill {kill}"));
     }
     eprintln!(
-        "{} kills, {renewed} versions and {} records synced, {came} files came",
+        "{} kills, {renewed} versions and {} records synced, {came} files came, {marked} were in the store after a kill",
         kills(),
         logged.iter().map(|l| l.load(SeqCst)).sum::<u64>()
     );
-    assert!(came > 10 && renewed > 10, "too little happened: {came} came, {renewed} renewed");
+    assert!(
+        came > 10 && renewed > 10 && marked > 0,
+        "too little happened: {came} came, {renewed} renewed, {marked} in the store"
+    );
     ground.stop();
     check(&ground);
     // All come home, and are then plain files: nothing was in two places.

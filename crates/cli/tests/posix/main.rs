@@ -16,6 +16,7 @@ mod moved;
 mod names;
 mod programs;
 mod rights;
+mod strict;
 mod suite;
 mod sys;
 mod twin;

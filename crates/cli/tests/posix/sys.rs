@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -73,6 +74,19 @@ pub(crate) fn truncate(path: &Path, size: i64) -> Result<(), Errno> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
     // SAFETY: a path that ends with a zero byte.
     if unsafe { libc::truncate(path.as_ptr(), size) } == 0 {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))
+}
+
+/// A lock on a range that belongs to the open file, not the process.
+pub(crate) fn range_lock(file: &File, kind: i32, start: i64, len: i64) -> Result<(), Errno> {
+    // SAFETY: plain numbers, of which all zeroes are some.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    (lock.l_type, lock.l_whence) = (kind as _, libc::SEEK_SET as _);
+    (lock.l_start, lock.l_len) = (start, len);
+    // SAFETY: an open descriptor and a lock that lives as long as the call.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) } == 0 {
         return Ok(());
     }
     Err(std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error))

@@ -161,6 +161,56 @@ fn a_damaged_copy_is_not_moved() {
     world.read_all();
 }
 
+/// The only copy is held against its checksum before it goes home: what stands there stays, and it is said why.
+#[test]
+fn a_damaged_page_does_not_come_home() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 2));
+    world.settle();
+    let record = record_of(&mut world, 3);
+    spoil(&mut world, record + 1);
+    let stands = |world: &mut World, page: u64| {
+        let mut bytes = [0; 4096];
+        world.home.read(home(page, 1), &mut bytes).unwrap();
+        bytes
+    };
+    let before = [3, 4].map(|page| stands(&mut world, page));
+    world.handle(Input::Drain);
+    execute_all(&mut world);
+    let after = [3, 4].map(|page| stands(&mut world, page));
+    assert_eq!([0, 1].map(|i| before[i] == after[i]), [true, false]);
+    assert_eq!(world.engine.dirty(), Sectors(8));
+    assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Copies));
+}
+
+/// A copy that only the log says is in place does not hide what was absorbed since.
+#[test]
+fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
+    let mut world = World::new(writeback());
+    world.handle(Input::Install(plan_of(&[(0, 10, 0), (20, 10, 0)])));
+    let committed = |world: &mut World| {
+        let log = log_of(world).into_iter();
+        log.map(|(_, h)| h).rfind(|h| matches!(h.content, Content::Committed(_)))
+    };
+    while committed(&mut world).is_none() {
+        world.execute(0);
+    }
+    world.issue(Op::Write, home(0, 1));
+    world.issue(Op::Flush, Extent::default());
+    while !world.clients.is_empty() {
+        world.execute(0);
+    }
+    let superblock = seekless_engine::format::read_superblock(&mut world.area, Lba(0)).unwrap();
+    let begins = superblock.superblock.next_sequence;
+    assert!(
+        committed(&mut world).is_some_and(|h| h.sequence >= begins),
+        "no checkpoint knows of it"
+    );
+    world.crash([0; 32]);
+    assert_eq!(world.engine.dirty(), Sectors(8));
+    world.read_all();
+}
+
 #[test]
 fn copies_in_doubt_are_not_served_until_home_proves_them() {
     let mut world = World::new(config(0));
@@ -646,6 +696,77 @@ fn damage_is_found_though_a_record_between_is_lost() {
     spoil(&mut world, damaged);
     let refused = examine(&mut world.area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
+}
+
+/// An area whose reads are counted, in pages.
+struct Counted(MemDevice, u64);
+
+impl Device for Counted {
+    fn capacity(&self) -> Sectors {
+        self.0.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.1 += extent.len.0 / 8;
+        self.0.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.0.write_zeroes(extent)
+    }
+}
+
+/// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
+#[test]
+fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
+    let (capacity, pages) = (Sectors(8 << 21), 256);
+    let mut area = Counted(MemDevice::new(capacity), 0);
+    let options = FormatOptions {
+        uuid: [7; 16],
+        capacity,
+        inside: None,
+        grid: Sectors(0),
+        mode: Mode::WriteBack,
+        segment_pages: pages,
+        write_buffer_percent: 90,
+        replicas: Sectors(0),
+        label: "a test".to_owned(),
+    };
+    let geometry = format_area(&mut area, &options).unwrap();
+    assert!(geometry.log_segments() > 6000, "{geometry:?}");
+    area.1 = 0;
+    examine(&mut area).unwrap();
+    let lost = (256 << 20 >> 12) / u64::from(pages);
+    assert!(area.1 < lost + 6 * u64::from(pages), "{} pages", area.1);
+    // Somebody who knows of a record that is not there.
+    for (silent, known) in [(lost, true), (lost + 1, false)] {
+        let position = Position { segment: geometry.read_segments() + 1 + silent as u32, page: 0 };
+        let vouches = Header {
+            uuid: AreaId([7; 16]),
+            sequence: 900,
+            durable: 800,
+            plan_generation: 0,
+            position,
+            previous: 0,
+            tail: geometry.read_segments(),
+            content: Content::Data(Vec::new()),
+        };
+        let mut bytes = [0; 4096];
+        vouches.encode(&mut bytes);
+        let at = geometry.page_of(position.segment * pages).unwrap();
+        area.write(page_extent(at, 1), &bytes).unwrap();
+        let found = examine(&mut area);
+        assert_eq!(matches!(found, Err(AttachError::BrokenLog { .. })), known, "{silent}");
+        area.write_zeroes(page_extent(at, 1)).unwrap();
+    }
 }
 
 /// A checkpoint is not of one moment: it may know of records behind the one that a repair cut the log before.

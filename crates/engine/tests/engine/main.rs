@@ -11,7 +11,8 @@ use seekless_block::{
     SimTime, StreamId,
 };
 use seekless_engine::format::{
-    CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum, page_extent,
+    AreaId, CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum,
+    page_extent,
 };
 use seekless_engine::{
     AttachError, Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode,
@@ -21,6 +22,7 @@ use seekless_layout::{Copy, Plan};
 
 mod area;
 mod replicas;
+mod rules;
 
 /// 64 pages, a few sectors before the grid and a part of a page at the end.
 const CAPACITY: u64 = 3 + 64 * 8 + 5;

@@ -9,12 +9,12 @@ use super::*;
 /// Room for four segments of replicas, of seven pages each.
 const REPLICAS: u64 = 4 * 7 * 8;
 
-fn fs2(cache_pages: u64) -> Config {
+pub(crate) fn fs2(cache_pages: u64) -> Config {
     Config { replicas: Sectors(REPLICAS), area: Sectors(8 * 96), ..config(cache_pages) }
 }
 
 /// Replicas of home pages, in this order, from a page of home on.
-fn replica(place: u64, homes: &[(u64, u64)]) -> Replica {
+pub(crate) fn replica(place: u64, homes: &[(u64, u64)]) -> Replica {
     let homes = homes.iter().map(|&(page, pages)| home(page, pages)).collect();
     Replica { place: Lba(GRID + place * 8), homes }
 }
@@ -110,7 +110,7 @@ proptest! {
 }
 
 /// Pages 10 to 49 discarded, and 0, 2, 4 replicated at page 20.
-fn replicated() -> World {
+pub(crate) fn replicated() -> World {
     let mut world = World::new(fs2(0));
     world.issue(Op::Discard, home(10, 40));
     world.settle();
@@ -122,7 +122,7 @@ fn replicated() -> World {
 }
 
 /// Sends the head to a page.
-fn head_at(world: &mut World, page: u64) {
+pub(crate) fn head_at(world: &mut World, page: u64) {
     world.issue(Op::Read, home(page, 1));
     world.settle();
 }
@@ -264,12 +264,12 @@ fn spare(world: &World) -> u64 {
     (world.engine.free().0 - bound.0) / 8
 }
 
-fn stands(world: &World, page: u64) -> bool {
+pub(crate) fn stands(world: &World, page: u64) -> bool {
     world.engine.replicas_of(home(page, 1).start).count() > 0
 }
 
 /// Reads a page from far behind all replicas.
-fn use_replica(world: &mut World, page: u64) {
+pub(crate) fn use_replica(world: &mut World, page: u64) {
     head_at(world, 51);
     let before = world.engine.stats().copy_reads;
     head_at(world, page);

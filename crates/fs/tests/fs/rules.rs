@@ -7,8 +7,8 @@ use std::rc::Rc;
 use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimTime};
 use seekless_fs::format::{Geometry, RecordPage, Role};
 use seekless_fs::{
-    Arrival, Ask, Attributes, Config, Fault, FileNumber, Gfs, Member, Phase, Reply, Store,
-    format_store, superblock,
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, Gfs, Input, Member, Output, Phase, Reply,
+    RequestId, Store, format_store, superblock,
 };
 
 use crate::medium::Image;
@@ -130,6 +130,55 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
     };
     let (together, alone) = (flushes(true), flushes(false));
     assert!(3 * together < alone, "{together} flushes, {alone} one by one");
+}
+
+/// Batches of several pages, so that some find no room before its end, and a restart after each: checkpoints are few.
+#[test]
+fn the_log_goes_round_and_is_found_wherever_it_ends() {
+    let (device, geometry) = noted(16);
+    let synced: fn() -> bool = || true;
+    let mut store = Store::attach(device, synced, config()).unwrap();
+    let members = (0..20u8).map(|i| arrival(vec![i; 1_000], vec![i; 50])).collect();
+    let files = group(&mut store, members);
+    let pages = 6;
+    let rounds = 3 * geometry.log_pages / pages;
+    let mut checkpoints = 0;
+    for round in 1..=rounds {
+        for &file in &files {
+            let attributes = Attributes { mode: round, ..Attributes::default() };
+            store.ask(SimTime(1), Ask::SetAttributes { file, attributes }).unwrap();
+        }
+        store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+        checkpoints += store.gfs().stats().checkpoints;
+        store = Store::attach(store.into_device(), synced, config()).unwrap();
+        for &file in &files {
+            let mode = store.gfs().file(file).map(|f| f.attributes.mode);
+            assert_eq!(mode, Some(round), "{round} of {rounds}");
+        }
+    }
+    assert!(checkpoints > 1 && checkpoints < u64::from(rounds) / 2, "{checkpoints}, {rounds}");
+}
+
+/// Else a crash could bring a marker back whose entry is gone.
+#[test]
+fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
+    for synced in [true, false] {
+        let (device, _) = noted(32);
+        let mut store = Store::attach(device, || true, config()).unwrap();
+        let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
+        store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+        let mut gfs = Gfs::attach(&mut store.into_device(), config()).unwrap();
+        let asks = [Ask::Remove { file }, Ask::Sync { file: None }];
+        for (id, ask) in (1..).map(RequestId).zip(asks) {
+            gfs.handle(SimTime(2), Input::Ask { id, ask });
+        }
+        let outputs = |gfs: &mut Gfs| std::iter::from_fn(|| gfs.poll()).collect::<Vec<_>>();
+        let writes = |outputs: &[Output]| outputs.iter().any(|o| matches!(o, Output::Submit(_)));
+        let first = outputs(&mut gfs);
+        assert!(first.contains(&Output::SyncOther) && !writes(&first), "{first:?}");
+        gfs.handle(SimTime(3), Input::OtherSynced(synced));
+        assert_eq!(writes(&outputs(&mut gfs)), synced);
+    }
 }
 
 /// Four files, written again and again until the clusters have been gone round several times.

@@ -203,7 +203,7 @@ impl Filesystem for Front {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -212,7 +212,7 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        done(reply, self.live().rename((parent.0, name), (new_parent.0, new_name), flags));
+        done(reply, self.live().rename(request, (parent.0, name), (new_parent.0, new_name), flags));
     }
 
     fn link(

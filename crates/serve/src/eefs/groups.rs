@@ -5,7 +5,7 @@
 //! holds it for reading. It refuses to know requests and kernels.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -247,8 +247,8 @@ impl Groups {
                     last_modification: timespec(a.modified),
                 };
                 // Also where it was cut already: whoever did so may have ended before its times were what they had been.
-                home::cut(&fd, &times)?;
-                rustix::fs::fsync(&fd)?;
+                self.home.cut(&fd, &times)?;
+                self.home.sync_file(&fd)?;
                 settled.push(number);
             } else {
                 gone.push(number);
@@ -315,8 +315,16 @@ impl Groups {
     }
 
     fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        #[cfg(test)]
+        if let Some(stopped) = self.home.steps.asks(&asks) {
+            return stopped;
+        }
+        #[cfg(test)]
+        let asked = asks.clone();
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let results = self.store().ask_all(now, asks);
+        #[cfg(test)]
+        self.home.steps.answered(&asked, &results);
         for result in &results {
             if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = result {
                 self.note(fault.to_string());
@@ -410,11 +418,27 @@ impl Groups {
     /// # Errors
     /// The host's word.
     pub(crate) fn kept(&self, handle: &Handle) -> Result<Option<Kept>, Errno> {
-        let Some(kept) = self.peek(handle) else { return Ok(None) };
-        if kept.proof != Proof::Owed {
-            return Ok(Some(kept));
+        match self.peek(handle) {
+            Some(kept) if kept.proof == Proof::Owed => {
+                self.prove(handle, kept, self.home.open_handle(handle, OFlags::PATH)?)
+            }
+            known => Ok(known),
         }
-        let fd = self.home.open_handle(handle, OFlags::PATH)?;
+    }
+
+    /// The same of a file that is open, for whatever.
+    ///
+    /// # Errors
+    /// The host's word.
+    pub(crate) fn kept_of(&self, handle: &Handle, fd: impl AsFd) -> Result<Option<Kept>, Errno> {
+        match self.peek(handle) {
+            Some(kept) if kept.proof == Proof::Owed => self.prove(handle, kept, fd),
+            known => Ok(known),
+        }
+    }
+
+    /// Looks for the marker of a file that the store has an entry for.
+    fn prove(&self, handle: &Handle, kept: Kept, fd: impl AsFd) -> Result<Option<Kept>, Errno> {
         let stat = rustix::fs::fstat(&fd)?;
         let found = home::marker(&fd)?;
         if found == Found::Marker(self.marker(kept.number, &stat)) {
@@ -539,14 +563,13 @@ impl Groups {
             if data.len() != kept.size as usize {
                 return Err(Errno::IO);
             }
-            home::fill(&file, &data, &times)
-                .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
+            self.home.fill(&file, &data, &times)
         });
         // What a client writes from now on is durable together with this, or both are not. The removal of the entry waits
         // for either: `Output::SyncOther`.
-        let landed = landed.and_then(|()| home::clear_marker(&file));
+        let landed = landed.and_then(|()| self.home.clear_marker(&file));
         if let Err(e) = landed {
-            if home::cut(&file, &times).and_then(|()| rustix::fs::fsync(&file)).is_ok() {
+            if self.home.cut(&file, &times).and_then(|()| self.home.sync_file(&file)).is_ok() {
                 let _ = self.ask(Ask::Settle { files: vec![kept.number] });
             }
             return Err(e);
@@ -564,7 +587,7 @@ impl Groups {
         if self.kept_whole(handle)?.is_none() {
             return Ok(());
         }
-        home::clear_marker(self.home.open_handle(handle, OFlags::RDWR)?)?;
+        self.home.clear_marker(self.home.open_handle(handle, OFlags::RDWR)?)?;
         self.forget(handle);
         Ok(())
     }
@@ -720,11 +743,11 @@ impl Groups {
                 Err(_) => drop(unwanted.insert(number)),
             }
         }
-        let durable = at_once(&marked, |(c, ..)| rustix::fs::fsync(&c.file).is_ok());
+        let durable = at_once(&marked, |(c, ..)| self.home.sync_file(&c.file).is_ok());
         let mut durable = durable.into_iter();
         marked.retain(|(c, number, _)| {
             let durable = durable.next() == Some(true);
-            if !durable && home::clear_marker(&c.file).is_ok() {
+            if !durable && self.home.clear_marker(&c.file).is_ok() {
                 unwanted.insert(*number);
             }
             durable
@@ -734,13 +757,13 @@ impl Groups {
             let size = now.st_size as u32;
             let kept = Kept { number: *number, size, proof: Proof::Seen, cached: false };
             self.keep(c.handle, kept);
-            if home::cut(&c.file, &home::times(now)).is_ok() {
+            if self.home.cut(&c.file, &home::times(now)).is_ok() {
                 cut.push((*c, *number));
             }
         }
         drop(guards);
         // An entry that is settled says that its inode has no bytes: one that has was written by somebody else.
-        let synced = at_once(&cut, |(c, _)| rustix::fs::fsync(&c.file).is_ok());
+        let synced = at_once(&cut, |(c, _)| self.home.sync_file(&c.file).is_ok());
         let settled = cut.iter().zip(synced).filter(|(_, synced)| *synced).map(|((_, n), _)| *n);
         let settled: Vec<FileNumber> = settled.collect();
         if !settled.is_empty() {
@@ -768,7 +791,7 @@ impl Groups {
             return Err(Errno::AGAIN);
         }
         lease(&c.file, Others::Any).map_err(|_| Errno::AGAIN)?;
-        home::set_marker(&c.file, &self.marker(number, &now))?;
+        self.home.set_marker(&c.file, &self.marker(number, &now))?;
         Ok(now)
     }
 
@@ -786,3 +809,6 @@ impl Groups {
         Ok(())
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -65,12 +65,27 @@ pub(crate) enum Found {
     Nonsense,
 }
 
+/// What is done to an inode so that its file has a place, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Marked,
+    Unmarked,
+    Cut,
+    Filled,
+    Synced,
+    /// Of all.
+    AllSynced,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Home {
     path: PathBuf,
     root: OwnedFd,
     handle: Handle,
+    /// The order of steps, for tests, which stop at any of them.
+    #[cfg(test)]
+    pub(crate) steps: super::groups::tests::Steps,
     /// Its mount lives as long as this.
     _tree: OwnedFd,
 }
@@ -96,7 +111,14 @@ impl Home {
         handle
             .open(root.as_fd(), OFlags::PATH)
             .map_err(fail("open it by its file handle; this needs CAP_DAC_READ_SEARCH"))?;
-        Ok(Self { path: path.to_owned(), root, handle, _tree: tree })
+        Ok(Self {
+            path: path.to_owned(),
+            root,
+            handle,
+            #[cfg(test)]
+            steps: super::groups::tests::Steps::default(),
+            _tree: tree,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -135,7 +157,75 @@ impl Home {
 
     /// Makes all that was told to its file system durable.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
-        rustix::fs::syncfs(&self.root)
+        self.may()?;
+        rustix::fs::syncfs(&self.root)?;
+        self.did(Step::AllSynced, self.root())
+    }
+
+    /// Whether a step may be done: tests stop before any of them, as a process does that is killed.
+    #[cfg(test)]
+    fn may(&self) -> Result<(), Errno> {
+        self.steps.may()
+    }
+
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests stop at steps")]
+    const fn may(&self) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// It was done.
+    #[cfg(test)]
+    fn did(&self, step: Step, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.steps.did(step, Handle::of(file)?);
+        Ok(())
+    }
+
+    #[cfg(not(test))]
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests note steps")]
+    const fn did(&self, _: Step, _: BorrowedFd<'_>) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Makes an inode and its bytes durable.
+    pub(crate) fn sync_file(&self, file: impl AsFd) -> Result<(), Errno> {
+        self.may()?;
+        rustix::fs::fsync(&file)?;
+        self.did(Step::Synced, file.as_fd())
+    }
+
+    /// Sets a marker, which takes effect at once, and durably after the file's next sync.
+    pub(crate) fn set_marker(&self, file: impl AsFd, marker: &Marker) -> Result<(), Errno> {
+        self.may()?;
+        rustix::fs::fsetxattr(&file, MARKER, &marker.encode(), XattrFlags::empty())?;
+        self.did(Step::Marked, file.as_fd())
+    }
+
+    /// Takes a marker away.
+    pub(crate) fn clear_marker(&self, file: impl AsFd) -> Result<(), Errno> {
+        self.may()?;
+        match rustix::fs::fremovexattr(&file, MARKER) {
+            Ok(()) | Err(Errno::NODATA) => self.did(Step::Unmarked, file.as_fd()),
+            failed => failed,
+        }
+    }
+
+    /// Cuts a file to no bytes; its times stay.
+    pub(crate) fn cut(&self, file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
+        let file = file.as_fd();
+        self.may()?;
+        rustix::fs::ftruncate(file, 0)?;
+        rustix::fs::futimens(file, times)?;
+        self.did(Step::Cut, file)
+    }
+
+    /// Gives an empty file its bytes, durably; its times stay.
+    pub(crate) fn fill(&self, file: &File, data: &[u8], times: &Timestamps) -> Result<(), Errno> {
+        self.may()?;
+        file.write_all_at(data, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+        rustix::fs::futimens(file, times)?;
+        self.did(Step::Filled, file.as_fd())?;
+        self.sync_file(file)
     }
 
     /// Room, and limits.
@@ -199,39 +289,12 @@ pub(crate) fn marker(file: impl AsFd) -> Result<Found, Errno> {
     }
 }
 
-/// Sets a marker, which takes effect at once, and durably after the file's next sync.
-pub(crate) fn set_marker(file: impl AsFd, marker: &Marker) -> Result<(), Errno> {
-    rustix::fs::fsetxattr(file, MARKER, &marker.encode(), XattrFlags::empty())
-}
-
-/// Takes a marker away.
-pub(crate) fn clear_marker(file: impl AsFd) -> Result<(), Errno> {
-    match rustix::fs::fremovexattr(file, MARKER) {
-        Err(Errno::NODATA) => Ok(()),
-        other => other,
-    }
-}
-
 /// When a file was last read and written.
 pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as i64 },
         last_modification: Timespec { tv_sec: stat.st_mtime, tv_nsec: stat.st_mtime_nsec as i64 },
     }
-}
-
-/// Cuts a file to no bytes; its times stay.
-pub(crate) fn cut(file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
-    let file = file.as_fd();
-    rustix::fs::ftruncate(file, 0)?;
-    rustix::fs::futimens(file, times)
-}
-
-/// Gives an empty file its bytes, durably; its times stay.
-pub(crate) fn fill(file: &File, data: &[u8], times: &Timestamps) -> std::io::Result<()> {
-    file.write_all_at(data, 0)?;
-    rustix::fs::futimens(file, times)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

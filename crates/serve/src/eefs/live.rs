@@ -225,7 +225,7 @@ impl Live {
         fd: impl AsFd,
         handle: &Handle,
     ) -> Result<FileAttr, Errno> {
-        let s = rustix::fs::fstat(fd)?;
+        let s = rustix::fs::fstat(&fd)?;
         if s.st_dev != self.root.st_dev {
             // A subvolume: its inodes have numbers that others have too.
             return Err(Errno::XDEV);
@@ -233,7 +233,7 @@ impl Live {
         let (mut size, mut blocks) = (s.st_size.unsigned_abs(), s.st_blocks.unsigned_abs());
         if size == 0
             && FileType::from_raw_mode(s.st_mode) == FileType::RegularFile
-            && let Some(kept) = self.groups.kept(handle)?
+            && let Some(kept) = self.groups.kept_of(handle, &fd)?
         {
             size = kept.size.into();
             blocks = size.div_ceil(512);

@@ -145,7 +145,7 @@ impl Live {
 
     /// The mode that something new gets: the umask counts where the directory has no default ACL.
     pub(super) fn masked(parent: &OwnedFd, bits: u32, umask: u32) -> u32 {
-        let acl = rustix::fs::getxattr(by_path(parent), "system.posix_acl_default", &mut [0; 0]);
+        let acl = rustix::fs::getxattr_query(by_path(parent), "system.posix_acl_default");
         if acl.is_ok_and(|bytes| bytes > 0) { bits } else { bits & !umask }
     }
 
@@ -164,8 +164,8 @@ impl Live {
             return Ok(());
         }
         chown(fd, uid, gid)?;
-        // Changing the owner has taken these away.
-        if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        // Changing the owner has taken these away, of all but directories.
+        if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             rustix::fs::chmod(by_path(fd), mode(stat.st_mode))?;
         }
         Ok(())
@@ -228,15 +228,14 @@ impl Live {
 
     pub(super) fn rename(
         &self,
+        request: &Request,
         (from, name): (u64, &OsStr),
         (to, new_name): (u64, &OsStr),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        if flags.contains(RenameFlags::WHITEOUT) {
-            return Err(Errno::INVAL);
-        }
         let (from, to) = (self.parent(from)?, self.parent(to)?);
-        let replaced = if flags.is_empty() { find(to.as_fd(), new_name).ok() } else { None };
+        let replaces = !flags.contains(RenameFlags::EXCHANGE);
+        let replaced = if replaces { find(to.as_fd(), new_name).ok() } else { None };
         if flags.is_empty() {
             rustix::fs::renameat(&from, name, &to, new_name)?;
         } else {
@@ -247,6 +246,12 @@ impl Live {
             && find(to.as_fd(), new_name).is_ok_and(|now| is_other(&now, &replaced))
         {
             self.lost_a_name(replaced);
+        }
+        if flags.contains(RenameFlags::WHITEOUT)
+            && let Ok(left) = find(from.as_fd(), name)
+        {
+            // It is there, whoever owns it.
+            let _ = Self::give(request, &from, &left, 0);
         }
         Ok(())
     }

@@ -221,8 +221,11 @@ impl Shuffler {
         self.stopped.load(Relaxed)
     }
 
-    /// Reads groups that are likely to be used next, while the disk turns.
-    pub(super) fn read_ahead(&self, groups: &Groups) {
+    /// Reads groups that are likely to be used next, while the disk turns. What was opened while it sleeps waits.
+    pub(super) fn read_ahead(&self, groups: &Groups, phase: Phase) {
+        if phase == Phase::Asleep {
+            return;
+        }
         let mut learned = held(&self.learned);
         let recent = std::mem::take(&mut learned.recent);
         let learned = &*learned;

@@ -71,8 +71,35 @@ fn reads_take_the_disks_time_and_the_books_balance() {
 }
 
 #[test]
+fn at_infinite_speed_the_disks_time_passes_and_nobody_waits_for_it() {
+    let start = Instant::now();
+    let server = Builder::new(Backing::Memory(Bytes(SIZE))).emulate(emulation(f64::INFINITY));
+    let server = server.spawn().unwrap();
+    let mut c = client(&server);
+    // Five minutes of reads: as long as that nobody waits.
+    let mut random = Random(6);
+    let mut asked = 0;
+    while server.stats().unwrap().disk.unwrap().busy
+        < seekless_block::Duration::from_millis(300_000)
+    {
+        asked += 10_000;
+        for _ in 0..10_000 {
+            c.read(random.below(SIZE / 4096) * 4096, 4096).unwrap();
+        }
+    }
+    let disk = server.stats().unwrap().disk.unwrap();
+    let wall = start.elapsed();
+    assert_eq!(disk.ios, asked);
+    // What was not the disk's is real time: it is not made longer.
+    let beyond = disk.elapsed.0 - disk.busy.0;
+    assert!(beyond <= wall.as_nanos() as u64, "{beyond} ns beside the disk's in {wall:?}");
+    let each_ms = disk.busy.as_millis_f64() / disk.ios as f64;
+    assert!((2.0..20.0).contains(&each_ms), "{each_ms}");
+}
+
+#[test]
 fn a_disk_too_small_or_of_no_speed_is_refused() {
-    for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+    for speed in [0.0, -1.0, f64::NAN] {
         let builder = Builder::new(Backing::Memory(Bytes(4096))).emulate(emulation(speed));
         assert!(matches!(builder.spawn().err(), Some(ServeError::Speed(_))));
     }

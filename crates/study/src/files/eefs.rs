@@ -15,19 +15,22 @@ use seekless_trace::{FileEvent, FileOp};
 use super::world::{Kind, Purpose, World};
 use super::{FilesError, FilesOptions, Grouping};
 
-/// Files on their way, one set after the other: a shuffle is bounded.
+/// Groups that are formed, and files that go back, at once: as a mount does, so that the log is not written for each.
+const AT_ONCE: usize = 64;
+
+/// Files on their way, one lot after the other: a shuffle is bounded.
 #[derive(Clone, Debug)]
 pub(super) enum Move {
     /// A group is formed of these: read those that come.
     Form(Vec<u64>),
-    /// They have been read.
-    Formed(Vec<u64>),
+    /// Those of several groups have been read.
+    Formed(Vec<Vec<u64>>),
     /// They are at the store: their places in the file system are free.
     Left,
     /// A file goes back, and what is then to be written to it.
     Back(u64, Option<(SimTime, u64, u64)>),
-    /// It stands there again.
-    Returned(u64),
+    /// Files stand there again.
+    Returned(Vec<FileNumber>),
 }
 
 /// What an ask was for.
@@ -36,7 +39,7 @@ enum Asked {
     Client(Kind, SimTime),
     Write(u64, SimTime, u64, u64),
     Form(Vec<u64>),
-    Leave(u64, Option<(SimTime, u64, u64)>),
+    Leave(Vec<u64>, Option<(SimTime, u64, u64)>),
     Fetch(u64, Option<(SimTime, u64, u64)>),
     Nothing,
 }
@@ -64,6 +67,10 @@ pub(super) struct Eefs {
     next: u64,
     moves: VecDeque<Move>,
     moving: bool,
+    /// Of the lot on its way: asks that have not ended, the file system's part, and the store's numbers of its files.
+    open: usize,
+    work: Work,
+    lot: Vec<FileNumber>,
     every: u64,
     since: u64,
     groups: Vec<Group>,
@@ -71,6 +78,9 @@ pub(super) struct Eefs {
     /// When each group was first used since the shuffle.
     first: Vec<Option<SimTime>>,
     counts: [u64; 6],
+    /// Files that came to memory for another one's sake and were not used since; so many came, so many were used.
+    fetched: FxHashSet<u64>,
+    fetches: [u64; 2],
     /// Shuffles that had one before them.
     compared: f64,
     result: Grouping,
@@ -97,12 +107,17 @@ impl Eefs {
             next: 0,
             moves: VecDeque::new(),
             moving: false,
+            open: 0,
+            work: Work::default(),
+            lot: Vec::new(),
             every: options.shuffle_every.max(1),
             since: 0,
             groups: Vec::new(),
             seen: FxHashMap::default(),
             first: Vec::new(),
             counts: [0; 6],
+            fetched: FxHashSet::default(),
+            fetches: [0; 2],
             compared: 0.0,
             result: Grouping::default(),
         })
@@ -156,8 +171,29 @@ impl Eefs {
             used_after_first: share(after, others),
             within_five_minutes: share(soon, others),
             at_once: share(at_once, others),
+            used_of_fetched: share(self.fetches[1] as f64, self.fetches[0] as f64),
             ..self.result
         }
+    }
+
+    /// A file's bytes are asked for: notes what comes along with them.
+    fn fetch(&mut self, file: u64, number: FileNumber) {
+        self.fetches[1] += u64::from(self.fetched.remove(&file));
+        let Some(group) = self.gfs.absent_group(number) else { return };
+        for (&other, &n) in &self.here {
+            if other != file && self.gfs.file(n).is_some_and(|f| f.group == group) {
+                self.fetches[0] += u64::from(self.fetched.insert(other));
+            }
+        }
+    }
+
+    /// Whether these files are a group, and no other is in it.
+    fn stands(&self, files: &[u64]) -> bool {
+        let group = |n: &FileNumber| self.gfs.file(*n).map(|f| f.group);
+        let groups: FxHashSet<Option<u32>> =
+            files.iter().map(|f| self.here.get(f).and_then(group)).collect();
+        let (1, Some(Some(one))) = (groups.len(), groups.iter().next()) else { return false };
+        self.here.values().filter(|n| group(n) == Some(*one)).count() == files.len()
     }
 
     /// Notes who is used after whom in its group.
@@ -217,6 +253,7 @@ impl World {
                 self.answered(Kind::Open, now);
             }
             FileOp::Read => {
+                eefs.fetch(file, number);
                 let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
                 if event.offset == 0 {
                     let attributes = Attributes { accessed: time, ..attributes };
@@ -326,16 +363,16 @@ impl World {
                         eefs.medium
                             .write(io.extent, &io.data)
                             .map_err(seekless_fs::AttachError::from)?;
-                        self.begin_store(io.id, io.op, io.extent)?;
+                        self.begin_store(io.id, io.op, io.extent, io.what)?;
                     }
                     _ => {
                         eefs.reads.insert(io.id.0, io.extent);
-                        self.begin_store(io.id, io.op, io.extent)?;
+                        self.begin_store(io.id, io.op, io.extent, io.what)?;
                     }
                 },
                 Output::SyncOther => {
-                    let work = self.ffs.sync_metadata();
-                    self.begin(work, Purpose::Other, true)?;
+                    // Names go to the disk at once, and files that came back were synced.
+                    self.begin(Work::default(), Purpose::Other, true)?;
                 }
                 Output::Complete { id, result } => {
                     let asked = eefs.asked.remove(&id.0).unwrap_or(Asked::Nothing);
@@ -361,44 +398,56 @@ impl World {
             }
             (Asked::Form(files), Ok(Reply::Numbers(numbers))) => {
                 let now = self.now;
-                let mut work = Work::default();
-                let mut came = Vec::new();
+                let Some(eefs) = &mut self.eefs else { return Ok(()) };
                 for (file, number) in files.into_iter().zip(numbers) {
-                    let Some(eefs) = &mut self.eefs else { return Ok(()) };
                     if eefs.here.insert(file, number).is_none() {
                         eefs.result.arrived += 1;
-                        came.push(number);
-                        super::world::join(&mut work, self.ffs.leave(now, file));
+                        eefs.lot.push(number);
+                        super::world::join(&mut eefs.work, self.ffs.leave(now, file));
                     }
                 }
-                self.ask(Ask::Settle { files: came }, Asked::Nothing)?;
-                // Names of several files in one block are written once.
-                work.wait.sort_unstable_by_key(|(_, e)| (e.start, e.len));
-                work.wait.dedup();
-                return self.begin(work, Purpose::Move(Move::Left), true);
+                return self.one_less(Move::Left);
             }
             // A full store, or a file that went away meanwhile: nothing has moved.
             (Asked::Form(_), Err(Fault::NoSpace | Fault::TableFull | Fault::NoFile(_))) => {
-                return self.moved();
+                return self.one_less(Move::Left);
             }
-            (Asked::Leave(file, then), Ok(_)) => {
-                let number = self.eefs.as_ref().and_then(|e| e.here.get(&file).copied());
-                let Some(number) = number else { return self.moved() };
-                let ask = Ask::Read { file: number, offset: 0, len: FILE_BYTES_MAX };
-                return self.ask(ask, Asked::Fetch(file, then));
+            (Asked::Leave(files, then), Ok(_)) => {
+                let Some(eefs) = &mut self.eefs else { return Ok(()) };
+                let there: Vec<(u64, FileNumber)> =
+                    files.into_iter().filter_map(|f| Some((f, *eefs.here.get(&f)?))).collect();
+                if there.is_empty() {
+                    return self.moved();
+                }
+                eefs.open = there.len();
+                for (name, file) in there {
+                    let ask = Ask::Read { file, offset: 0, len: FILE_BYTES_MAX };
+                    self.ask(ask, Asked::Fetch(name, then))?;
+                }
             }
+            (Asked::Leave(..), Err(Fault::NoFile(_))) => return self.moved(),
             (Asked::Fetch(file, then), Ok(_)) => {
                 let (now, size) = (self.now, self.facts[file as usize].size);
                 let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                let Some(number) = eefs.here.remove(&file) else { return self.moved() };
-                eefs.result.returned += 1;
-                let mut work =
-                    self.ffs.come_back(now, file, size.min(u64::from(FILE_BYTES_MAX)))?;
-                if let Some((arrived, offset, len)) = then {
-                    super::world::join(&mut work, self.ffs.write(now, file, offset, len)?);
-                    self.answered(Kind::Write, arrived);
+                if let Some(number) = eefs.here.remove(&file) {
+                    eefs.result.returned += 1;
+                    eefs.lot.push(number);
+                    let size = size.min(u64::from(FILE_BYTES_MAX));
+                    let mut work = self.ffs.come_back(now, file, size)?;
+                    if let Some((arrived, offset, len)) = then {
+                        super::world::join(&mut work, self.ffs.write(now, file, offset, len)?);
+                        self.answered(Kind::Write, arrived);
+                    }
+                    // The store may forget it once it stands here for good.
+                    super::world::join(&mut work, self.ffs.sync(file));
+                    if let Some(eefs) = &mut self.eefs {
+                        super::world::join(&mut eefs.work, work);
+                    }
                 }
-                self.begin(work, Purpose::Move(Move::Returned(number.0)), true)?;
+                return self.one_less(Move::Returned(Vec::new()));
+            }
+            (Asked::Fetch(..), Err(Fault::NoFile(_))) => {
+                return self.one_less(Move::Returned(Vec::new()));
             }
             (Asked::Nothing, Ok(_)) => {}
             // A file that was removed while something waited for its group.
@@ -407,6 +456,27 @@ impl World {
             (_, Ok(_)) => {}
         }
         Ok(())
+    }
+
+    /// An ask of the lot on its way has ended; behind the last, the file system does its part, and then comes `step`.
+    fn one_less(&mut self, step: Move) -> Result<(), FilesError> {
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        eefs.open = eefs.open.saturating_sub(1);
+        if eefs.open > 0 {
+            return Ok(());
+        }
+        let (mut work, lot) = (std::mem::take(&mut eefs.work), std::mem::take(&mut eefs.lot));
+        // Names of several files in one block are written once.
+        work.wait.sort_unstable_by_key(|(op, e, _)| (e.start, e.len, *op == Op::Write));
+        work.wait.dedup();
+        let step = match step {
+            Move::Returned(_) => Move::Returned(lot),
+            step => {
+                self.ask(Ask::Settle { files: lot }, Asked::Nothing)?;
+                step
+            }
+        };
+        self.begin(work, Purpose::Move(step), true)
     }
 
     /// EEFS's group shuffle: what is grouped and should not be goes back, what should be and is not comes.
@@ -454,66 +524,78 @@ impl World {
         let Some(step) = eefs.moves.pop_front() else { return Ok(()) };
         eefs.moving = true;
         match step {
-            Move::Form(files) => {
-                // A group that stands as it should is left alone.
-                let groups: FxHashSet<Option<u32>> = files
-                    .iter()
-                    .map(|f| eefs.here.get(f).and_then(|n| eefs.gfs.file(*n)).map(|f| f.group))
-                    .collect();
-                if let (1, Some(Some(group))) = (groups.len(), groups.iter().next()) {
-                    let members = eefs
-                        .here
-                        .values()
-                        .filter(|n| eefs.gfs.file(**n).is_some_and(|f| f.group == *group));
-                    if members.count() == files.len() {
-                        return self.moved();
-                    }
+            Move::Form(first) => {
+                let mut lot = vec![first];
+                while lot.len() < AT_ONCE
+                    && let Some(Move::Form(next)) = eefs.moves.front_mut()
+                {
+                    lot.push(std::mem::take(next));
+                    eefs.moves.pop_front();
                 }
+                lot.retain(|files| !eefs.stands(files));
                 let now = self.now;
                 let mut work = Work::default();
-                for &file in files.iter().filter(|f| !eefs.here.contains_key(f)) {
+                for &file in lot.iter().flatten().filter(|f| !eefs.here.contains_key(f)) {
                     let size = self.ffs.size(file).unwrap_or(0);
                     super::world::join(&mut work, self.ffs.read(now, file, 0, size));
                 }
-                self.begin(work, Purpose::Move(Move::Formed(files)), true)
+                self.begin(work, Purpose::Move(Move::Formed(lot)), true)
             }
-            Move::Back(file, then) => match eefs.here.get(&file).copied() {
-                Some(number) => {
-                    self.ask(Ask::Leave { files: vec![number] }, Asked::Leave(file, then))
+            Move::Back(file, then) => {
+                let mut lot = vec![file];
+                while then.is_none()
+                    && lot.len() < AT_ONCE
+                    && let Some(&Move::Back(next, None)) = eefs.moves.front()
+                {
+                    lot.push(next);
+                    eefs.moves.pop_front();
                 }
-                None => self.moved(),
-            },
+                lot.retain(|f| eefs.here.contains_key(f));
+                let files: Vec<FileNumber> =
+                    lot.iter().filter_map(|f| eefs.here.get(f).copied()).collect();
+                if files.is_empty() {
+                    return self.moved();
+                }
+                self.ask(Ask::Leave { files }, Asked::Leave(lot, then))
+            }
             _ => self.moved(),
         }
     }
 
     pub(super) fn go_on_moving(&mut self, step: Move) -> Result<(), FilesError> {
         match step {
-            Move::Formed(mut files) => {
+            Move::Formed(lot) => {
                 let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                files.retain(|f| eefs.here.contains_key(f) || self.ffs.size(*f).is_some());
-                let members: Vec<Member> = files
-                    .iter()
-                    .map(|f| match eefs.here.get(f) {
+                let mut asks = Vec::new();
+                for mut files in lot {
+                    files.retain(|f| eefs.here.contains_key(f) || self.ffs.size(*f).is_some());
+                    if files.is_empty() {
+                        continue;
+                    }
+                    let member = |f: &u64| match eefs.here.get(f) {
                         Some(number) => Member::Here(*number),
-                        None => Member::New(Arrival {
-                            attributes: Attributes::default(),
-                            name: format!("f{f}").into_bytes(),
-                            data: vec![
-                                0;
-                                self.ffs.size(*f).unwrap_or(0).min(u64::from(FILE_BYTES_MAX))
-                                    as usize
-                            ],
-                        }),
-                    })
-                    .collect();
-                if members.is_empty() {
+                        None => {
+                            let size = self.ffs.size(*f).unwrap_or(0).min(FILE_BYTES_MAX.into());
+                            Member::New(Arrival {
+                                attributes: Attributes::default(),
+                                name: format!("f{f}").into_bytes(),
+                                data: vec![0; size as usize],
+                            })
+                        }
+                    };
+                    let members = files.iter().map(member).collect();
+                    asks.push((Ask::Group { members }, Asked::Form(files)));
+                }
+                if asks.is_empty() {
                     return self.moved();
                 }
-                self.ask(Ask::Group { members }, Asked::Form(files))
+                eefs.open = asks.len();
+                asks.into_iter().try_for_each(|(ask, asked)| self.ask(ask, asked))
             }
-            Move::Returned(number) => {
-                self.ask(Ask::Remove { file: FileNumber(number) }, Asked::Nothing)?;
+            Move::Returned(numbers) => {
+                for file in numbers {
+                    self.ask(Ask::Remove { file }, Asked::Nothing)?;
+                }
                 self.moved()
             }
             _ => self.moved(),

@@ -15,6 +15,7 @@ fn options() -> FilesOptions {
         shuffle_every: 10_000,
         groups: GroupConfig::default(),
         spin_down: SpinDown::None,
+        sync: false,
     }
 }
 

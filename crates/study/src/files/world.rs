@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
-use seekless_fs::{Ffs, FfsConfig, IoId, Work};
+use seekless_fs::{Ffs, FfsConfig, IoId, Part, What, Work};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::eefs::{Eefs, Move};
@@ -20,7 +20,7 @@ pub(super) enum Purpose {
     /// Nobody waits.
     Nothing,
     /// An I/O of the group store; what it writes has been put there.
-    Store(IoId),
+    Store(IoId, What),
     /// The other module's sync.
     Other,
     /// A file on its way.
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 struct Chain {
     arrived: SimTime,
-    left: VecDeque<(Op, Extent)>,
+    left: VecDeque<(Op, Extent, Part)>,
     background: bool,
     purpose: Purpose,
 }
@@ -71,6 +71,7 @@ pub(super) struct World {
     memory: Bytes,
     pub(super) facts: Vec<FileFacts>,
     requests: u64,
+    opens: u64,
     means: [Mean; 4],
     disk: [u64; 3],
     causes: FileCauses,
@@ -99,7 +100,8 @@ impl World {
         let cache = options.cache;
         let read_ahead =
             if system == FileSystem::FfsReadAhead { options.cluster } else { Bytes(0) };
-        let mut ffs = Ffs::new(FfsConfig { read_ahead, ..FfsConfig::new(room, cache) });
+        let mut ffs =
+            Ffs::new(FfsConfig { read_ahead, sync: options.sync, ..FfsConfig::new(room, cache) });
         for (file, fact) in (0..).zip(facts) {
             if fact.existed {
                 ffs.place(file, fact.directory, fact.size)?;
@@ -119,6 +121,7 @@ impl World {
             memory: options.cache,
             facts: facts.to_vec(),
             requests: 0,
+            opens: 0,
             means: [Mean::default(); 4],
             disk: [0; 3],
             causes: FileCauses::default(),
@@ -161,6 +164,7 @@ impl World {
     /// One request of the trace.
     pub(super) fn request(&mut self, event: &FileEvent) -> Result<(), FilesError> {
         self.requests += 1;
+        self.opens += u64::from(matches!(event.op, FileOp::Open | FileOp::Create));
         let (now, file) = (self.now, u64::from(event.file));
         if self.facts.len() <= event.file as usize {
             let fact = FileFacts { directory: 0, size: 0, existed: false };
@@ -217,9 +221,10 @@ impl World {
         purpose: Purpose,
         background: bool,
     ) -> Result<(), FilesError> {
-        let wait = work.wait.into_iter().map(|(op, e)| (op, self.of_files(e))).collect();
-        for (op, extent) in work.later {
-            let left = VecDeque::from([(op, self.of_files(extent))]);
+        let wait =
+            work.wait.into_iter().map(|(op, e, part)| (op, self.of_files(e), part)).collect();
+        for (op, extent, part) in work.later {
+            let left = VecDeque::from([(op, self.of_files(extent), part)]);
             self.chain(left, Purpose::Nothing, true)?;
         }
         self.chain(wait, purpose, background)
@@ -235,10 +240,12 @@ impl World {
         io: IoId,
         op: Op,
         extent: Extent,
+        what: What,
     ) -> Result<(), FilesError> {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
         // What reads is waited for; what writes is background, as the other module's delayed writes are.
-        self.chain(VecDeque::from([(op, at)]), Purpose::Store(io), op == Op::Write)
+        let left = VecDeque::from([(op, at, Part::Summary)]);
+        self.chain(left, Purpose::Store(io, what), op == Op::Write)
     }
 
     fn of_files(&self, extent: Extent) -> Extent {
@@ -252,7 +259,7 @@ impl World {
 
     fn chain(
         &mut self,
-        left: VecDeque<(Op, Extent)>,
+        left: VecDeque<(Op, Extent, Part)>,
         purpose: Purpose,
         background: bool,
     ) -> Result<(), FilesError> {
@@ -262,7 +269,7 @@ impl World {
 
     fn go_on(&mut self, tag: u64, mut chain: Chain) -> Result<(), FilesError> {
         self.next = self.next.max(tag);
-        let Some((op, extent)) = chain.left.pop_front() else { return self.ended(chain) };
+        let Some((op, extent, part)) = chain.left.pop_front() else { return self.ended(chain) };
         if let Some(since) = self.idle_since.take() {
             let ms = self.now.since(since).as_millis_f64();
             let class = [10.0, 100.0, 1e3, 1e4, 1e5].iter().filter(|limit| ms >= **limit).count();
@@ -274,12 +281,21 @@ impl World {
         let command = Command { background: chain.background, ..Command::new(tag, op, extent) };
         self.disk[usize::from(op == Op::Write)] += 1;
         self.disk[2] += extent.bytes().0;
-        *match (&chain.purpose, op) {
-            (Purpose::Store(_), Op::Write) => &mut self.causes.groups_written,
-            (Purpose::Store(_), _) => &mut self.causes.groups_read,
-            (Purpose::Move(_) | Purpose::Other, _) => &mut self.causes.moves,
-            (_, Op::Write) => &mut self.causes.files_written,
-            _ => &mut self.causes.files_read,
+        let (causes, writes) = (&mut self.causes, op == Op::Write);
+        *match (&chain.purpose, part) {
+            (Purpose::Store(..), _) if !writes => &mut causes.groups_read,
+            (Purpose::Store(_, What::Group), _) => &mut causes.groups_written,
+            (Purpose::Store(..), _) => &mut causes.log_written,
+            (Purpose::Move(_) | Purpose::Other, _) if writes => &mut causes.moves_written,
+            (Purpose::Move(_) | Purpose::Other, _) => &mut causes.moves_read,
+            (_, Part::Inode) if writes => &mut causes.inodes_written,
+            (_, Part::Inode) => &mut causes.inodes_read,
+            (_, Part::Directory) if writes => &mut causes.names_written,
+            (_, Part::Directory) => &mut causes.names_read,
+            (_, Part::Data(_) | Part::Indirect | Part::Summary) if writes => {
+                &mut causes.data_written
+            }
+            (_, Part::Data(_) | Part::Indirect | Part::Summary) => &mut causes.data_read,
         } += 1;
         self.chains.insert(tag, chain);
         self.drive.submit(self.now, command)?;
@@ -310,7 +326,7 @@ impl World {
                 Ok(())
             }
             Purpose::Nothing => Ok(()),
-            Purpose::Store(io) => self.store_done(io),
+            Purpose::Store(io, _) => self.store_done(io),
             Purpose::Other => self.other_done(),
             Purpose::Move(step) => self.go_on_moving(step),
         }
@@ -336,6 +352,7 @@ impl World {
         FileOutcome {
             system: self.system,
             requests: self.requests,
+            opens: self.opens,
             disk_reads: self.disk[0],
             disk_writes: self.disk[1],
             disk_bytes: self.disk[2],

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, Duration, Extent, Op, Request, Sectors};
-use seekless_disk::{DiskSpec, catalogue};
-use seekless_layout::ReplicationConfig;
+use seekless_disk::{DiskSpec, SeekCurve, catalogue};
+use seekless_layout::ReplicationRule::{self, Paper, Proven, Whole};
 use seekless_sim::HeadPath;
 use seekless_study::{Fs2Job, Fs2Run, Fs2System, RangeSet, Replicates, fs2};
 use seekless_trace::synth::{Fs2World, Paced};
@@ -30,20 +30,19 @@ pub(super) fn systems() -> Vec<(&'static str, Fs2System)> {
     let bare = |replicates| Fs2System { replicates, cache: Bytes(0), read_ahead: Bytes(0) };
     let ahead = |replicates| Fs2System { replicates, cache: RAM, read_ahead: AHEAD };
     let dynamic =
-        |region, whole, price| Replicates::Dynamically { region, whole, price, degree: 1 };
-    let twice = Replicates::Dynamically { region: GROUP, whole: true, price: 0.0, degree: 2 };
-    let proven = dynamic(GROUP, true, ReplicationConfig::PAYS);
+        |region, rule: ReplicationRule| Replicates::Dynamically { region, rule, degree: 1 };
+    let twice = Replicates::Dynamically { region: GROUP, rule: Whole, degree: 2 };
     vec![
         ("ext2", bare(Replicates::Never)),
         ("fs2-static", bare(Replicates::Statically)),
-        ("fs2", bare(dynamic(GROUP, false, 0.0))),
-        ("fs2, wide regions", bare(dynamic(WIDE, false, 0.0))),
-        ("fs2-whole", bare(dynamic(GROUP, true, 0.0))),
+        ("fs2", bare(dynamic(GROUP, Paper))),
+        ("fs2, wide regions", bare(dynamic(WIDE, Paper))),
+        ("fs2-whole", bare(dynamic(GROUP, Whole))),
         ("fs2-whole, 2 replicas", bare(twice)),
-        ("fs2-proven", bare(proven)),
+        ("fs2-proven", bare(dynamic(GROUP, Proven))),
         ("ext2 + read-ahead", ahead(Replicates::Never)),
-        ("fs2 + read-ahead", ahead(dynamic(GROUP, false, 0.0))),
-        ("fs2-proven + read-ahead", ahead(proven)),
+        ("fs2 + read-ahead", ahead(dynamic(GROUP, Paper))),
+        ("fs2-proven + read-ahead", ahead(dynamic(GROUP, Proven))),
     ]
 }
 
@@ -55,11 +54,11 @@ pub(super) struct Load {
     pub(super) real: bool,
     /// By system, each run.
     pub(super) systems: Vec<(&'static str, Vec<Fs2Run>)>,
-    /// Where the head went in the last run of [`DRAWN`].
-    pub(super) paths: Vec<(&'static str, HeadPath)>,
+    /// Where the head went in the first, second and last run of [`DRAWN`].
+    pub(super) paths: Vec<(&'static str, Vec<(usize, HeadPath)>)>,
 }
 
-/// The systems whose accesses are drawn, as in Figure 9; the last is ours.
+/// The systems whose accesses are drawn, as in Figures 9 and 11; the last is ours.
 const DRAWN: [&str; 4] = ["ext2", "fs2-static", "fs2", "fs2-whole"];
 
 impl Load {
@@ -88,6 +87,8 @@ pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
     pub(super) loads: Vec<Load>,
+    /// The disk's curve of seek times: the paper's.
+    pub(super) seek: SeekCurve,
 }
 
 /// The testbed's disk with the buffer that its name says it has (JB: 8 MB). How it is cut and what it costs is not published: 16 segments that
@@ -134,9 +135,10 @@ pub(super) fn run(scale: f64, seed: u64, real: Option<&Path>) -> anyhow::Result<
     let systems = systems();
     let mut jobs = Vec::new();
     for p in &prepared {
-        for &(_, system) in &systems {
+        for &(name, system) in &systems {
             let Prepared { free, files, runs, timed, .. } = p;
-            jobs.push(Fs2Job { disk: &disk, free, files, runs, timed: *timed, system });
+            let draws = DRAWN.contains(&name);
+            jobs.push(Fs2Job { disk: &disk, free, files, runs, timed: *timed, system, draws });
         }
     }
     let bar = output::bar();
@@ -150,14 +152,16 @@ pub(super) fn run(scale: f64, seed: u64, real: Option<&Path>) -> anyhow::Result<
             let (mut runs, mut paths) = (Vec::new(), Vec::new());
             for (&(name, _), done) in systems.iter().zip(done.by_ref()) {
                 runs.push((name, done.runs));
-                if DRAWN.contains(&name) {
-                    paths.push((name, done.path));
+                if !done.paths.is_empty() {
+                    paths.push((name, done.paths));
                 }
             }
             Load { name: p.name, printed: p.printed, real: p.real, systems: runs, paths }
         })
         .collect();
-    Ok(Results { scale, seed, loads })
+    // By sectors: its cylinders do not matter.
+    let seek = SeekCurve::new(&disk.seek, 1);
+    Ok(Results { scale, seed, loads, seek })
 }
 
 /// The time from an answer to the next request with which the disk is busy as much of the time as the paper's on Ext2.
@@ -167,7 +171,8 @@ fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> anyhow::Result<Duratio
     for _ in 0..3 {
         let runs = [world.run(1, pause)];
         let system = systems()[0].1;
-        let job = Fs2Job { disk, free: &[], files: &[], runs: &runs, timed: false, system };
+        let job =
+            Fs2Job { disk, free: &[], files: &[], runs: &runs, timed: false, system, draws: false };
         let done = fs2(&[job], &|_| {})?;
         let run = &done[0].runs[0];
         pause = Duration::from_millis_f64(

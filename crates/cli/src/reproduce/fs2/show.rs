@@ -10,6 +10,7 @@ use seekless_study::Fs2Run;
 use serde_json::{Value, json};
 
 use super::claims::{self, Claim, access, claims, gain, percent, user};
+use super::distances;
 use super::paper::{PRINTED, Printed, Row};
 use super::run::{DISK, Load, Results};
 use crate::output;
@@ -41,7 +42,10 @@ impl<'a> Shown<'a> {
     /// On the terminal.
     pub(super) fn print(&self) -> anyhow::Result<()> {
         output::print(&format!("FS2 (SOSP 2005), reproduced. {HONEST}{}\n", self.scaled()))?;
-        let tables = self.results.loads.iter().flat_map(|l| [table(l), costs(l), by_run(l)]);
+        let tables =
+            self.results.loads.iter().flat_map(|l| {
+                [table(l), costs(l), by_run(l), distances::table(l, &self.results.seek)]
+            });
         for table in tables.chain([claims::table(&self.claims)]) {
             output::print(&table.terminal(output::width(), output::colour()))?;
         }
@@ -99,6 +103,8 @@ impl<'a> Shown<'a> {
             report = report.section(
                 Section::new(format!("{}, {}: {}", p.table, p.figures, l.name))
                     .figure(accesses(l))
+                    .figure(distances::figure(l))
+                    .table(distances::table(l, &self.results.seek))
                     .figure(parts(l))
                     .figure(energy(l))
                     .table(table(l))
@@ -140,6 +146,7 @@ impl<'a> Shown<'a> {
                     "name": name, "runs": runs,
                     "last": means(runs.last().copied().unwrap_or_default()),
                 })).collect::<Vec<_>>(),
+                "by_distance": distances::document(l, &self.results.seek),
             })
         };
         json!({
@@ -300,7 +307,7 @@ fn by_run(l: &Load) -> Table {
     })
 }
 
-fn basis(l: &Load) -> (Basis, &'static str) {
+pub(super) fn basis(l: &Load) -> (Basis, &'static str) {
     if l.real {
         (Basis::Mixed, "A recorded update on the modelled disk.")
     } else {
@@ -310,13 +317,14 @@ fn basis(l: &Load) -> (Basis, &'static str) {
 
 /// Figure 9 (a1) to (c1): the sectors that were accessed in the last run.
 fn accesses(l: &Load) -> Figure {
-    let track = |(name, path): &(&str, seekless_sim::HeadPath)| {
+    let track = |(name, paths): &(&'static str, Vec<(usize, seekless_sim::HeadPath)>)| {
+        let path = &paths.last()?.1;
         let mut moves = crate::simulate_report::moves(path);
         let first = moves.first().map_or(SimTime::ZERO, |m| m.at);
         moves.iter_mut().for_each(|m| m.at = SimTime(m.at.0 - first.0));
-        HeadRun { name: (*name).to_owned(), moves, area: None }
+        Some(HeadRun { name: (*name).to_owned(), moves, area: None })
     };
-    let runs: Vec<HeadRun> = l.paths.iter().map(track).collect();
+    let runs: Vec<HeadRun> = l.paths.iter().filter_map(track).collect();
     let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);
     let capacity = Sectors(highest.next_multiple_of(1 << 11));
     let (basis, words) = basis(l);

@@ -1,0 +1,436 @@
+//! One rule of replicas each, that breaks if it is left out: who is overtaken while a replica is on its way, who waits for
+//! whom, which segment gives way. The random histories find few of them.
+
+use super::replicas::{fs2, head_at, replica, replicated, stands, use_replica};
+use super::*;
+
+/// Lets I/Os take effect, but for those that are `held`, and time pass, until one of these waits; where it is.
+fn until(world: &mut World, held: impl Fn(&Io) -> bool, what: impl Fn(&Io) -> bool) -> usize {
+    for _ in 0..10_000 {
+        if let Some(at) = world.waiting.iter().position(&what) {
+            return at;
+        }
+        pass(world, &held);
+    }
+    panic!("it never came: {:?}", world.waiting);
+}
+
+/// One I/O that is not held, or time until the engine wants to be asked again.
+fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
+    if let Some(at) = world.waiting.iter().position(|io| !held(io)) {
+        world.execute(at);
+        return true;
+    }
+    let Some(at) = world.engine.wakeup() else { return false };
+    world.now = world.now.max(at.0);
+    world.handle(Input::Tick);
+    true
+}
+
+/// All that goes on while these I/Os are held, for ten seconds.
+fn hold(world: &mut World, held: impl Fn(&Io) -> bool) {
+    let end = world.now + 10_000_000_000;
+    for _ in 0..1000 {
+        if world.now >= end || !pass(world, &held) {
+            return;
+        }
+    }
+    panic!("it goes on and on: {:?}", world.waiting);
+}
+
+fn none(_: &Io) -> bool {
+    false
+}
+
+fn at(extent: Extent, op: Op) -> impl Fn(&Io) -> bool {
+    move |io| io.target == Target::Home && io.op == op && io.extent.overlaps(extent)
+}
+
+/// A client's, of these sectors.
+fn asked(extent: Extent, op: Op) -> impl Fn(&Io) -> bool {
+    move |io| io.class == Class::Foreground && at(extent, op)(io)
+}
+
+/// Pages 10 to 49 discarded, and no replica yet.
+fn discarded(config: Config) -> World {
+    let mut world = World::new(config);
+    world.issue(Op::Discard, home(10, 40));
+    world.settle();
+    world
+}
+
+fn ask(world: &mut World, place: u64, homes: &[(u64, u64)]) {
+    world.handle(Input::Replicate(vec![replica(place, homes)]));
+}
+
+/// Every copy that counts stands somewhere, and everything reads as it was written, near the replicas and far from them.
+fn is_sound(world: &mut World) {
+    world.settle();
+    let standing: usize = (0..64).map(|p| world.engine.replicas_of(home(p, 1).start).count()).sum();
+    // The write buffer has copies, too.
+    if world.engine.config().mode == Mode::WriteThrough {
+        assert_eq!(world.engine.copied(), Sectors(standing as u64 * 8), "{:?}", world.engine);
+    }
+    world.read_all();
+    for page in 0..64 {
+        head_at(world, 51);
+        head_at(world, page);
+    }
+}
+
+#[test]
+fn a_home_that_is_written_while_its_replica_is_made_has_none() {
+    // Before it is read; while it is read; and while the replica is written.
+    for phase in 0..3 {
+        let mut world = discarded(fs2(0));
+        let early = phase == 0;
+        if early {
+            world.issue(Op::Write, home(2, 1));
+        }
+        ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+        let mine = asked(home(2, 1), Op::Write);
+        match phase {
+            0 => hold(&mut world, &mine),
+            1 => drop(until(&mut world, none, at(home(4, 1), Op::Read))),
+            _ => drop(until(&mut world, none, at(home(20, 1), Op::Write))),
+        }
+        if !early {
+            world.issue(Op::Write, home(2, 1));
+        }
+        world.settle();
+        assert!(!stands(&world, 2), "phase {phase}");
+        assert!(stands(&world, 0) && stands(&world, 4), "phase {phase}");
+        is_sound(&mut world);
+    }
+}
+
+#[test]
+fn a_page_that_the_write_buffer_has_gets_no_replica_of_its_old_bytes() {
+    let mut world = discarded(Config { mode: Mode::WriteBack, degree: 2, ..fs2(0) });
+    world.issue(Op::Write, home(2, 1));
+    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
+    world.execute(at);
+    ask(&mut world, 20, &[(2, 1), (4, 1)]);
+    hold(&mut world, at_home_of(2));
+    assert!(!stands(&world, 2));
+    is_sound(&mut world);
+}
+
+/// The write buffer's page does not come home meanwhile.
+fn at_home_of(page: u64) -> impl Fn(&Io) -> bool {
+    at(home(page, 1), Op::Write)
+}
+
+#[test]
+fn a_place_that_the_client_takes_meanwhile_is_left_out() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    until(&mut world, none, at(home(4, 1), Op::Read));
+    world.issue(Op::Write, home(21, 1));
+    // Not even later: the client's comes first.
+    let mine = world.waiting.iter().position(asked(home(21, 1), Op::Write));
+    while world.clients.values().any(|c| c.request.op == Op::Write) {
+        match mine.and_then(|_| world.waiting.iter().position(asked(home(21, 1), Op::Write))) {
+            Some(at) => world.execute(at),
+            None => assert!(pass(&mut world, none)),
+        }
+    }
+    world.settle();
+    assert!(stands(&world, 0) && !stands(&world, 2) && stands(&world, 4));
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_client_waits_for_a_replica_that_is_just_written_where_it_writes() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    until(&mut world, none, at(home(20, 1), Op::Write));
+    world.issue(Op::Write, home(21, 1));
+    assert!(!world.waiting.iter().any(asked(home(21, 1), Op::Write)), "they meet at the device");
+    world.settle();
+    assert!(!stands(&world, 2));
+    is_sound(&mut world);
+}
+
+#[test]
+fn no_replica_is_written_where_a_client_writes() {
+    // A whole page, and a part, which has zeroes written beside it first.
+    for part in [false, true] {
+        let mut world = discarded(fs2(0));
+        // Its region is open.
+        world.issue(Op::Write, home(22, 1));
+        world.settle();
+        let page = Extent::new(GRID + 21 * 8, 8);
+        world.issue(Op::Write, if part { Extent::new(page.start.0 + 3, 2) } else { page });
+        let mine = move |io: &Io| io.class == Class::Foreground && io.extent.overlaps(page);
+        until(&mut world, none, mine);
+        ask(&mut world, 21, &[(0, 1)]);
+        hold(&mut world, mine);
+        assert!(!world.waiting.iter().any(|io| io.class == Class::Background), "part: {part}");
+        world.settle();
+        assert!(!stands(&world, 0));
+        is_sound(&mut world);
+    }
+}
+
+#[test]
+fn parts_of_a_free_page_wait_for_each_other() {
+    for ends in 0..3 {
+        let mut world = discarded(fs2(0));
+        world.issue(Op::Write, home(22, 1));
+        world.settle();
+        let part = |at| Extent::new(GRID + 21 * 8 + at, 2);
+        world.issue(Op::Write, part(2));
+        assert_eq!(world.waiting.len(), 2, "zeroes on both sides");
+        // Before its zeroes are written, half of them, and while it is written itself.
+        (0..ends).for_each(|_| world.execute(0));
+        let before = world.waiting.len();
+        world.issue(Op::Write, part(5));
+        assert_eq!(world.waiting.len(), before, "its zeroes would go over the first: {ends}");
+        is_sound(&mut world);
+    }
+}
+
+#[test]
+fn who_reads_a_page_that_is_then_discarded_sees_no_replica() {
+    let mut world = World::new(fs2(0));
+    world.issue(Op::Read, home(20, 1));
+    let mine = asked(home(20, 1), Op::Read);
+    world.issue(Op::Discard, home(10, 40));
+    let discard = until(&mut world, &mine, asked(home(20, 1), Op::Discard));
+    world.execute(discard);
+    ask(&mut world, 20, &[(0, 1)]);
+    hold(&mut world, &mine);
+    assert!(!world.waiting.iter().any(at(home(20, 1), Op::Write)), "{:?}", world.waiting);
+    assert!(!stands(&world, 0));
+    world.settle();
+    assert!(stands(&world, 0), "once it was read");
+    is_sound(&mut world);
+}
+
+#[test]
+fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
+    // The client writes first; or the zeroes are on their way.
+    for first in [true, false] {
+        let mut world = replicated();
+        let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+        let mine = asked(home(21, 1), Op::Write);
+        if first {
+            world.issue(Op::Write, home(21, 1));
+            until(&mut world, none, &mine);
+            world.handle(Input::Withdraw);
+            hold(&mut world, &mine);
+            let over = |io: &Io| zeroes(io) && io.extent.overlaps(home(21, 1));
+            assert!(!world.waiting.iter().any(over));
+        } else {
+            world.handle(Input::Withdraw);
+            until(&mut world, none, zeroes);
+            world.issue(Op::Write, home(21, 1));
+            assert!(!world.waiting.iter().any(&mine), "they meet at the device");
+        }
+        is_sound(&mut world);
+        assert_eq!(world.engine.stained().count(), 0);
+        world.home_is_complete();
+    }
+}
+
+#[test]
+fn a_withdrawal_ends_replicas_that_are_on_their_way_and_those_asked_for() {
+    let mut world = replicated();
+    ask(&mut world, 30, &[(6, 1)]);
+    ask(&mut world, 40, &[(8, 1)]);
+    until(&mut world, none, at(home(30, 1), Op::Write));
+    world.handle(Input::Withdraw);
+    let mut passed = 0;
+    while world.engine.is_withdrawing() {
+        assert!(!world.waiting.iter().any(at(home(40, 1), Op::Write)), "one more");
+        passed += 1;
+        assert!(passed < 10_000 && pass(&mut world, none), "it does not end");
+    }
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stained().count()), (Sectors(0), 0));
+    world.home_is_complete();
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_run_that_is_just_written_does_not_give_way_before_it_stands() {
+    let mut world = replicated();
+    ask(&mut world, 30, &[(6, 1)]);
+    let busy = at(home(30, 1), Op::Write);
+    until(&mut world, none, &busy);
+    // 3 of 64 are left.
+    for (first, pages) in [(10, 10), (24, 6), (31, 17)] {
+        world.issue(Op::Write, home(first, pages));
+    }
+    let written = |world: &World| world.engine.free().0 / 8;
+    while written(&world) > 7 {
+        assert!(pass(&mut world, &busy));
+    }
+    assert!(!stands(&world, 0), "others did");
+    // A run in the same segment would stand where this one is written.
+    for (first, pages) in [(31, 12), (10, 10)] {
+        world.issue(Op::Discard, home(first, pages));
+    }
+    while written(&world) < 29 {
+        assert!(pass(&mut world, &busy));
+    }
+    is_sound(&mut world);
+    assert!(stands(&world, 6));
+}
+
+#[test]
+fn a_segment_that_is_read_is_not_written_anew() {
+    let mut world = discarded(fs2(0));
+    let segments = world.engine.replicated().unwrap().room.0 / (7 * 8);
+    assert!((2..9).contains(&segments));
+    for page in 0..segments {
+        ask(&mut world, 20 + 2 * page, &[(page, 1)]);
+        world.settle();
+    }
+    // All but the first twice: it is the coldest, though it is just being read.
+    for page in (1..segments).chain(1..segments) {
+        use_replica(&mut world, page);
+    }
+    head_at(&mut world, 51);
+    world.issue(Op::Read, home(0, 1));
+    let mine = asked(home(20, 1), Op::Read);
+    until(&mut world, none, &mine);
+    ask(&mut world, 40, &[(9, 1)]);
+    hold(&mut world, &mine);
+    assert!(stands(&world, 0) && !stands(&world, 9));
+    world.settle();
+    assert_eq!(world.engine.stats().damaged, 0);
+    ask(&mut world, 40, &[(9, 1)]);
+    world.settle();
+    assert!(stands(&world, 9) && !stands(&world, 0), "and then it is");
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_would_leave_too_little_is_not_begun() {
+    let mut world = discarded(fs2(0));
+    world.issue(Op::Write, home(10, 27));
+    world.settle();
+    // 13 of 64 are spare: 20%. Seven less would be below 10%, six are not.
+    ask(&mut world, 40, &[(0, 7)]);
+    world.settle();
+    assert_eq!((world.engine.copied(), world.engine.stats().replicas_refused), (Sectors(0), 7));
+    ask(&mut world, 40, &[(0, 6)]);
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(48));
+    is_sound(&mut world);
+}
+
+#[test]
+fn above_the_critical_mark_what_is_used_stays_however_old() {
+    let mut world = discarded(fs2(0));
+    for (place, page, pages) in [(24, 0, 7), (44, 52, 3)] {
+        ask(&mut world, place, &[(page, pages)]);
+        world.settle();
+    }
+    (0..3).for_each(|_| use_replica(&mut world, 3));
+    assert_eq!(world.engine.copied(), Sectors(80));
+    // 4 of 64 are left, which is more than 5%: the coldest goes, and that is enough.
+    for (first, pages) in [(10, 14), (47, 3), (31, 9)] {
+        world.issue(Op::Write, home(first, pages));
+    }
+    world.settle();
+    assert!(stands(&world, 3) && !stands(&world, 52), "{:?}", world.engine.replicated());
+    is_sound(&mut world);
+}
+
+#[test]
+fn a_write_with_fua_into_a_replicas_place_is_known_before_it_is_answered() {
+    let mut world = replicated();
+    let id = world.issue_with(Op::Write, home(20, 1), Flags::FUA);
+    while world.clients.contains_key(&id) {
+        assert!(pass(&mut world, none));
+    }
+    world.crash([1; 32]);
+    let free = world.engine.free_extents().any(|e| e.overlaps(home(20, 1)));
+    assert!(!free, "it was told that it is on stable storage, and reads as zeroes");
+    is_sound(&mut world);
+}
+
+#[test]
+fn what_nobody_guarded_is_not_taken_for_free() {
+    for clean in [true, false] {
+        let mut world = replicated();
+        if clean {
+            world.handle(Input::Detach { stamp: [1; 32] });
+            world.settle();
+        }
+        let config = *world.engine.config();
+        let mut area = world.area.clone();
+        let guarded = Engine::attach_guarded(&mut area, config, [2; 32], true).unwrap().0;
+        assert!(guarded.free() > Sectors(3 * 8), "clean: {clean}");
+        let (engine, _) = Engine::attach_guarded(&mut world.area, config, [2; 32], false).unwrap();
+        // After a crash what may hold bytes of replicas is still none of the client's.
+        assert_eq!(engine.free(), Sectors(if clean { 0 } else { 3 * 8 }), "clean: {clean}");
+    }
+}
+
+/// Lets the I/O that waits at `at` fail.
+fn fail(world: &mut World, at: usize) {
+    let io = world.waiting.swap_remove(at);
+    world.step += 1;
+    world.failed_at = world.step;
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+}
+
+#[test]
+fn where_zeroes_could_not_be_written_they_are_written_again() {
+    let mut world = replicated();
+    world.handle(Input::Withdraw);
+    let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+    let at = until(&mut world, none, zeroes);
+    fail(&mut world, at);
+    assert_ne!(world.engine.stained().count(), 0);
+    world.settle();
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+}
+
+#[test]
+fn the_area_hears_of_zeroes_only_after_home_has_them_for_good() {
+    let mut world = replicated();
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.handle(Input::Withdraw);
+    let (mut zeroes, mut flushed) = (false, false);
+    while world.engine.stained().count() > 0 {
+        if let Some(io) = world.waiting.first() {
+            let written = io.op == Op::WriteZeroes;
+            zeroes |= written;
+            flushed = !written && (flushed || io.target == Target::Home && io.op == Op::Flush);
+        }
+        assert!(pass(&mut world, none));
+    }
+    assert!(zeroes && flushed, "written: {zeroes}, flushed since: {flushed}");
+}
+
+#[test]
+fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    let background = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    until(&mut world, none, background);
+    // Somebody comes 5 ms after it was sent, and waits for as long.
+    world.now += 5_000_000;
+    world.issue(Op::Read, home(52, 1));
+    world.now += 5_000_000;
+    // And for the one that was sent with it.
+    while let Some(at) = world.waiting.iter().position(background) {
+        world.execute(at);
+    }
+    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
+    world.execute(at);
+    let end = world.now + 5_000_000_000;
+    while world.now < end {
+        assert!(!world.waiting.iter().any(background), "{} s before it is due", end - world.now);
+        assert!(pass(&mut world, none));
+    }
+    is_sound(&mut world);
+    assert!(stands(&world, 0));
+}

@@ -1,0 +1,101 @@
+//! When replies are sent: what reaches a client in the middle of a turn, and what at its end.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use rustix::event::{EventfdFlags, eventfd};
+use seekless_engine::{Config, Engine};
+use seekless_nbd::{ClientEvent, ClientSession, Options};
+
+use super::*;
+use crate::backend::files::{Files, Opened};
+use crate::volume::{Clock, Parts};
+
+const PAGE: u32 = 4096;
+/// A simple reply's header.
+const HEADER: usize = 16;
+
+fn volume() -> Volume<Owner> {
+    let bytes = 1 << 20;
+    let files = Files::new(Opened::memory(bytes).unwrap(), 0, None).unwrap();
+    Volume::new(Parts {
+        engine: Engine::new(Config::new(seekless_block::Sectors(bytes / SECTOR_BYTES))),
+        lasting: false,
+        drain: false,
+        files: Arc::new(files),
+        workers: 1,
+        bell: Arc::new(eventfd(0, EventfdFlags::empty()).unwrap()),
+        emulated: None,
+        clock: Clock::new(1.0),
+        observer: None,
+        tap: None,
+    })
+    .unwrap()
+}
+
+/// What has been sent to a client and not been read by it.
+fn unread(client: &mut UnixStream) -> usize {
+    let (mut all, mut buf) = (0, vec![0; 1 << 20]);
+    loop {
+        match client.read(&mut buf) {
+            Ok(n) => all += n,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return all,
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+/// Bytes of replies that a turn over so many requests of a page has sent by itself, and what was left for its end.
+fn sent_in_a_turn(command: Command, requests: usize, alone: bool) -> (usize, usize) {
+    let mut volume = volume();
+    let (ours, mut client) = UnixStream::pair().unwrap();
+    client.set_nonblocking(true).unwrap();
+    let mut conn = Conn::new(ours.into(), 1, [Export::new("", 1 << 20)].into());
+    let options = Options { export: String::new(), structured: false, allocation: false };
+    let mut session = ClientSession::new(options);
+    let (mut input, mut out) = (Vec::new(), Vec::new());
+    loop {
+        conn.receive(&mut volume, alone).unwrap();
+        conn.flush(&mut volume).unwrap();
+        let mut buf = [0; 4096];
+        if let Ok(n) = client.read(&mut buf) {
+            input.extend_from_slice(&buf[..n]);
+        }
+        let (taken, event) = session.step(&input, &mut out).unwrap();
+        input.drain(..taken);
+        client.write_all(&out).unwrap();
+        out.clear();
+        if matches!(event, ClientEvent::Ready) {
+            break;
+        }
+    }
+    for i in 0..requests {
+        session.request(command, i as u64 * u64::from(PAGE), PAGE, CommandFlags::NONE, &mut out);
+        if command == Command::Write {
+            out.extend_from_slice(&[0x5A; PAGE as usize]);
+        }
+    }
+    client.write_all(&out).unwrap();
+    conn.receive(&mut volume, alone).unwrap();
+    let early = unread(&mut client);
+    conn.flush(&mut volume).unwrap();
+    (early, unread(&mut client))
+}
+
+#[test]
+fn a_client_alone_has_its_first_replies_early() {
+    let reply = HEADER + PAGE as usize;
+    assert_eq!(sent_in_a_turn(Command::Read, 12, true), (2 * reply, 10 * reply));
+    assert_eq!(sent_in_a_turn(Command::Write, 12, true), (2 * HEADER, 10 * HEADER));
+    // The first two, then each sixteen.
+    assert_eq!(sent_in_a_turn(Command::Read, 20, true), (18 * reply, 2 * reply));
+    assert_eq!(sent_in_a_turn(Command::Write, 20, true), (18 * HEADER, 2 * HEADER));
+}
+
+#[test]
+fn clients_that_share_the_server_have_their_replies_at_once() {
+    let reply = HEADER + PAGE as usize;
+    assert_eq!(sent_in_a_turn(Command::Read, 20, false), (0, 20 * reply));
+    assert_eq!(sent_in_a_turn(Command::Write, 20, false), (0, 20 * HEADER));
+    assert_eq!(sent_in_a_turn(Command::Read, 40, false), (32 * reply, 8 * reply));
+}
