@@ -80,7 +80,7 @@ pub enum Output {
         /// How much.
         len: Sectors,
     },
-    /// Compute the CRC-32C of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
+    /// Compute [`crate::page_sum`] of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
     Sum(Sum),
     /// Answer the client. All `Move`s into its buffer came before.
     Complete {

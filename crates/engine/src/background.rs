@@ -8,7 +8,7 @@ use seekless_layout::Plan;
 
 use crate::checkpoint::Checkpoint;
 use crate::destage::{Destage, Which};
-use crate::format::Content;
+use crate::format::{Content, PageSum};
 use crate::interference::Interference;
 use crate::pagemap::State;
 use crate::prove::Prove;
@@ -80,7 +80,7 @@ pub(crate) struct Background {
     pub(crate) job: Job,
     pub(crate) in_flight: u32,
     /// By page of the staging memory: checksums, and whether it must not be used.
-    pub(crate) sums: Vec<u32>,
+    pub(crate) sums: Vec<PageSum>,
     pub(crate) bad: Vec<bool>,
     pub(crate) sums_awaited: bool,
     /// The last round of making things durable that a window waited for: the window's number, and how it ended.
@@ -177,7 +177,7 @@ impl Background {
         }
     }
 
-    pub(crate) fn summed(&mut self, page: u32, sums: &[u32]) {
+    pub(crate) fn summed(&mut self, page: u32, sums: &[PageSum]) {
         let page = page as usize;
         self.sums[page..page + sums.len()].copy_from_slice(sums);
         self.sums_awaited = false;

@@ -4,7 +4,7 @@ use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::attach::{AttachError, write_page};
 use crate::extents::Extents;
-use crate::format::{AreaFlags, Superblock, page_extent};
+use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
 use crate::pagemap::State;
 use crate::recover::{Recovered, recover, salvage};
 use crate::{Config, Engine};
@@ -82,9 +82,9 @@ impl Examined {
         self.recovered.records
     }
 
-    /// Slots, and what stands in each: `(slot, home page, state, CRC-32C)`, in order of slot. After an unclean stop
+    /// Slots, and what stands in each: `(slot, home page, state, sum)`, in order of slot. After an unclean stop
     /// a copy that the checkpoint calls clean is in doubt.
-    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, State, u32)> {
+    pub fn copies(&self) -> impl Iterator<Item = (u32, u64, State, PageSum)> {
         let map = &self.recovered.map;
         let clean = self.is_clean();
         let log = self.recovered.geo.read_segments * self.recovered.geo.segment_pages;
@@ -99,9 +99,9 @@ impl Examined {
         })
     }
 
-    /// The only valid copy of a home page, if it stands in the area: its sectors there and its CRC-32C.
+    /// The only valid copy of a home page, if it stands in the area: its sectors there and its sum.
     #[must_use]
-    pub fn newest(&self, page: u64) -> Option<(Extent, u32)> {
+    pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
         let slot = r.map.find(page)?;
         let log = slot >= r.geo.read_segments * r.geo.segment_pages;
@@ -162,7 +162,7 @@ impl Examined {
         let mut buffer = vec![0; (most * PAGE_BYTES as u32) as usize];
         // Replicas stand in home, which is not at hand: a read finds out.
         let geo = &self.recovered.geo;
-        let copies: Vec<(u32, u64, State, u32)> =
+        let copies: Vec<(u32, u64, State, PageSum)> =
             self.copies().filter(|&(slot, ..)| geo.page_of(slot).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
@@ -181,7 +181,7 @@ impl Examined {
                 let &(slot, home, state, sum) = copy;
                 let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
-                if !readable || crc_fast::crc32_iscsi(page) != sum {
+                if !readable || page_sum(page) != sum {
                     let how =
                         if readable { "does not match its checksum" } else { "cannot be read" };
                     let home = self.home_of(home);
@@ -242,8 +242,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     for slot in log..recovered.geo.slots() {
         let Some(home) = recovered.map.home(slot) else { continue };
         let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
-        let good = area.read(here, &mut page).is_ok()
-            && crc_fast::crc32_iscsi(&page) == recovered.map.sum(slot);
+        let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
         if !good {
             let grid = u64::from(recovered.superblock.grid);
             let extent = Extent::new(grid + home * PAGE_SECTORS, PAGE_SECTORS);

@@ -40,6 +40,7 @@ pub use background::Progress;
 use background::{Background, BackgroundIo};
 use cache::RamCache;
 pub use examine::{Examined, Finding, Repair, RepairReport, examine, repair};
+pub use format::{PageSum, page_sum};
 use free::FreeMap;
 use log::{Homeward, Log};
 use pagemap::PageMap;
@@ -281,7 +282,7 @@ impl Engine {
     ///
     /// # Panics
     /// If none was asked for: a bug of the driver.
-    pub fn summed(&mut self, sums: &[u32]) {
+    pub fn summed(&mut self, sums: &[PageSum]) {
         match self.sums.pop_front() {
             Some(SumFor::Read(io)) => {
                 self.read_summed(io, sums);

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
-use crate::format::{Content, Entry, Header, Position};
+use crate::format::{Content, Entry, Header, PageSum, Position};
 use crate::pagemap::State;
 use crate::shape::Shape;
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
@@ -490,7 +490,7 @@ impl Engine {
         self.send_records();
     }
 
-    pub(crate) fn record_summed(&mut self, number: u64, sums: &[u32]) {
+    pub(crate) fn record_summed(&mut self, number: u64, sums: &[PageSum]) {
         let record = self.log.record(number);
         if let Content::Data(entries) = &mut record.content {
             for (entry, &sum) in entries.iter_mut().zip(sums) {

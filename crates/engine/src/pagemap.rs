@@ -2,8 +2,10 @@
 //! hash table back from home. It holds no bytes of data and refuses to know what a segment is.
 //!
 //! Nine bytes a slot for home, state and the entry of the table, one more for the table's room to breathe,
-//! four for the checksum. All memory is taken at construction: a server that has started cannot run out of
+//! six for the checksum. All memory is taken at construction: a server that has started cannot run out of
 //! it for lack of a map.
+
+use crate::format::PageSum;
 
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
 pub const HOME_PAGES_MAX: u64 = 1 << 38;
@@ -44,8 +46,8 @@ impl State {
 pub(crate) struct PageMap {
     /// By slot, little endian: home page in the upper 38 bits, state in the lower 2. Zero where free.
     homes: Box<[[u8; 5]]>,
-    /// By slot: CRC-32C of the page's bytes. Of no meaning where free.
-    sums: Box<[u32]>,
+    /// By slot, little endian: the sum of the page's bytes. Of no meaning where free.
+    sums: Box<[[u8; 6]]>,
     /// Open addressing, linear probing. An entry is the slot in the low bits and, in what bits the
     /// largest slot leaves over, a part of the hash: most strangers are passed over without a look at
     /// `homes`, which would be a miss of the processor's cache each.
@@ -62,7 +64,7 @@ impl PageMap {
         let entries = (slots as usize + (slots as usize).div_ceil(4)).max(1);
         Self {
             homes: vec![[0; 5]; slots as usize].into(),
-            sums: vec![0; slots as usize].into(),
+            sums: vec![[0; 6]; slots as usize].into(),
             table: vec![EMPTY; entries].into(),
             // All ones is no slot, so that no entry equals `EMPTY`.
             slot_bits: u32::BITS - slots.leading_zeros(),
@@ -81,9 +83,10 @@ impl PageMap {
         (State::from_bits(word) != State::Free).then_some(word >> 2)
     }
 
-    /// CRC-32C of the bytes in a slot.
-    pub(crate) fn sum(&self, slot: u32) -> u32 {
-        self.sums[slot as usize]
+    /// The sum of the bytes in a slot.
+    pub(crate) fn sum(&self, slot: u32) -> PageSum {
+        let [a, b, c, d, e, f] = self.sums[slot as usize];
+        PageSum::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
     /// A slot in which a copy of a home page stands, whatever its state.
@@ -130,7 +133,7 @@ impl PageMap {
     ///
     /// # Panics
     /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
-    pub(crate) fn set(&mut self, slot: u32, home: u64, state: State, sum: u32) {
+    pub(crate) fn set(&mut self, slot: u32, home: u64, state: State, sum: PageSum) {
         let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
         while let Some(other) = another(self) {
             self.clear(other);
@@ -142,7 +145,7 @@ impl PageMap {
     ///
     /// # Panics
     /// As it does.
-    pub(crate) fn add(&mut self, slot: u32, home: u64, state: State, sum: u32) {
+    pub(crate) fn add(&mut self, slot: u32, home: u64, state: State, sum: PageSum) {
         assert!(state != State::Free, "a copy of page {home} in slot {slot} cannot be free");
         assert!(home < HOME_PAGES_MAX, "home page {home} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
@@ -155,7 +158,8 @@ impl PageMap {
             self.table[at] = self.entry(slot, hash);
         }
         self.put(slot, home << 2 | state as u64);
-        self.sums[slot as usize] = sum;
+        let [a, b, c, d, e, f, ..] = sum.to_le_bytes();
+        self.sums[slot as usize] = [a, b, c, d, e, f];
     }
 
     /// Changes what is known of a slot that holds a copy.
@@ -280,8 +284,8 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Set(u32, u64, State, u32),
-        Add(u32, u64, State, u32),
+        Set(u32, u64, State, PageSum),
+        Add(u32, u64, State, PageSum),
         State(u32, State),
         Clear(u32),
     }
@@ -297,15 +301,15 @@ mod tests {
 
     fn step(slots: u32) -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => (0..slots, home(), held(), any::<u32>()).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
-            4 => (0..slots, held(), any::<u32>()).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
-            4 => (0..slots, held(), any::<u32>()).prop_map(|(s, t, c)| Step::Add(s, u64::from(s % 12) + 3, t, c)),
+            4 => (0..slots, home(), held(), 0..1u64 << 48).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Add(s, u64::from(s % 12) + 3, t, c)),
             1 => (0..slots, held()).prop_map(|(s, t)| Step::State(s, t)),
             2 => (0..slots).prop_map(Step::Clear),
         ]
     }
 
-    type Twin = BTreeMap<u32, (u64, State, u32)>;
+    type Twin = BTreeMap<u32, (u64, State, PageSum)>;
 
     fn twin_find(twin: &Twin, home: u64) -> Vec<u32> {
         twin.iter().filter(|(_, held)| held.0 == home).map(|(&slot, _)| slot).collect()
@@ -380,7 +384,7 @@ mod tests {
     fn full(slots: u32, stride: u64) -> PageMap {
         let mut map = PageMap::new(slots);
         for slot in 0..slots {
-            map.set(slot, u64::from(slot) * stride % HOME_PAGES_MAX, State::Clean, slot);
+            map.set(slot, u64::from(slot) * stride % HOME_PAGES_MAX, State::Clean, slot.into());
         }
         map
     }
@@ -390,7 +394,7 @@ mod tests {
         for slots in [1_000u32, 4_095, 4_096, 65_537, 300_000] {
             let map = full(slots, 977);
             assert_eq!(map.len(), u64::from(slots));
-            let without_sums = map.bytes() - 4 * u64::from(slots);
+            let without_sums = map.bytes() - 6 * u64::from(slots);
             assert!(without_sums <= u64::from(slots) * 4096 / 400, "{slots} slots: {without_sums}");
             assert_eq!(map.bytes(), PageMap::new(slots).bytes(), "nothing was allocated meanwhile");
             assert_eq!(map.find(HOME_PAGES_MAX - 1), None, "a search of a full map ends");

@@ -10,6 +10,7 @@ use seekless_block::{
 };
 
 use crate::cache::pieces;
+use crate::format::PageSum;
 use crate::pagemap::State;
 use crate::writes::Mark;
 use crate::{
@@ -440,7 +441,7 @@ impl Engine {
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
-    pub(crate) fn read_summed(&mut self, io: IoId, sums: &[u32]) {
+    pub(crate) fn read_summed(&mut self, io: IoId, sums: &[PageSum]) {
         let Some(Pending::Summing(mut read)) = self.pending[io.0 as usize].take() else {
             unreachable!("only a read that waits for its sums is named")
         };
@@ -496,7 +497,7 @@ impl Engine {
     }
 
     /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
-    pub(crate) fn judge(&mut self, page: u64, sum: u32, mark: Mark) {
+    pub(crate) fn judge(&mut self, page: u64, sum: PageSum, mark: Mark) {
         let suspect = |engine: &Self| {
             engine.map.find_all(page).find(|&slot| engine.map.state(slot) == State::Suspect)
         };

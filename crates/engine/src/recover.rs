@@ -10,7 +10,7 @@ use crate::extents::Extents;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
     Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
-    RunKind, Superblock, Which, page_extent, read_superblock,
+    RunKind, Superblock, Which, page_extent, page_sum, read_superblock,
 };
 use crate::log::Ring;
 use crate::pagemap::{PageMap, State};
@@ -591,7 +591,7 @@ impl Recovered {
         {
             return None;
         }
-        let sum = |page: u32| bytes(page).map(crc_fast::crc32_iscsi);
+        let sum = |page: u32| bytes(page).map(page_sum);
         let whole = match &header.content {
             Content::Data(entries) => {
                 entries.iter().zip(page + 1..).all(|(e, page)| sum(page) == Some(e.sum))

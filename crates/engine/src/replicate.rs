@@ -351,6 +351,10 @@ impl Engine {
             self.background.wake_at(self.background.clean_not_before);
             return None;
         }
+        // Chosen only once it may be sent at once: while it waited, the client could take the run and write there.
+        if !self.may_submit(false) {
+            return None;
+        }
         self.background.clear_stage(0);
         Some(Clean { first: run.start, pages: pages as u32, sent: false })
     }
@@ -359,15 +363,6 @@ impl Engine {
         let run = job.first..job.first + u64::from(job.pages);
         if !job.sent {
             let home = self.home_of(job.first, job.pages.into());
-            // It may have waited for its turn.
-            if self.background.locks(run.clone())
-                || self.writes.open_overlaps(home, self.writes_open)
-            {
-                return Step::Over;
-            }
-            if !self.may_submit(false) {
-                return Step::Wait;
-            }
             job.sent = true;
             self.background.locked.push((job.first, job.pages.into()));
             let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };

@@ -2,7 +2,7 @@
 //! It refuses to know what the bytes mean.
 
 use seekless_block::{PAGE_BYTES, Sectors};
-use seekless_engine::{Config, Memory, Move};
+use seekless_engine::{Config, Memory, Move, PageSum, page_sum};
 use seekless_nbd::Errno;
 use slab::Slab;
 
@@ -182,14 +182,18 @@ impl<O> Memories<O> {
         }
     }
 
-    /// The CRC-32C of each page of memory, one after the other.
-    pub(crate) fn sum(&self, from: Memory, pages: u32, current: &Current<'_>, sums: &mut Vec<u32>) {
+    /// The sum of each page of memory, one after the other.
+    pub(crate) fn sum(
+        &self,
+        from: Memory,
+        pages: u32,
+        current: &Current<'_>,
+        sums: &mut Vec<PageSum>,
+    ) {
         sums.clear();
         let bytes = self.place(from, pages as usize * PAGE_BYTES as usize, current);
         // What is not there has no sums, and the engine says so.
-        sums.extend(
-            bytes.unwrap_or_default().chunks(PAGE_BYTES as usize).map(crc_fast::crc32_iscsi),
-        );
+        sums.extend(bytes.unwrap_or_default().chunks(PAGE_BYTES as usize).map(page_sum));
     }
 
     /// The request will outlive the call: its data moves to a buffer of its own.

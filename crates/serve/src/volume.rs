@@ -10,8 +10,8 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, Progress, RequestId, RoomFrom,
-    Stats, Target,
+    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum, Progress, RequestId,
+    RoomFrom, Stats, Target,
 };
 use seekless_layout::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
@@ -138,7 +138,7 @@ pub(crate) struct Volume<O> {
     unobserved: u64,
     tap: Option<Tap>,
     /// Checksums on their way to the engine.
-    sums: Vec<u32>,
+    sums: Vec<PageSum>,
     lasting: bool,
     /// Nothing is replicated: there is no room for it, or the volume has been drained.
     holds: bool,

@@ -7,7 +7,7 @@ use seekless_disk::{
     Command, Device, DiskError, Drive, Operations, Scheduler, SpinDown, SpinDownError, Usage,
 };
 use seekless_engine::{
-    Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, RequestId, Stats, Target,
+    Class, Config, Engine, Fault, Input, Io, IoId, Mode, Output, PageSum, RequestId, Stats, Target,
 };
 use seekless_layout::{Plan, Replica};
 
@@ -106,7 +106,7 @@ pub struct Simulation {
     operations_before: Option<Operations>,
     stats_before: Stats,
     refused: Option<SimError>,
-    sums: Vec<u32>,
+    sums: Vec<PageSum>,
 }
 
 impl Simulation {

@@ -197,7 +197,7 @@ mod tests {
     fn a_newer_version_or_a_stranger_in_one_copy_is_refused() {
         let mut page = [0; 4096];
         superblock().encode(&mut page);
-        page[VERSION_AT] = 2;
+        page[VERSION_AT] = 3;
         let sum = computed(&page);
         page[CHECKSUM_AT..FIELDS_AT].copy_from_slice(&sum.to_le_bytes());
         for (copy, name) in [(0, "superblock A"), (1, "superblock B")] {

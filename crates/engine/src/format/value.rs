@@ -4,6 +4,7 @@ use std::fmt;
 
 use seekless_block::{Lba, Sectors};
 
+use super::PageSum;
 use super::field::Field;
 use crate::api::Mode;
 use crate::pagemap::{HOME_PAGES_MAX, State};
@@ -270,8 +271,8 @@ pub struct Entry {
     pub home: u64,
     /// What is known of the copy.
     pub state: State,
-    /// CRC-32C of the page's bytes; 0 where the slot is free.
-    pub sum: u32,
+    /// Of the page's bytes; 0 where the slot is free.
+    pub sum: PageSum,
 }
 
 impl Entry {
@@ -338,15 +339,15 @@ impl Field for Run {
 
 impl Field for Entry {
     const BYTES: usize = 12;
-    const FORMAT: &'static str = "entry: u64 home page * 4 + state, u32 CRC-32C of its bytes";
+    const FORMAT: &'static str = "entry: u64 home page * 4 + state + upper 16 bits of its bytes' sum * 2^48, u32 the lower 32 bits";
     fn put(&self, out: &mut [u8]) {
-        (self.home << 2 | self.state as u64).put(&mut out[..8]);
-        self.sum.put(&mut out[8..]);
+        (self.sum >> 32 << 48 | self.home << 2 | self.state as u64).put(&mut out[..8]);
+        (self.sum as u32).put(&mut out[8..]);
     }
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
         let word = u64::get(&bytes[..8])?;
-        let read =
-            Self { home: word >> 2, state: State::from_bits(word), sum: u32::get(&bytes[8..])? };
+        let sum = word >> 48 << 32 | u64::from(u32::get(&bytes[8..])?);
+        let read = Self { home: (word & ((1 << 48) - 1)) >> 2, state: State::from_bits(word), sum };
         if read.home >= HOME_PAGES_MAX {
             return Err("home pages below 2^38");
         }

@@ -16,7 +16,7 @@ use seekless_engine::format::{
 };
 use seekless_engine::{
     AttachError, Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode,
-    Output, Repair, RequestId, Target, examine, format_area, repair,
+    Output, Repair, RequestId, Target, examine, format_area, page_sum, repair,
 };
 use seekless_layout::{Copy, Plan};
 
@@ -182,7 +182,7 @@ impl World {
                 Output::Zero { to, len } => self.memory(to, len).fill(0),
                 Output::Sum(sum) => {
                     let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * 8));
-                    let sums: Vec<u32> = bytes.chunks(4096).map(crc_fast::crc32_iscsi).collect();
+                    let sums: Vec<_> = bytes.chunks(4096).map(page_sum).collect();
                     self.engine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result),

@@ -234,6 +234,29 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
     }
 }
 
+/// It destroyed what file systems had synced: the zeroes had waited for their turn, and were sent whatever had come since.
+#[test]
+fn zeroes_that_wait_for_their_turn_do_not_come_over_what_was_written_meanwhile() {
+    let pause = Duration(5_000_000);
+    let mut world = discarded(Config { background_pause: pause, ..fs2(0) });
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    world.settle();
+    assert!(stands(&world, 0), "no replica stands");
+    // A client was here just now, so that nothing is written in the background yet.
+    head_at(&mut world, 51);
+    world.handle(Input::Withdraw);
+    assert!(world.waiting.is_empty() && world.engine.wakeup().is_some(), "nothing waits");
+    let id = world.issue(Op::Write, home(21, 1));
+    until(&mut world, none, asked(home(21, 1), Op::Write));
+    while world.clients.contains_key(&id) {
+        let mine = world.waiting.iter().position(|io| io.class == Class::Foreground);
+        world.execute(mine.expect("it waits for nobody"));
+    }
+    is_sound(&mut world);
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+}
+
 #[test]
 fn a_withdrawal_ends_replicas_that_are_on_their_way_and_those_asked_for() {
     let mut world = replicated();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
-use seekless_engine::{Examined, Target};
+use seekless_engine::{Examined, Target, page_sum};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
@@ -239,7 +239,7 @@ impl Files {
             match newest.newest(page) {
                 Some((place, sum)) => {
                     area.read(place.start.0 * SECTOR_BYTES, &mut bytes)?;
-                    if crc_fast::crc32_iscsi(&bytes) != sum {
+                    if page_sum(&bytes) != sum {
                         return Err(Errno::IO);
                     }
                 }

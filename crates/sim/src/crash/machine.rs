@@ -5,8 +5,8 @@ use std::ops::Range;
 use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, Sectors, SimTime};
 use seekless_engine::format::{Geometry, read_superblock};
 use seekless_engine::{
-    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, Repair, Stats, examine,
-    format_area, repair, resize_area,
+    AttachError, Config, Engine, FormatOptions, Input, Mode, Output, PageSum, Repair, Stats,
+    examine, format_area, repair, resize_area,
 };
 
 use super::medium::Disk;
@@ -116,7 +116,7 @@ pub trait Machine: Sized {
     /// See [`seekless_engine::Engine::poll`].
     fn poll(&mut self) -> Option<Output>;
     /// See [`seekless_engine::Engine::summed`].
-    fn summed(&mut self, sums: &[u32]);
+    fn summed(&mut self, sums: &[PageSum]);
     /// See [`seekless_engine::Engine::page`].
     fn page(&self, page: u32) -> &[u8];
     /// See [`seekless_engine::Engine::wakeup`].
@@ -253,7 +253,7 @@ impl Machine for Engine {
         self.poll()
     }
 
-    fn summed(&mut self, sums: &[u32]) {
+    fn summed(&mut self, sums: &[PageSum]) {
         self.summed(sums);
     }
 

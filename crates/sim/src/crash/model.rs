@@ -14,18 +14,23 @@ pub(crate) const INITIAL: u64 = 1 << 63;
 /// A moment: counts what the client did and was told.
 type Step = u64;
 
-/// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else.
+/// The content of sector `lba` as the write named `token` left it: the same bytes nowhere else. It ends with its own
+/// CRC-32C, as much of what file systems write does: a CRC of that polynomial calls all versions of a sector the same.
 pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
     let mut bytes = [0; SECTOR_BYTES as usize];
+    if token == ZEROES {
+        return bytes;
+    }
     for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
         word.copy_from_slice(&word_of(token, lba, i).to_le_bytes());
     }
+    let (content, own) = bytes.split_at_mut(SECTOR_BYTES as usize - 4);
+    own.copy_from_slice(&crc_fast::crc32_iscsi(content).to_le_bytes());
     bytes
 }
 
 const fn word_of(token: u64, lba: u64, i: usize) -> u64 {
     match i {
-        _ if token == ZEROES => 0,
         0 => token,
         1 => lba,
         _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
@@ -38,8 +43,7 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
         bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
     };
     let token = word(0);
-    let is_right = |(i, bytes): (usize, &[u8])| bytes == word_of(token, lba, i).to_le_bytes();
-    if bytes.len() as u64 == SECTOR_BYTES && bytes.chunks_exact(8).enumerate().all(is_right) {
+    if bytes == encode(token, lba) {
         Ok(token)
     } else {
         let (first, second) = (word(0), word(1));

@@ -13,7 +13,7 @@ use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
 use seekless_engine::{
-    Class, Fault as Told, Input, Io, IoFailed, Memory, Output, RequestId, Target,
+    Class, Fault as Told, Input, Io, IoFailed, Memory, Output, RequestId, Target, page_sum,
 };
 
 use super::history::{Fault, Slow};
@@ -181,8 +181,7 @@ impl<M: Machine> World<M> {
                 Output::Sum(sum) => {
                     let bytes =
                         self.memory(sum.from, Sectors(u64::from(sum.pages) * PAGE_SECTORS))?;
-                    let sums: Vec<u32> =
-                        bytes.chunks(PAGE_BYTES as usize).map(crc_fast::crc32_iscsi).collect();
+                    let sums: Vec<_> = bytes.chunks(PAGE_BYTES as usize).map(page_sum).collect();
                     self.machine.summed(&sums);
                 }
                 Output::Complete { id, result } => self.complete(id.0, result)?,

@@ -156,7 +156,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         self.detached && self.requests.is_empty()
     }
 
-    fn summed(&mut self, _: &[u32]) {}
+    fn summed(&mut self, _: &[seekless_engine::PageSum]) {}
 
     fn page(&self, _: u32) -> &[u8] {
         &[]
