@@ -359,9 +359,10 @@ impl Engine {
         let run = job.first..job.first + u64::from(job.pages);
         if !job.sent {
             let home = self.home_of(job.first, job.pages.into());
-            // It may have waited for its turn.
+            // It may have waited for its turn, and a client's write, let on by the sums of a read, begun and ended meanwhile.
             if self.background.locks(run.clone())
                 || self.writes.open_overlaps(home, self.writes_open)
+                || !self.free.stained.covers(run.clone())
             {
                 return Step::Over;
             }
