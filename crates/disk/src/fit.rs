@@ -14,7 +14,7 @@ use seekless_block::{Duration, Extent, Op};
 use crate::RangeError;
 use crate::spec::{DiskSpec, SeekSpec};
 
-pub use workload::workload;
+pub use workload::{Pace, workload};
 
 /// An access made while nothing else was asked of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //!     cargo run --release -p seekless-sim --example torture -- --states 1000000 --seed 1
 //!
 //! History after history is made from the seeds SEED, SEED + 1, ...; the last line says with which to go on. Run
-//! one on each core with seeds far apart. `--one` lives the history of that seed alone. `--all` goes through the four kinds,
-//! a fourth of the states each, and ends with the table that is kept in benches/engine/runs.
+//! one on each core with seeds far apart. `--one` lives the history of that seed alone. `--all` goes through the five kinds,
+//! a fifth of the states each, and ends with the table that is kept in benches/engine/runs.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
@@ -17,14 +17,15 @@ use seekless_sim::crash::{History, Looks, Tally, explore, shrink};
 
 const USAGE: &str =
     "usage: torture [--states N] [--seed S] [--looks L] [--failures F] [--faults] [--replicas]
-               [--all] [--one]
+               [--parts] [--all] [--one]
   --states N     states to look at (1000000)
   --seed S       seed of the first history (1)
   --looks L      states at each moment (3)
   --failures F   stop after so many broken promises (5)
   --faults       devices fail in every history
   --replicas     replicas in discarded pages, instead of copies in the area
-  --all          a fourth of the states without either, with each and with both, then a table of them
+  --parts        the same under blocks shorter than a page, with more lives
+  --all          a fifth of the states each without any, with faults, replicas, both and parts, then a table of them
   --one          live one history alone";
 
 #[derive(Clone, Copy)]
@@ -35,14 +36,15 @@ struct Options {
     failures: u64,
     faults: bool,
     replicas: bool,
+    parts: bool,
     all: bool,
     one: bool,
 }
 
 fn options() -> Result<Options, String> {
     let (states, seed, looks, failures) = (1_000_000, 1, 3, 5);
-    let (faults, replicas, all, one) = (false, false, false, false);
-    let mut options = Options { states, seed, looks, failures, faults, replicas, all, one };
+    let (faults, replicas, parts, all, one) = (false, false, false, false, false);
+    let mut options = Options { states, seed, looks, failures, faults, replicas, parts, all, one };
     let mut args = std::env::args().skip(1);
     while let Some(name) = args.next() {
         let to = match name.as_str() {
@@ -56,6 +58,10 @@ fn options() -> Result<Options, String> {
             }
             "--replicas" => {
                 options.replicas = true;
+                continue;
+            }
+            "--parts" => {
+                options.parts = true;
                 continue;
             }
             "--all" => {
@@ -92,15 +98,20 @@ fn main() -> ExitCode {
             println!("panic at {place}");
         }
     }));
-    let kinds = [("plain", false, false), ("faults", true, false), ("replicas", false, true)];
-    let kinds = kinds.into_iter().chain([("faulty-replicas", true, true)]);
+    let kinds = [
+        ("plain", false, false, false),
+        ("faults", true, false, false),
+        ("replicas", false, true, false),
+        ("faulty-replicas", true, true, false),
+        ("parts", false, false, true),
+    ];
     let (mut seed, mut all, mut failed, mut table) =
         (options.seed, Tally::default(), 0, Vec::new());
-    for (name, faults, replicas) in kinds {
+    for (name, faults, replicas, parts) in kinds {
         let from = seed;
         let kind = if options.all {
-            Options { states: options.states / 4, faults, replicas, ..options }
-        } else if (faults, replicas) == (options.faults, options.replicas) {
+            Options { states: options.states / 5, faults, replicas, parts, ..options }
+        } else if (faults, replicas, parts) == (options.faults, options.replicas, options.parts) {
             options
         } else {
             continue;
@@ -111,15 +122,18 @@ fn main() -> ExitCode {
         table.push(line(name, from, &tally, failures));
     }
     table.push(line("total", options.seed, &all, failed));
-    println!("# kind seed histories states cut damaged told mended resized device-failures failed");
+    println!(
+        "# kind seed histories states killed cut damaged told mended resized device-failures failed"
+    );
     println!("{}\n# go on with --seed {seed}", table.join("\n"));
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn line(name: &str, seed: u64, tally: &Tally, failures: u64) -> String {
-    let &Tally { histories, states, cut, damaged, told, mended, resized, failed, .. } = tally;
+    let &Tally { histories, states, killed, cut, damaged, told, mended, resized, failed, .. } =
+        tally;
     format!(
-        "{name} {seed} {histories} {states} {cut} {damaged} {told} {mended} {resized} {failed} {failures}"
+        "{name} {seed} {histories} {states} {killed} {cut} {damaged} {told} {mended} {resized} {failed} {failures}"
     )
 }
 
@@ -128,6 +142,7 @@ fn run(options: &Options, seed: &mut u64, shrinking: &AtomicBool) -> (Tally, u64
     let (mut tally, mut failures, mut told) = (Tally::default(), 0, 0);
     while tally.states < options.states && failures < options.failures {
         let history = match (options.faults, options.replicas) {
+            _ if options.parts => History::with_parts(*seed),
             (true, replicas) => History::with_faults(*seed, replicas),
             (_, true) => History::with_replicas(*seed),
             _ => History::of(*seed),

@@ -109,6 +109,8 @@ fn setup() -> Setup {
         buffer_bytes: 1 << 16,
         stage_bytes: 1 << 16,
         background_pause: 0,
+        background_rate: 0,
+        at_once: false,
         gather: 0,
         shared: false,
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use rustix::fs::OFlags;
-use seekless_block::{Lba, Op};
-use seekless_disk::fit::{Sample, workload};
+use seekless_block::Op;
+use seekless_disk::fit::{Pace, Sample, workload};
 
 use super::fit::To;
 use crate::output;
@@ -20,11 +20,6 @@ use crate::serve::duration;
 const ALIGN: usize = 4096;
 /// The longest read of the workload.
 const READ_MAX: usize = 128 * 512;
-/// A run of reads in order takes no more than this part of the budget. There are up to 64: a disk that misses
-/// each read by a turn would spend a short budget on them, and none on seeks.
-const RUN_SHARE: u32 = 200;
-/// But it has as many reads as this at least.
-const RUN_READS: u32 = 16;
 
 /// Describe a disk by reading it
 ///
@@ -85,23 +80,18 @@ fn measure(file: &File, capacity: u64, budget: Duration) -> anyhow::Result<Vec<S
     let mut samples = Vec::new();
     let start = Instant::now();
     let mut now = start;
-    let (mut run_end, mut run_start, mut run_reads) = (Lba(0), start, 0);
+    let nanos = |time: Duration| seekless_block::Duration(time.as_nanos() as u64);
+    let mut pace = Pace::new(nanos(budget));
     for extent in reads {
-        if extent.start != run_end {
-            (run_start, run_reads) = (now, 0);
-        }
-        run_end = extent.end();
-        if run_reads >= RUN_READS && now - run_start > budget / RUN_SHARE {
+        if !pace.wants(nanos(now - start), extent) {
             continue;
         }
-        run_reads += 1;
         let at = extent.start.0 * 512;
         let part = room.get_mut(..extent.len.bytes().0 as usize).context("a read too long")?;
         file.read_exact_at(part, at).with_context(|| format!("at byte {at}"))?;
         // From end to end: a disk that is asked at once turns on between.
         let end = Instant::now();
-        let service = seekless_block::Duration((end - now).as_nanos() as u64);
-        samples.push(Sample { op: Op::Read, extent, service });
+        samples.push(Sample { op: Op::Read, extent, service: nanos(end - now) });
         now = end;
         if samples.len().is_multiple_of(16) {
             bar.set_position((now - start).as_millis() as u64);

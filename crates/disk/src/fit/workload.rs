@@ -1,6 +1,6 @@
 //! What to read to learn a disk: runs in order, steps backwards, reads at every distance. No time, no file.
 
-use seekless_block::{Extent, Lba};
+use seekless_block::{Duration, Extent, Lba};
 
 /// Reads start and end on 4 KiB, for direct I/O on any disk.
 const UNIT: u64 = 8;
@@ -15,6 +15,40 @@ const LARGE: u64 = 1 << 27;
 /// Disks below (1 GiB) have tracks so short that requests must be smaller: of those of 4 KiB one in four would
 /// cross from a track to the next. They are older than sectors of 4 KiB.
 const SMALL: u64 = 1 << 21;
+
+/// A run of reads in order takes no more than this part of the budget. There are up to 64: a disk that misses
+/// each read by a turn would spend a short budget on them, and none on seeks.
+const RUN_SHARE: u64 = 200;
+/// But it has as many reads as this at least.
+const RUN_READS: u32 = 16;
+
+/// Which of the [`workload`]'s reads are made when there is only so much time for all of them.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    budget: Duration,
+    end: Lba,
+    start: Duration,
+    reads: u32,
+}
+
+impl Pace {
+    /// For reads that may take so long together.
+    #[must_use]
+    pub fn new(budget: Duration) -> Self {
+        Self { budget, end: Lba(0), start: Duration(0), reads: 0 }
+    }
+
+    /// Whether the next read is to be made, so long after the first began: a run may have had its share.
+    pub fn wants(&mut self, now: Duration, extent: Extent) -> bool {
+        if extent.start != self.end {
+            (self.start, self.reads) = (now, 0);
+        }
+        self.end = extent.end();
+        let wanted = self.reads < RUN_READS || now.0 - self.start.0 <= self.budget.0 / RUN_SHARE;
+        self.reads += u32::from(wanted);
+        wanted
+    }
+}
 
 /// Reads that characterize a disk of `capacity` sectors when made one at a time, each right after the other:
 /// about ten seconds of runs and steps, then reads at all distances without end. The same every time. `None`

@@ -33,14 +33,15 @@ pub(crate) struct Compared {
     pub(crate) rate: f64,
 }
 
-/// Compares what the two disks do, not how they are described; seeks count where they are within `bound`.
-pub(crate) fn compare(spec: &DiskSpec, fitted: &DiskSpec, bound: f64) -> Compared {
+/// Compares what the two disks do, not how they are described; seeks count where they are within `bound`. `host_ms` is
+/// what the host took beside the disk, a request: times alone do not tell it from the seek, in which it is found.
+pub(crate) fn compare(spec: &DiskSpec, fitted: &DiskSpec, host_ms: f64, bound: f64) -> Compared {
     let (mut a, mut b) = (Disk::new(spec).unwrap(), Disk::new(fitted).unwrap());
     let capacity = spec.capacity_sectors;
     let mut within = |distances: Vec<u64>| {
         let n = distances.len() as f64;
         let good = distances.into_iter().filter(|&d| {
-            let (x, y) = (seek_ms(&mut a, d), seek_ms(&mut b, d));
+            let (x, y) = (seek_ms(&mut a, d) + host_ms, seek_ms(&mut b, d));
             (y / x - 1.0).abs() <= bound
         });
         good.count() as f64 / n

@@ -40,6 +40,8 @@ pub struct Tally {
     pub told: u64,
     /// Of these, those that were repaired.
     pub mended: u64,
+    /// Of these, those that the engine's death left, and no loss of power.
+    pub killed: u64,
     /// Of these, those in the midst of a resize.
     pub resized: u64,
     /// Device I/Os that failed, in histories.
@@ -65,6 +67,7 @@ impl Tally {
         self.damaged += other.damaged;
         self.told += other.told;
         self.mended += other.mended;
+        self.killed += other.killed;
         self.resized += other.resized;
         self.failed += other.failed;
         self.count(other.done);
@@ -80,6 +83,8 @@ pub struct Failure {
     pub step: usize,
     /// The state that showed it; `None` where it showed before the power failed.
     pub choice: Option<u64>,
+    /// The engine died in that state, and the power did not fail.
+    pub killed: bool,
     /// A sector of the area was damaged in that state.
     pub damaged: bool,
     /// What was wrong.
@@ -88,8 +93,9 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { history, step, choice, reason, .. } = self;
-        writeln!(f, "seed {}, step {step}, choice {choice:?}: {reason}", history.seed)?;
+        let Self { history, step, choice, reason, killed, .. } = self;
+        let killed = if *killed { ", killed" } else { "" };
+        writeln!(f, "seed {}, step {step}, choice {choice:?}{killed}: {reason}", history.seed)?;
         writeln!(f, "{:?}", history.setup)?;
         for (i, s) in history.steps.iter().enumerate() {
             writeln!(f, "{i:4} {s:?}")?;
@@ -105,16 +111,34 @@ pub enum Looks {
     Each(u64),
     /// These at each moment.
     These(Vec<u64>),
+    /// These at each moment, of what the engine's death leaves.
+    Killed(Vec<u64>),
+}
+
+/// A state that is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    choice: u64,
+    killed: bool,
 }
 
 impl Looks {
-    fn at(&self, history: &History, moment: u64) -> Vec<u64> {
+    fn at(&self, history: &History, moment: u64) -> Vec<Look> {
+        let these = |choices: &[u64], killed| {
+            choices.iter().map(|&choice| Look { choice, killed }).collect::<Vec<_>>()
+        };
         match self {
             Self::Each(count) => {
                 let mut rng = Pcg64Mcg::seed_from_u64(history.seed ^ moment.rotate_left(32));
-                (0..*count).map(|_| rng.random()).collect()
+                let mut looks: Vec<u64> = (0..*count).map(|_| rng.random()).collect();
+                let mut all = these(&looks, false);
+                // A death leaves less to choose from: at every other moment one is enough.
+                looks.truncate(usize::from(rng.random::<bool>()));
+                all.extend(these(&looks, true));
+                all
             }
-            Self::These(choices) => choices.clone(),
+            Self::These(choices) => these(choices, false),
+            Self::Killed(choices) => these(choices, true),
         }
     }
 }
@@ -129,9 +153,10 @@ pub fn explore<M: Machine>(
     tally: &mut Tally,
 ) -> Result<(), Box<Failure>> {
     tally.histories += 1;
-    let failure = |step, choice, reason: String| {
+    let failure = |step, look: Option<Look>, reason: String| {
         let damaged = reason.contains(DAMAGED);
-        Box::new(Failure { history: history.clone(), step, choice, damaged, reason })
+        let (choice, killed) = (look.map(|l| l.choice), look.is_some_and(|l| l.killed));
+        Box::new(Failure { history: history.clone(), step, choice, killed, damaged, reason })
     };
     let setup = &history.setup;
     let mut live = caught(|| Live::<M>::begin(setup)).map_err(|e| failure(0, None, e))?;
@@ -155,7 +180,7 @@ pub fn explore<M: Machine>(
                         Moment::Live(world) => inspect(history, world, stamp, look, tally)?,
                         Moment::Resize(resize) => {
                             tally.resized += 1;
-                            let mut rng = Pcg64Mcg::seed_from_u64(look);
+                            let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
                             let (image, past) = resize.cut::<M>(stamp, &mut rng)?;
                             let all = (resize.setup, image, past, stamp);
                             go_on::<M>(all, false, &[], &mut rng, tally)
@@ -179,7 +204,8 @@ pub fn explore<M: Machine>(
 #[must_use]
 pub fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
-    let looks = Looks::These(best.choice.into_iter().chain(0..3).collect());
+    let looks = best.choice.into_iter().chain(0..3).collect();
+    let looks = if best.killed { Looks::Killed(looks) } else { Looks::These(looks) };
     let mut left = runs;
     best.history.steps.truncate(best.step + 1);
     let mut size = best.history.steps.len().div_ceil(2);
@@ -356,6 +382,10 @@ impl<M: Machine> Live<M> {
                 self.world.bare_home()?;
                 self.resize(home, area, &mut look)?;
             }
+            Step::Kill { choice } => {
+                let left = self.world.killed(false, &mut Pcg64Mcg::seed_from_u64(*choice));
+                self.begin_anew(left, &mut Pcg64Mcg::seed_from_u64(0), &[])?;
+            }
             Step::Crash { choice, again } => {
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(*choice), again)?;
             }
@@ -417,7 +447,16 @@ impl<M: Machine> Live<M> {
 
     /// The next life, from what this one left.
     fn start_anew(&mut self, rng: &mut Pcg64Mcg, again: &[u64]) -> Result<(), String> {
-        let (image, past) = self.world.cut(rng);
+        let left = self.world.cut(rng);
+        self.begin_anew(left, rng, again)
+    }
+
+    fn begin_anew(
+        &mut self,
+        (image, past): (Image, Past),
+        rng: &mut Pcg64Mcg,
+        again: &[u64],
+    ) -> Result<(), String> {
         let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
             .map_err(|r| format!("the next life: {r:?}"))?;
         self.end_life();
@@ -472,14 +511,20 @@ fn inspect<M: Machine>(
     history: &History,
     world: &World<M>,
     stamp: Stamp,
-    choice: u64,
+    look: Look,
     tally: &mut Tally,
 ) -> Result<(), String> {
     let setup = world.setup();
-    let mut rng = Pcg64Mcg::seed_from_u64(choice);
-    let (mut image, past) = world.cut(&mut rng);
+    let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
+    tally.killed += u64::from(look.killed);
+    let left = if look.killed {
+        world.killed(setup.replicas == 0 && never_absorbs(history), &mut rng)
+    } else {
+        world.cut(&mut rng)
+    };
+    let (mut image, past) = left;
     bare_home_is_complete(history, setup, &image, &past.model)?;
-    let damage = if rng.random_ratio(1, 4) {
+    let damage = if !look.killed && rng.random_ratio(1, 4) {
         rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
     } else {
         None
@@ -585,6 +630,10 @@ fn go_on<M: Machine>(
     world.bare_home()
 }
 
+fn never_absorbs(history: &History) -> bool {
+    !history.setup.write_back && !history.steps.contains(&Step::Mode(Mode::WriteBack))
+}
+
 /// Where nothing was ever absorbed, home alone is all there is.
 fn bare_home_is_complete(
     history: &History,
@@ -592,7 +641,7 @@ fn bare_home_is_complete(
     image: &Image,
     model: &Model,
 ) -> Result<(), String> {
-    if setup.write_back || history.steps.contains(&Step::Mode(Mode::WriteBack)) {
+    if !never_absorbs(history) {
         return Ok(());
     }
     for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {

@@ -64,6 +64,11 @@ pub enum Step {
         /// The area's.
         area: u64,
     },
+    /// The engine dies, and nothing else; then it is started.
+    Kill {
+        /// Chooses what becomes of what was in flight.
+        choice: u64,
+    },
     /// The power fails, and the engine is started.
     Crash {
         /// Chooses what the caches lose.
@@ -143,6 +148,34 @@ impl History {
     #[must_use]
     pub fn with_faults(seed: u64, replicas: bool) -> Self {
         Self::make(seed, replicas, true)
+    }
+
+    /// As a file system with blocks shorter than a page on a loop device has it: blocks of two sectors written, discarded and
+    /// zeroed side by side, several of a page at a time, while replicas come and go at a limited rate; and many lives.
+    #[must_use]
+    pub fn with_parts(seed: u64) -> Self {
+        let mut history = Self::with_replicas(seed);
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ PARTS);
+        let setup = &mut history.setup;
+        // So much time for each page that is moved: a few I/Os, or many.
+        let nanos = [0, 4, 40][rng.random_range(0..3)];
+        setup.background_rate = (PAGE_BYTES * 1_000_000_000).checked_div(nanos).unwrap_or(0);
+        setup.write_back &= rng.random_ratio(1, 4);
+        setup.gather = 0;
+        setup.at_once = rng.random();
+        let mut parts = Parts::new(&mut rng, setup);
+        let often = parts.rng.random_range(2..6);
+        let steps = std::mem::take(&mut history.steps);
+        for step in steps {
+            match step {
+                Step::Mode(Mode::WriteBack) if parts.rng.random_ratio(3, 4) => {}
+                other => history.steps.push(other),
+            }
+            if parts.rng.random_ratio(often - 1, often) {
+                parts.steps(&mut history.steps);
+            }
+        }
+        history
     }
 
     fn make(seed: u64, replicas: bool, faults: bool) -> Self {
@@ -252,8 +285,93 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         buffer_bytes: 16 * PAGE_BYTES,
         stage_bytes: pick(&[16, 32, 64]) * PAGE_BYTES,
         background_pause: pick(&[0, 0, 1_000]),
+        background_rate: 0,
+        at_once: false,
         gather: 0,
         shared: pick(&[0, 1]) == 1,
+    }
+}
+
+/// Tells the seeds of one kind of history from those of another.
+const PARTS: u64 = 0x9a27;
+/// A block of a file system, in sectors.
+const BLOCK: u64 = 2;
+
+/// Who has blocks shorter than a page.
+struct Parts<'a> {
+    rng: &'a mut Pcg64Mcg,
+    grid: u64,
+    pages: u64,
+    /// Pages around which most happens.
+    hot: [u64; 3],
+}
+
+impl<'a> Parts<'a> {
+    fn new(rng: &'a mut Pcg64Mcg, setup: &Setup) -> Self {
+        let (grid, pages) = (setup.grid, (setup.home - setup.grid) / PAGE_SECTORS);
+        let hot = std::array::from_fn(|_| rng.random_range(0..pages));
+        Self { rng, grid, pages, hot }
+    }
+
+    fn page(&mut self) -> u64 {
+        let hot = self.hot[self.rng.random_range(0..self.hot.len())];
+        if self.rng.random_ratio(1, 8) { self.rng.random_range(0..self.pages) } else { hot }
+    }
+
+    /// Blocks from somewhere in a page on: most often fewer than there are to its end.
+    fn blocks(&mut self) -> (u64, u64) {
+        let first = self.page() * PAGE_SECTORS / BLOCK + self.rng.random_range(0..4);
+        let most = if self.rng.random_ratio(1, 4) { 24 } else { 4 };
+        let count = self.rng.random_range(1..=most);
+        let all = self.pages * PAGE_SECTORS / BLOCK;
+        (self.grid + first * BLOCK, count.min(all - first) * BLOCK)
+    }
+
+    fn steps(&mut self, steps: &mut Vec<Step>) {
+        let ask = |op, (start, len)| Step::Ask { op, start, len, fua: false };
+        let grid = self.grid;
+        let page = |at: u64| (grid + at * PAGE_SECTORS, PAGE_SECTORS);
+        match self.rng.random_range(0..24) {
+            // Several at once, of which none need be waited for.
+            0..8 => {
+                for _ in 0..self.rng.random_range(1..5) {
+                    let op =
+                        [Op::Write, Op::Write, Op::Write, Op::WriteZeroes, Op::Discard, Op::Read]
+                            [self.rng.random_range(0..6)];
+                    let at = self.blocks();
+                    steps.push(ask(op, at));
+                }
+            }
+            8..11 => {
+                let (start, len) = page(self.page());
+                let pages = self
+                    .rng
+                    .random_range(1..6)
+                    .min(self.pages - (start - self.grid) / PAGE_SECTORS);
+                let op = [Op::WriteZeroes, Op::Discard][self.rng.random_range(0..2)];
+                steps.push(ask(op, (start, len * pages)));
+            }
+            11..14 => {
+                let place = self.page();
+                let home = self.rng.random_range(0..self.pages);
+                let many = self.rng.random_range(1..5).min(self.pages - home);
+                steps.push(Step::Replicate(vec![(place, vec![(home, many)])]));
+            }
+            14 | 15 => steps.push(ask(Op::Flush, (0, 0))),
+            16..20 => {
+                for _ in 0..self.rng.random_range(1..12) {
+                    steps.push(Step::Execute(self.rng.random_range(0..64)));
+                }
+            }
+            20 => steps.push(Step::Settle(self.rng.random())),
+            21 => steps.push(Step::Pass),
+            22 if self.rng.random_ratio(1, 3) => {
+                steps.push(Step::Kill { choice: self.rng.random() });
+            }
+            22 => steps.push(Step::Pass),
+            // Elsewhere from now on.
+            _ => self.hot[self.rng.random_range(0..3)] = self.rng.random_range(0..self.pages),
+        }
     }
 }
 

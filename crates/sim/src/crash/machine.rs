@@ -42,6 +42,10 @@ pub struct Setup {
     pub gather: u64,
     /// How long the background waits after a request, in nanoseconds.
     pub background_pause: u64,
+    /// Bytes that the background may move a second; 0 where it is not held back.
+    pub background_rate: u64,
+    /// Most reads and writes are carried out as soon as they are sent.
+    pub at_once: bool,
     /// One cache serves home and area.
     pub shared: bool,
 }
@@ -183,6 +187,7 @@ impl Machine for Engine {
             buffer_bytes: Bytes(setup.buffer_bytes),
             stage_bytes: Bytes(setup.stage_bytes),
             background_pause: seekless_block::Duration(setup.background_pause),
+            background_rate: Bytes(setup.background_rate),
             gather: seekless_block::Duration(setup.gather),
             // With several replicas of a page there is more that can go wrong.
             degree: 2,

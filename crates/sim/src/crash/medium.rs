@@ -301,6 +301,22 @@ impl Medium {
             || area[log.start as usize..log.end as usize].iter().any(|&(sent, _)| sent > area[at].1)
     }
 
+    /// What the death of the engine leaves, while the devices live on: all that has ended, and of what was in flight any
+    /// part, chosen by `rng`.
+    pub(crate) fn kill(&self, rng: &mut Pcg64Mcg) -> Image {
+        let mut image = self.current.clone();
+        let mut open: Vec<_> = self.unflushed.iter().filter(|w| w.done.is_none()).collect();
+        open.shuffle(rng);
+        for write in open {
+            match rng.random_range(0..4u8) {
+                0 | 1 => {}
+                2 => apply(&mut image.sectors, write, |_| true),
+                _ => tear(&mut image.sectors, write, rng),
+            }
+        }
+        image
+    }
+
     /// What the power's loss may leave, chosen by `rng`. Two caches lose what they hold independently.
     pub(crate) fn crash(&self, rng: &mut Pcg64Mcg) -> Image {
         let mut image = self.flushed.clone();

@@ -168,7 +168,16 @@ impl<M: Machine> World<M> {
         self.machine.handle(SimTime(self.now), input);
         while let Some(output) = self.machine.poll() {
             match output {
-                Output::Submit(io) => self.send(io)?,
+                Output::Submit(io) => {
+                    self.send(io)?;
+                    if self.is_at_once(&io)
+                        && let Some(sent) = self.sent.pop()
+                    {
+                        self.now += 1;
+                        let done = self.carry_out(sent, io.id.0 as usize)?;
+                        self.machine.handle(SimTime(self.now), done);
+                    }
+                }
                 Output::Move(m) => {
                     let data = self.memory(m.from, m.len)?.to_vec();
                     self.memory(m.to, m.len)?.copy_from_slice(&data);
@@ -256,8 +265,15 @@ impl<M: Machine> World<M> {
             return Ok(false);
         }
         let sent = self.choose(which);
+        let done = self.carry_out(sent, which)?;
+        self.handle(done)?;
+        Ok(true)
+    }
+
+    /// Has an I/O take effect; what the engine is to hear of it.
+    fn carry_out(&mut self, sent: Sent, which: usize) -> Result<Input, String> {
         if let Some(fault) = self.faults.iter().position(|f| f.hits(&sent.io)) {
-            return self.fail(sent, fault, which).map(|()| true);
+            return self.fail(sent, fault, which);
         }
         let Sent { io, ticket, bytes } = sent;
         let mut result = Ok(());
@@ -284,8 +300,15 @@ impl<M: Machine> World<M> {
             }
             _ => return Err(format!("an I/O that makes no sense: {io:?}")),
         }
-        self.handle(Input::Done { io: io.id, result })?;
-        Ok(true)
+        Ok(Input::Done { io: io.id, result })
+    }
+
+    /// Whether an I/O that was just sent is carried out at once, before the engine is asked what else there is to do: as a
+    /// driver does with what the host's page cache has or takes. Any choice that differs from one to the next will do.
+    fn is_at_once(&self, io: &Io) -> bool {
+        let quick = matches!(io.op, Op::Read | Op::Write) && !io.flags.contains(Flags::FUA);
+        let some = (self.now ^ u64::from(io.id.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
+        self.setup.at_once && quick && some > 0 && self.slow.is_none_or(|slow| !slow.is(io))
     }
 
     /// One of those in flight, of the slow ones only where there are no others.
@@ -301,7 +324,7 @@ impl<M: Machine> World<M> {
     }
 
     /// The device fails it.
-    fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<(), String> {
+    fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<Input, String> {
         let Sent { io, ticket, .. } = sent;
         self.faulty = true;
         self.faults_met += 1;
@@ -317,7 +340,7 @@ impl<M: Machine> World<M> {
             (Op::Flush, _) => self.medium.borrow_mut().fail_flush(ticket),
             _ => self.medium.borrow_mut().fail_write(ticket, &mut rng),
         }
-        self.handle(Input::Done { io: io.id, result: Err(IoFailed) })
+        Ok(Input::Done { io: io.id, result: Err(IoFailed) })
     }
 
     /// What takes its time from now on.
@@ -444,6 +467,18 @@ impl<M: Machine> World<M> {
         let mut past = self.past.clone();
         past.model.crash();
         (self.medium.borrow().crash(rng), past)
+    }
+
+    /// The engine dies and the devices live on: what is left on them, and what clients may find: where home `alone` always
+    /// had all there was, every write that had ended. Elsewhere the area may have been about to learn of one, and no more is
+    /// promised than after a loss of power.
+    pub(crate) fn killed(&self, alone: bool, rng: &mut Pcg64Mcg) -> (Image, Past) {
+        let mut past = self.past.clone();
+        if alone {
+            past.model.stopped();
+        }
+        past.model.crash();
+        (self.medium.borrow().kill(rng), past)
     }
 
     /// Whether home alone, without the engine, is what clients know. Nothing is in flight.
