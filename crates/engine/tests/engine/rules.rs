@@ -241,6 +241,8 @@ fn a_withdrawal_ends_replicas_that_are_on_their_way_and_those_asked_for() {
     ask(&mut world, 40, &[(8, 1)]);
     until(&mut world, none, at(home(30, 1), Op::Write));
     world.handle(Input::Withdraw);
+    let bound = world.engine.replicated().unwrap().bound;
+    assert_eq!(bound, Sectors(8), "what is just written, until it is at rest");
     let mut passed = 0;
     while world.engine.is_withdrawing() {
         assert!(!world.waiting.iter().any(at(home(40, 1), Op::Write)), "one more");
@@ -470,6 +472,8 @@ fn a_page_that_is_discarded_before_it_was_told_to_be_used_is_told_so_when_it_is_
             assert!(pass(&mut world, none));
         }
         assert!(world.clients.is_empty());
+        let stained = world.engine.stained().any(|e| e.contains(home(20, 1)));
+        assert_eq!(stained, op == Op::Discard, "the area takes it for stained still");
     }
     flush_and_crash(&mut world);
     assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
@@ -630,9 +634,8 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
     let mut world = discarded(fs2(0));
     world.issue(Op::Write, home(21, 1));
     // The record is down, but not flushed.
-    let held = |io: &Io| {
-        io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush
-    };
+    let held =
+        |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
     until(&mut world, held, held);
     checkpoint(&mut world, held);
     while !world.clients.is_empty() {
