@@ -664,7 +664,7 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     world.issue(Op::Write, home(21, 1));
     let mine = asked(home(21, 1), Op::Write);
     until(&mut world, none, &mine);
-    hold(&mut world, &mine);
+    hold(&mut world, |io| mine(io) || zeroes(io));
     let over = |io: &Io| zeroes(io) && io.extent.overlaps(home(21, 1));
     assert!(!world.waiting.iter().any(over), "they meet at the device");
     is_sound(&mut world);

@@ -101,10 +101,11 @@ impl<'a> Shown<'a> {
         );
         for l in &self.results.loads {
             let p = &PRINTED[l.printed];
+            let title = format!("{}, {}: {}", p.table, p.figures, l.name);
+            let section = Section::new(title).figure(accesses(l));
+            let clouds = distances::figures(l).into_iter().fold(section, Section::figure);
             report = report.section(
-                Section::new(format!("{}, {}: {}", p.table, p.figures, l.name))
-                    .figure(accesses(l))
-                    .figure(distances::figure(l))
+                clouds
                     .table(distances::table(l, &self.results.seek))
                     .figure(parts(l))
                     .figure(energy(l))
