@@ -420,12 +420,7 @@ impl Engine {
         engine.log.resume(ring, r.page, sequence, r.previous);
         engine.sync.home_dirty = true;
         engine.sync.log_dirty = true;
-        // In order of home, which is read to prove them.
-        let mut suspects: Vec<u32> = (0..engine.geo.slots())
-            .filter(|&slot| engine.map.state(slot) == State::Suspect)
-            .collect();
-        suspects.sort_unstable_by_key(|&slot| engine.map.home(slot));
-        engine.background.suspects = suspects;
+        engine.find_suspects();
         if let Some(wants) = r.plan {
             engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
         }

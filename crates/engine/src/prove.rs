@@ -22,6 +22,26 @@ pub(crate) struct Prove {
 }
 
 impl Engine {
+    /// Takes every copy for one in doubt, as an unclean stop leaves them: a simulation cannot be killed.
+    pub fn doubt(&mut self) {
+        for slot in 0..self.geo.read_slots() {
+            if self.map.state(slot) == State::Clean {
+                self.map.set_state(slot, State::Suspect);
+            }
+        }
+        self.find_suspects();
+        self.background.wake_at(self.background.now);
+    }
+
+    /// What is in doubt, in order of home, which is read to prove it.
+    pub(crate) fn find_suspects(&mut self) {
+        let all = 0..self.geo.slots();
+        let mut suspects: Vec<u32> =
+            all.filter(|&slot| self.map.state(slot) == State::Suspect).collect();
+        suspects.sort_unstable_by_key(|&slot| self.map.home(slot));
+        (self.background.suspects, self.background.next_suspect) = (suspects, 0);
+    }
+
     pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
         if self.map.count(State::Suspect) == 0 {
             self.background.suspects = Vec::new();

@@ -220,6 +220,31 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// Copies are in doubt from now on, as after an unclean stop, and are proven as the engine sees fit.
+    pub fn doubt(&mut self) {
+        self.engine.doubt();
+    }
+
+    /// Lets time pass until no copy is in doubt, or the engine does no more about it.
+    ///
+    /// # Errors
+    /// Where the drive refuses an I/O.
+    pub fn settle_doubts(&mut self) -> Result<(), SimError> {
+        while self.engine.in_doubt() > Sectors(0)
+            && self.next_event().is_some()
+            && self.refused.is_none()
+        {
+            self.step();
+        }
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// The time since the beginning.
+    #[must_use]
+    pub const fn now(&self) -> SimTime {
+        self.now
+    }
+
     /// Whether replicas are asked for that do not stand yet.
     #[must_use]
     pub fn is_replicating(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
-use seekless_engine::Config;
+use seekless_engine::{Class, Config, Target};
 use seekless_layout::{Replication, ReplicationConfig, ReplicationRule, side_by_side};
 use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::synth::Paced;
@@ -161,9 +161,26 @@ impl Fs2Run {
     }
 }
 
+/// What it takes to prove all replicas after a crash (3.3), where the disk has nothing else to do and while the last run is repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fs2Proof {
+    /// Replicas that stood.
+    pub replica_bytes: u64,
+    /// What was read of home at rest.
+    pub read_bytes: u64,
+    /// From the crash until the last was proven, at rest.
+    pub rest_s: f64,
+    /// The same under the run.
+    pub used_s: f64,
+    /// How long that run took.
+    pub run_s: f64,
+}
+
 /// What a system's runs cost, and where the head went.
 #[derive(Clone, Debug)]
 pub struct Fs2Done {
+    /// After a crash behind the last run.
+    pub proof: Fs2Proof,
     /// Each run.
     pub runs: Vec<Fs2Run>,
     /// The I/Os of the first, second and last run, counted from one, where they are to be drawn.
@@ -225,6 +242,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         _ => None,
     };
     let mut before = simulation.lap()?.background.busy().as_secs_f64();
+    let mut static_bytes = 0;
     if job.system.replicates == Replicates::Statically {
         let mut all = Replication::new(planning);
         for (_, request) in job.runs.iter().flatten() {
@@ -235,26 +253,18 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         let room = simulation.engine().room_for_replicas();
         simulation.replicate(side_by_side(&away, room, hot))?;
         simulation.settle_replicas()?;
-        before += simulation.lap()?.background.busy().as_secs_f64();
+        let lap = simulation.lap()?;
+        before += lap.background.busy().as_secs_f64();
+        static_bytes = lap.engine.moved_bytes;
     }
     let mut laps = Vec::with_capacity(job.runs.len());
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
-        let mut at = SimTime(0);
-        for &(pause, request) in run {
-            at += pause;
-            if !job.timed {
-                simulation.settle_below(1)?;
-                simulation.pass(pause)?;
-            }
-            simulation.offer(&Request { arrival: at, ..request })?;
-            if let Some(planner) = &mut planner {
-                planner.observe(&request);
-                if planner.is_due() {
-                    replicate(&mut simulation, planner, degree, 0)?;
-                }
-            }
-        }
+        ask(&mut simulation, run, job.timed, |simulation, request| {
+            let Some(planner) = &mut planner else { return Ok(()) };
+            planner.observe(request);
+            if planner.is_due() { replicate(simulation, planner, degree, 0) } else { Ok(()) }
+        })?;
         let measured = simulation.lap()?;
         let mut lap = Fs2Run::new(&measured, job.disk);
         if job.draws && (number <= 2 || number == job.runs.len()) {
@@ -268,9 +278,59 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         }
         let after = simulation.lap()?;
         lap.after_s = after.background.busy().as_secs_f64() + std::mem::take(&mut before);
-        lap.replica_bytes += after.engine.moved_bytes;
+        lap.replica_bytes += after.engine.moved_bytes + std::mem::take(&mut static_bytes);
         lap.standing_bytes = simulation.engine().copied().bytes().0;
         laps.push(lap);
     }
-    Ok(Fs2Done { runs: laps, paths })
+    let last = job.runs.last().map_or(&[][..], Vec::as_slice);
+    let proof =
+        if replicates { prove(&mut simulation, last, job.timed)? } else { Fs2Proof::default() };
+    Ok(Fs2Done { runs: laps, paths, proof })
+}
+
+/// A run's requests; `then` hears of each, once it is asked.
+fn ask(
+    simulation: &mut Simulation,
+    run: &[Paced],
+    timed: bool,
+    mut then: impl FnMut(&mut Simulation, &Request) -> Result<(), SimError>,
+) -> Result<(), SimError> {
+    let mut at = SimTime(0);
+    for &(pause, request) in run {
+        at += pause;
+        if !timed {
+            simulation.settle_below(1)?;
+            simulation.pass(pause)?;
+        }
+        simulation.offer(&Request { arrival: at, ..request })?;
+        then(simulation, &request)?;
+    }
+    Ok(())
+}
+
+/// All replicas in doubt, twice: with nobody there, and under this run, nothing learned from it.
+fn prove(simulation: &mut Simulation, run: &[Paced], timed: bool) -> Result<Fs2Proof, SimError> {
+    let replica_bytes = simulation.engine().copied().bytes().0;
+    simulation.settle()?;
+    simulation.lap()?;
+    let mut begun = simulation.now();
+    let since = |simulation: &Simulation, begun| simulation.now().since(begun).as_secs_f64();
+    simulation.doubt();
+    simulation.settle_doubts()?;
+    let rest_s = since(simulation, begun);
+    let read = *simulation.lap()?.costs.of(Class::Background, Target::Home, false);
+    begun = simulation.now();
+    simulation.doubt();
+    let mut proven = None;
+    ask(simulation, run, timed, |simulation, _| {
+        if proven.is_none() && simulation.engine().in_doubt() == Sectors(0) {
+            proven = Some(since(simulation, begun));
+        }
+        Ok(())
+    })?;
+    let run_s = simulation.lap()?.span.as_secs_f64();
+    simulation.settle_doubts()?;
+    let used_s = proven.unwrap_or_else(|| since(simulation, begun));
+    let read_bytes = Sectors(read.sectors).bytes().0;
+    Ok(Fs2Proof { replica_bytes, read_bytes, rest_s, used_s, run_s })
 }

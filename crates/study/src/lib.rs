@@ -28,7 +28,7 @@ pub use files::{
     FileCauses, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, Grouping, facts_of,
     run_files,
 };
-pub use fs2::{Fs2Done, Fs2Job, Fs2Run, Fs2System, Replicates, fs2};
+pub use fs2::{Fs2Done, Fs2Job, Fs2Proof, Fs2Run, Fs2System, Replicates, fs2};
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
 pub use replicas::replicate;
 pub use rolling::{

@@ -1,6 +1,7 @@
 //! FS2's evaluation (SOSP'05, 4): Tables 2 to 5 and Figures 9 to 15, the paper's numbers beside ours. Its traces are not to be
 //! had: ours are made up, but for a version-control update that anyone can record; its disk is modelled.
 
+mod beside;
 mod claims;
 mod distances;
 mod paper;

@@ -67,6 +67,7 @@ pub struct Fs2World {
     load: Fs2Load,
     seed: u64,
     scale: f64,
+    crowd: f64,
     /// What is free, in order.
     pub free: Vec<Extent>,
     /// Everything that a run may read, in order.
@@ -191,6 +192,7 @@ impl Fs2World {
             load,
             seed,
             scale,
+            crowd: 1.0,
             free: Vec::new(),
             files: Vec::new(),
             visits: Vec::new(),
@@ -214,6 +216,27 @@ impl Fs2World {
 
     fn scaled(&self, count: f64) -> u32 {
         (count * self.scale).ceil().max(1.0) as u32
+    }
+
+    /// So many times as many clients in the same time, where times are fixed; the files are the same.
+    #[must_use]
+    pub fn crowded(self, times: f64) -> Self {
+        Self { crowd: times, ..self }
+    }
+
+    /// Parts of the free pieces, so that no more than this share of a disk is free: one piece in so many goes, all over the disk.
+    #[must_use]
+    pub fn free_of(&self, capacity: Sectors, share: f64) -> Vec<Extent> {
+        let all: u64 = self.free.iter().map(|e| e.len.0).sum();
+        let kept = (capacity.0 as f64 * share / all.max(1) as f64).min(1.0);
+        let mut left = 0.0;
+        let keeps = |_: &&Extent| {
+            left += kept;
+            let keep = left >= 1.0;
+            left -= f64::from(u8::from(keep));
+            keep
+        };
+        self.free.iter().filter(keeps).copied().collect()
     }
 
     /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory its own blocks and `Entries` here, then
@@ -336,7 +359,8 @@ impl Fs2World {
                 asked.all.into_iter().map(|(_, request)| (pause, request)).collect()
             }
             Fs2Load::TpcW => {
-                let (visits, rows) = (self.scaled(5200.0), self.scaled(12_000.0));
+                let (visits, rows) =
+                    (self.scaled(5200.0 * self.crowd), self.scaled(12_000.0 * self.crowd));
                 let mut list = Dice::new(self.seed.wrapping_add(run << 32), 301);
                 self.timed(&mut list, &mut dice, &mut asked, visits, (0.5, 8.0));
                 for _ in 0..rows {
@@ -350,7 +374,7 @@ impl Fs2World {
             Fs2Load::Surge => {
                 // Its lists of requests are made once and used in every run; when each comes differs.
                 let mut list = Dice::new(self.seed, 300);
-                let visits = self.scaled(14_000.0);
+                let visits = self.scaled(14_000.0 * self.crowd);
                 self.timed(&mut list, &mut dice, &mut asked, visits, (0.7, 10.0));
                 self.writes(&mut dice, &mut asked, self.scaled(600.0));
                 asked.paced()

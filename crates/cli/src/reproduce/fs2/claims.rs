@@ -51,6 +51,7 @@ pub(super) fn claims(results: &Results) -> Vec<Claim> {
     for load in results.loads.iter().filter(|l| !l.real) {
         of_load(load, &mut all);
     }
+    results.beside.claims(&results.loads, &mut all);
     all
 }
 

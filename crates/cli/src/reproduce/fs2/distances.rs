@@ -5,6 +5,7 @@
 use seekless_disk::SeekCurve;
 use seekless_report::{Axis, Cell, Column, Figure, Points, Scatter, Table, Unit};
 use seekless_sim::{HeadPath, Kind, Point};
+use seekless_trace::synth::Fs2Load;
 use serde_json::{Value, json};
 
 use super::paper::{PRINTED, Printed};
@@ -156,19 +157,33 @@ pub(super) fn table(l: &Load, curve: &SeekCurve) -> Table {
     )
 }
 
-/// As a figure.
-pub(super) fn figure(l: &Load) -> Figure {
-    let series = columns(l).into_iter().map(|(called, _, path)| {
+/// As figures, one a run as in the paper: over each other the clouds hide each other.
+pub(super) fn figures(l: &Load) -> Vec<Figure> {
+    let figure = |(called, _, path): (String, &'static str, &HeadPath)| {
         let points = of_clients(path).map(|p| (p.distance as f64, p.took.as_secs_f64()));
-        Points::new(called, points.collect::<Vec<_>>())
-    });
-    let cloud = Scatter {
-        x: Axis::new("Seek distance", Unit::Other("sectors".to_owned())),
-        y: Axis::new("Access time", Unit::Seconds),
-        series: series.collect(),
+        let title = format!("Access time by seek distance: {called}{}", place(l, &called));
+        let cloud = Scatter {
+            x: Axis::new("Seek distance", Unit::Other("sectors".to_owned())),
+            y: Axis::new("Access time", Unit::Seconds),
+            series: vec![Points::new(called, points.collect::<Vec<_>>())],
+        };
+        let (basis, words) = basis(l);
+        Figure::new(title, basis, cloud).caption(words)
     };
-    let (basis, words) = basis(l);
-    Figure::new("Access time by seek distance", basis, cloud).caption(words)
+    columns(l).into_iter().map(figure).collect()
+}
+
+/// Where the paper has the same.
+fn place(l: &Load, called: &str) -> &'static str {
+    match called {
+        _ if l.real || PRINTED[l.printed].load != Fs2Load::TpcW => "",
+        "ext2" => " (Figure 9 a2)",
+        "fs2-static" => " (Figure 9 b2)",
+        "fs2" => " (Figures 9 c2 and 11 c)",
+        "fs2, run 1" => " (Figure 11 a)",
+        "fs2, run 2" => " (Figure 11 b)",
+        _ => "",
+    }
 }
 
 /// As JSON.

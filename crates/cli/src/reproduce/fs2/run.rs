@@ -7,10 +7,11 @@ use seekless_block::{Bytes, Duration, Extent, Op, Request, Sectors};
 use seekless_disk::{DiskSpec, SeekCurve, catalogue};
 use seekless_layout::ReplicationRule::{self, Paper, Proven, Whole};
 use seekless_sim::HeadPath;
-use seekless_study::{Fs2Job, Fs2Run, Fs2System, RangeSet, Replicates, fs2};
+use seekless_study::{Fs2Job, Fs2Proof, Fs2Run, Fs2System, RangeSet, Replicates, fs2};
 use seekless_trace::synth::{Fs2World, Paced};
 use seekless_trace::{OpenOptions, Source};
 
+use super::beside::{self, Beside};
 use super::paper::PRINTED;
 use crate::output;
 
@@ -56,6 +57,8 @@ pub(super) struct Load {
     pub(super) systems: Vec<(&'static str, Vec<Fs2Run>)>,
     /// Where the head went in the first, second and last run of [`DRAWN`].
     pub(super) paths: Vec<(&'static str, Vec<(usize, HeadPath)>)>,
+    /// After a crash behind the last run, by system.
+    pub(super) proofs: Vec<(&'static str, Fs2Proof)>,
 }
 
 /// The systems whose accesses are drawn, as in Figures 9 and 11; the last is ours.
@@ -87,6 +90,7 @@ pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
     pub(super) loads: Vec<Load>,
+    pub(super) beside: Beside,
     /// The disk's curve of seek times: the paper's.
     pub(super) seek: SeekCurve,
 }
@@ -149,23 +153,26 @@ pub(super) fn run(scale: f64, seed: u64, real: Option<&Path>) -> anyhow::Result<
     let loads = prepared
         .into_iter()
         .map(|p| {
-            let (mut runs, mut paths) = (Vec::new(), Vec::new());
+            let (mut runs, mut paths, mut proofs) = (Vec::new(), Vec::new(), Vec::new());
             for (&(name, _), done) in systems.iter().zip(done.by_ref()) {
                 runs.push((name, done.runs));
+                proofs.push((name, done.proof));
                 if !done.paths.is_empty() {
                     paths.push((name, done.paths));
                 }
             }
-            Load { name: p.name, printed: p.printed, real: p.real, systems: runs, paths }
+            let Prepared { name, printed, real, .. } = p;
+            Load { name, printed, real, systems: runs, paths, proofs }
         })
-        .collect();
+        .collect::<Vec<_>>();
+    let beside = beside::run(&disk, scale, seed, &loads)?;
     // By sectors: its cylinders do not matter.
     let seek = SeekCurve::new(&disk.seek, 1);
-    Ok(Results { scale, seed, loads, seek })
+    Ok(Results { scale, seed, loads, beside, seek })
 }
 
 /// The time from an answer to the next request with which the disk is busy as much of the time as the paper's on Ext2.
-fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> anyhow::Result<Duration> {
+pub(super) fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> anyhow::Result<Duration> {
     let mut pause = Duration::ZERO;
     // With pauses the drive reads on in them, and has less to do: twice is enough.
     for _ in 0..3 {

@@ -46,7 +46,8 @@ impl<'a> Shown<'a> {
             self.results.loads.iter().flat_map(|l| {
                 [table(l), costs(l), by_run(l), distances::table(l, &self.results.seek)]
             });
-        for table in tables.chain([claims::table(&self.claims)]) {
+        let beside = self.results.beside.tables(&self.results.loads);
+        for table in tables.chain(beside).chain([claims::table(&self.claims)]) {
             output::print(&table.terminal(output::width(), output::colour()))?;
         }
         output::print(&self.lead())
@@ -100,10 +101,11 @@ impl<'a> Shown<'a> {
         );
         for l in &self.results.loads {
             let p = &PRINTED[l.printed];
+            let title = format!("{}, {}: {}", p.table, p.figures, l.name);
+            let section = Section::new(title).figure(accesses(l));
+            let clouds = distances::figures(l).into_iter().fold(section, Section::figure);
             report = report.section(
-                Section::new(format!("{}, {}: {}", p.table, p.figures, l.name))
-                    .figure(accesses(l))
-                    .figure(distances::figure(l))
+                clouds
                     .table(distances::table(l, &self.results.seek))
                     .figure(parts(l))
                     .figure(energy(l))
@@ -113,6 +115,9 @@ impl<'a> Shown<'a> {
                     .table(costs(l)),
             );
         }
+        let beside = Section::new("Beside the tables: Figure 3, 3.3 and 4.6");
+        let tables = self.results.beside.tables(&self.results.loads);
+        report = report.section(tables.into_iter().fold(beside, Section::table));
         let real = self.results.loads.iter().any(|l| l.real);
         let mut measured = vec!["The paper's numbers, on its authors' machine.".to_owned()];
         if real {
@@ -145,6 +150,7 @@ impl<'a> Shown<'a> {
                 "systems": l.systems.iter().map(|(name, runs)| json!({
                     "name": name, "runs": runs,
                     "last": means(runs.last().copied().unwrap_or_default()),
+                    "after_a_crash": l.proofs.iter().find(|p| p.0 == *name).map(|p| p.1),
                 })).collect::<Vec<_>>(),
                 "by_distance": distances::document(l, &self.results.seek),
             })
@@ -156,6 +162,7 @@ impl<'a> Shown<'a> {
             "scale": self.results.scale,
             "seed": self.results.seed,
             "loads": self.results.loads.iter().map(load).collect::<Vec<_>>(),
+            "beside": self.results.beside.document(),
             "claims": self.claims,
         })
     }
