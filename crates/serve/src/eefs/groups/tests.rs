@@ -552,3 +552,23 @@ fn what_was_written_meanwhile_is_not_read_ahead_as_it_was() {
     let kept = groups.kept_whole(&handle).unwrap().unwrap();
     assert_eq!(groups.read(&kept, 0, FILE_BYTES_MAX).unwrap(), b"newer");
 }
+
+/// What stands one after the other in the store was not used one after the other.
+#[test]
+fn of_what_the_store_has_no_group_leads_to_the_next() {
+    let Some(mut place) = Place::new() else { return };
+    let wanted = [place.handles(&[0, 1]), place.handles(&[2, 3])];
+    assert_eq!(place.attach().form(&wanted, QUIET), [Ok(2), Ok(2)]);
+    let all = place.handles(&[0, 1, 2, 3]);
+    let groups = place.attach();
+    let config = GroupConfig { needed: 1, least: 2, ..GroupConfig::default() };
+    let read = all.into_iter().map(|handle| {
+        let shuffler = Shuffler::new(config, u64::MAX, None, groups).unwrap();
+        shuffler.saw(Seen::Opened { stream: StreamId(1), handle, size: 1_000 });
+        shuffler.learn();
+        shuffler.read_ahead(groups, Phase::Turning);
+        shuffler.ahead.load(SeqCst)
+    });
+    // Of each group the first file has it read, and the second finds it.
+    assert_eq!(read.collect::<Vec<_>>(), [1, 0, 1, 0]);
+}
