@@ -490,12 +490,17 @@ fn attribute(path: &Path, some: u64) -> Answer {
         "user.long",
         "trusted.x",
         "security.x",
+        "security.capability",
         "system.posix_acl_access",
         "system.posix_acl_default",
         "nonsense.x",
-    ][some as usize % 7];
+    ][some as usize % 8];
     let value = match name {
         "user.long" => vec![7; (some % 3_000) as usize],
+        // Of the kernel's second form: of some.
+        "security.capability" => {
+            [0x0200_0000, 1 << (some % 32), 0, 0, 0].map(u32::to_le_bytes).concat()
+        }
         "system.posix_acl_access" | "system.posix_acl_default" => acl,
         _ => some.to_le_bytes().to_vec(),
     };

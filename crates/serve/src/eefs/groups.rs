@@ -711,7 +711,10 @@ impl Groups {
             lease(&file, Others::Any).ok()?;
             let stat = rustix::fs::fstat(&file).ok()?;
             let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
-            if !small || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            if !small
+                || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+                || home::has_capabilities(&file)
+            {
                 return None;
             }
             let mut data = vec![0; stat.st_size as usize];
