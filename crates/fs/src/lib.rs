@@ -25,8 +25,8 @@
 //!
 //! **Here to there** (too large, in no group any more, or everything comes home):
 //! 1. [`Ask::Leave`]; wait: the entries are [`State::Leaving`] on stable storage.
-//! 2. [`Ask::Read`] all of it, write it into the inode, make that durable, then take the attribute away. From here on the inode's bytes
-//!    are the file. What a client writes and syncs there makes this durable too; until then the older file may come back.
+//! 2. [`Ask::Read`] all of it, write it into the inode, make that durable, then take the attribute away, and make that durable before
+//!    any client may write: what a client's fdatasync covers need not be the attribute. From here on the inode's bytes are the file.
 //! 3. [`Ask::Remove`]. It is written down only behind [`Output::SyncOther`].
 //!
 //! A file that is to be cut to nothing needs no more than to have its marker taken away: its inode has no bytes.

@@ -245,6 +245,11 @@ impl Successors {
         }
     }
 
+    /// A stream has ended: what comes under its number from now on follows nothing.
+    pub fn end(&mut self, stream: StreamId) {
+        self.streams.remove(&stream);
+    }
+
     /// Files remembered.
     #[must_use]
     pub fn files(&self) -> usize {

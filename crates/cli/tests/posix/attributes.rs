@@ -25,6 +25,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("xattrs", extended_attributes),
     ("xattrs: sizes", attribute_sizes),
     ("xattrs: permissions", who_sets_attributes),
+    ("capabilities", capabilities),
     ("statvfs", the_file_system),
     ("flags of chattr", inode_flags),
 ];
@@ -455,6 +456,22 @@ fn who_sets_attributes(c: &mut Case<'_>) {
     c.ok("chmod", chmod(&sticky, 0o1777));
     let by = BOB.does(|| setxattr(&sticky, "user.a", b"v", any));
     c.err("on a sticky directory of another", by, &[Errno::PERM]);
+}
+
+/// Who writes a file takes away what it may do as a program; who only moves it must not.
+fn capabilities(c: &mut Case<'_>) {
+    const NAME: &str = "security.capability";
+    let net_bind = [0x0200_0000, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let file = c.file("f", b"program");
+    c.ok("set", setxattr(&file, NAME, &net_bind, XattrFlags::empty()));
+    c.is("is kept", get(&file, NAME), Ok(net_bind.clone()));
+    c.reads("read", &file, b"program");
+    // What may move does now.
+    c.file("other", b"x");
+    c.reads("read again", &file, b"program");
+    c.is("is kept still", get(&file, NAME), Ok(net_bind));
+    c.ok("write", fs::write(&file, b"another"));
+    c.err("goes when it is written", get(&file, NAME), &[Errno::NODATA]);
 }
 
 fn the_file_system(c: &mut Case<'_>) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("mkdir", making_directories),
     ("rmdir", removing_directories),
     ("unlink", unlinking),
+    ("without a name, and not open", held_alone),
     ("link", linking),
     ("symlink", symbolic_links),
     ("rename: files", renaming_files),
@@ -34,6 +36,28 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("directory streams", directory_streams),
     ("directory streams while changing", changing_directories),
 ];
+
+/// A descriptor that can neither be read nor written keeps a file all the same.
+fn held_alone(c: &mut Case<'_>) {
+    for (how, replaced) in [("unlink", false), ("rename", true)] {
+        let file = c.file("f", b"still here");
+        let Some(held) = c.ok("open", open(&file, OFlags::PATH, 0)) else { return };
+        if replaced {
+            let over = c.file("g", b"another");
+            c.ok(how, rename(&over, &file));
+        } else {
+            c.ok(how, unlink(&file));
+        }
+        c.file("other", b"x");
+        let again = PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()));
+        c.is(how, fs::metadata(&again).map(|m| (m.len(), m.nlink())).ok(), Some((10, 0)));
+        c.reads(how, &again, b"still here");
+        if let Some(file) = c.ok(how, open(&again, OFlags::RDWR, 0)) {
+            c.ok(how, (&file).write_all(b"and written"));
+        }
+        c.reads(how, &again, b"and written");
+    }
+}
 
 fn mode(bits: u32) -> Mode {
     Mode::from_raw_mode(bits)

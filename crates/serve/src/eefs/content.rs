@@ -178,7 +178,12 @@ impl Live {
     /// Makes an open file durable, wherever it is: what the group store has of it was durable before it had it.
     pub(super) fn sync(&self, fh: u64, data_only: bool) -> Result<(), Errno> {
         let open = self.opened(fh)?;
-        if data_only { rustix::fs::fdatasync(&open.fd) } else { rustix::fs::fsync(&open.fd) }
+        // That it is empty may be said by its marker alone, which has gone: no data.
+        if data_only && rustix::fs::fstat(&open.fd)?.st_size > 0 {
+            rustix::fs::fdatasync(&open.fd)
+        } else {
+            rustix::fs::fsync(&open.fd)
+        }
     }
 
     pub(super) fn allocate(&self, fh: u64, at: u64, len: u64, how: i32) -> Result<(), Errno> {

@@ -23,6 +23,8 @@ use crate::error::ServeError;
 pub(crate) const MARKER: &str = "trusted.seekless.group";
 /// Of the directory.
 pub(crate) const BINDING: &str = "trusted.seekless.store";
+/// What its file may do as a program. The kernel takes it away where anybody writes or cuts the file, be it root.
+pub(crate) const CAPABILITIES: &str = "security.capability";
 /// Bytes of a marker.
 const MARKER_BYTES: usize = 32;
 
@@ -287,6 +289,11 @@ pub(crate) fn marker(file: impl AsFd) -> Result<Found, Errno> {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Found::Nothing),
         Err(e) => Err(e),
     }
+}
+
+/// Whether moving a file would take away what it may do.
+pub(crate) fn has_capabilities(file: impl AsFd) -> bool {
+    rustix::fs::fgetxattr_query(file, CAPABILITIES).is_ok()
 }
 
 /// When a file was last read and written.

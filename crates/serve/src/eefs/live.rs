@@ -45,7 +45,7 @@ impl Row for Node {
 #[derive(Debug)]
 struct Nodes {
     rows: Rows<Node>,
-    /// Of those without a name: whoever still has one, as working directory perhaps, goes on using it.
+    /// Of those without a name: whoever still has one, open or not (`O_PATH`, a working directory), goes on using it.
     nameless: FxHashMap<u64, OwnedFd>,
 }
 
@@ -55,8 +55,6 @@ pub(super) struct Opens {
     count: u64,
     /// The kernel reads and writes it by itself. What it does for the first who opens an inode it must do for the others.
     backing: Option<Arc<BackingId>>,
-    /// It has no name any more.
-    gone: bool,
 }
 
 /// A file that a client has open.
@@ -206,10 +204,21 @@ impl Live {
         if node.lookups < u32::MAX {
             node.lookups = u64::from(node.lookups).saturating_sub(lookups) as u32;
         }
-        if node.lookups == 0 {
-            nodes.rows.remove(ino);
-            nodes.nameless.remove(&ino);
+        if node.lookups > 0 {
+            return;
         }
+        let gone = (nodes.rows.remove(ino), nodes.nameless.remove(&ino));
+        drop(nodes);
+        // Nobody can use it any more: the kernel remembers what is open or a descriptor's.
+        if let (Some((handle, _)), Some(_)) = gone {
+            self.no_more(&handle);
+        }
+    }
+
+    /// An inode without a name is no more.
+    fn no_more(&self, handle: &Handle) {
+        let _lock = self.groups.changing(handle);
+        self.groups.forget(handle);
     }
 
     /// What the client sees of an inode.
@@ -300,16 +309,12 @@ impl Live {
         {
             self.shuffler.saw(Seen::Written { handle, size: stat.st_size.unsigned_abs() });
         }
-        let last = {
-            let mut opens = held(&self.opens);
-            let Some(open) = opens.get_mut(&handle) else { return };
-            open.count -= 1;
-            if open.count == 0 { opens.remove(&handle) } else { None }
-        };
-        if last.is_some_and(|o| o.gone) {
-            let _lock = self.groups.changing(&handle);
-            self.groups.forget(&handle);
-        }
+        let mut opens = held(&self.opens);
+        let Some(open) = opens.get_mut(&handle) else { return };
+        open.count -= 1;
+        // Dropped behind the lock: the kernel is told that it need not pass it through any more.
+        let _last = if open.count == 0 { opens.remove(&handle) } else { None };
+        drop(opens);
     }
 
     /// A name of this inode was taken away.
@@ -320,27 +325,28 @@ impl Live {
             return;
         }
         let Ok(handle) = self.groups.home.handle_of(fd.as_fd()) else { return };
-        {
+        let known = {
             let (ino, mut nodes) = (self.number(stat.st_ino), held(&self.nodes));
-            if nodes.rows.get(ino).is_some_and(|(known, _)| known == handle) {
+            let known = nodes.rows.get(ino).is_some_and(|(known, _)| known == handle);
+            if known {
                 nodes.nameless.insert(ino, fd);
             }
-        }
+            known
+        };
         if is_directory {
             return;
         }
-        let _lock = self.groups.changing(&handle);
-        let is_open = held(&self.opens).get_mut(&handle).map(|o| o.gone = true).is_some();
-        if !is_open {
-            self.groups.forget(&handle);
+        if !known {
+            self.no_more(&handle);
         }
         self.shuffler.saw(Seen::Gone(handle));
     }
 
-    /// No file is open any more: those without a name are gone from the group store too.
-    pub(super) fn close_all(&self) {
-        for (handle, open) in std::mem::take(&mut *held(&self.opens)) {
-            if open.gone {
+    /// The kernel knows no inode any more: those without a name are gone from the group store too.
+    pub(super) fn forget_all(&self) {
+        let nodes = &mut *held(&self.nodes);
+        for ino in std::mem::take(&mut nodes.nameless).into_keys() {
+            if let Some((handle, _)) = nodes.rows.get(ino) {
                 self.groups.forget(&handle);
             }
         }

@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::home::by_path;
+use super::home::{CAPABILITIES, by_path};
 use super::live::{Live, OpenDir, ROOT, held};
 use crate::sys;
 
@@ -334,6 +334,16 @@ impl Live {
         }
         let path = self.open_node(ino, OFlags::PATH)?;
         let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
+        let handle = self.handle(ino)?;
+        let _lock = if name == CAPABILITIES {
+            // One that has them does not move any more.
+            let lock = self.groups.changing(&handle);
+            self.groups.touch(&handle);
+            self.groups.bring_home(&handle)?;
+            Some(lock)
+        } else {
+            None
+        };
         rustix::fs::setxattr(by_path(&path), name, value, flags)
     }
 

@@ -141,6 +141,8 @@ impl Shuffler {
                         files.insert(handle, size);
                     }
                 }
+                // Groups that stand one after the other lead nowhere.
+                graph.end(StreamId(0));
             }
         });
         Ok(Self {

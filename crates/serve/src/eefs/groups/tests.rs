@@ -5,6 +5,8 @@ use std::fs;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, UNIX_EPOCH};
 
 use seekless_block::StreamId;
 use seekless_layout::GroupConfig;
@@ -37,12 +39,17 @@ pub(crate) struct Steps {
     /// Steps until one fails, alone, as a disk does.
     fails: AtomicI64,
     events: Mutex<Vec<Event>>,
+    /// Who wants to look around at each step of an inode, and says when that is done.
+    watcher: Mutex<Option<Watcher>>,
 }
+
+type Watcher = (Sender<(Step, Handle)>, Receiver<()>);
 
 impl Default for Steps {
     fn default() -> Self {
         let never = || AtomicI64::new(i64::MAX);
-        Self { left: never(), fails: never(), events: Mutex::default() }
+        let (left, fails) = (never(), never());
+        Self { left, fails, events: Mutex::default(), watcher: Mutex::default() }
     }
 }
 
@@ -55,6 +62,10 @@ impl Steps {
 
     pub(crate) fn did(&self, step: Step, handle: Handle) {
         held(self.events.lock()).push(Event::Inode(step, handle));
+        if let Some((look, looked)) = &*held(self.watcher.lock()) {
+            look.send((step, handle)).unwrap();
+            looked.recv().unwrap();
+        }
     }
 
     pub(crate) fn asks(&self, asks: &[Ask]) -> Option<Vec<Result<Reply, Fault>>> {
@@ -291,17 +302,142 @@ fn stopped_at_any_step_every_file_is_whole_and_in_one_place() {
     }
 }
 
-/// Nothing is settled before what was done to its inode is durable. All are settled together.
+/// Nothing is settled before what was done to its inode is durable.
 fn settled_only_what_is_durable(events: &[Event], when: &str) {
-    let mut loose = FxHashSet::default();
+    let (mut loose, mut entered) = (FxHashSet::default(), FxHashMap::default());
     for event in events {
         match event {
+            Event::Entered(number, of) => drop(entered.insert(*number, *of)),
             Event::Inode(Step::Cut, of) => drop(loose.insert(*of)),
             Event::Inode(Step::Synced, of) => drop(loose.remove(of)),
-            Event::Settled(_) => assert!(loose.is_empty(), "{when}: {events:#?}"),
+            Event::Settled(number) => {
+                let durable = match entered.get(number) {
+                    Some(handle) => !loose.contains(handle),
+                    // It came before this.
+                    None => loose.is_empty(),
+                };
+                assert!(durable, "{when}: {number:?} of {events:#?}");
+            }
             _ => {}
         }
     }
+}
+
+/// An fdatasync of what a client has overwritten covers no marker: it must be gone for good before any client may write.
+#[test]
+fn a_marker_is_durably_gone_before_its_file_can_be_written() {
+    let homes: &[Act] = &[
+        |p, g| g.bring_home(&p.handle(1)).unwrap(),
+        |p, g| assert_eq!(g.bring_all_home(&p.handles(&[0, 1])), 2),
+    ];
+    for bring in homes {
+        let Some(mut place) = Place::new() else { return };
+        let wanted = [place.handles(&[0, 1])];
+        assert_eq!(place.attach().form(&wanted, QUIET), [Ok(2)]);
+        let (groups, handle) = (place.groups.as_ref().unwrap(), place.handle(1));
+        bring(&place, groups);
+        let events = held(groups.home.steps.events.lock()).clone();
+        let steps = events.iter().filter_map(|e| match e {
+            Event::Inode(step, of) if *of == handle => Some(*step),
+            _ => None,
+        });
+        let last: Vec<Step> = steps.collect();
+        assert!(last.ends_with(&[Step::Unmarked, Step::Synced]), "{last:?}");
+    }
+}
+
+/// Nobody reads a file, or opens it, between two steps of its way but the last: that what was cut is durable.
+#[test]
+fn a_file_on_its_way_is_locked() {
+    let Some(mut place) = Place::new() else { return };
+    let all = place.handles(&[0, 1, 2]);
+    let groups = place.attach();
+    let (look, looks) = channel();
+    let (done, looked) = channel();
+    *held(groups.home.steps.watcher.lock()) = Some((look, looked));
+    let free = std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let mut free = Vec::new();
+            let mut cut = FxHashSet::default();
+            while let Ok((step, handle)) = looks.recv() {
+                if step == Step::AllSynced {
+                } else if groups.locks[groups.lock_of(&handle)].try_read().is_ok() {
+                    let last = step == Step::Synced && cut.contains(&handle);
+                    free.extend((!last).then_some(step));
+                }
+                if step == Step::Cut {
+                    cut.insert(handle);
+                }
+                done.send(()).unwrap();
+            }
+            free
+        });
+        assert_eq!(groups.form(&[all.clone()], QUIET), [Ok(3)]);
+        assert_eq!(groups.bring_all_home(&all), 3);
+        *held(groups.home.steps.watcher.lock()) = None;
+        watch.join().unwrap()
+    });
+    assert_eq!(free, []);
+}
+
+/// Two files that share a lock come together: it is taken once.
+#[test]
+fn files_that_share_a_lock_do_not_wait_for_each_other() {
+    let Some(mut place) = Place::new() else { return };
+    let mut seen = FxHashMap::default();
+    let pair = (4..).find_map(|name| {
+        fs::write(place.path(name), content(0)).unwrap();
+        let handle = place.handle(name);
+        seen.insert(handle.id() as usize % LOCKS, handle).map(|other| vec![other, handle])
+    });
+    let wanted = pair.unwrap();
+    place.attach();
+    let (end, ended) = channel();
+    std::thread::spawn(move || {
+        let came = place.groups.as_ref().unwrap().form(&[wanted], QUIET);
+        let _ = end.send(came);
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(vec![Ok(2)]), "it waits for itself");
+}
+
+/// What the kernel has cached of a file is of its last stay, which this one is not; and its times are the file's own.
+#[test]
+fn each_stay_in_the_store_begins_with_nothing_cached_and_moves_no_times() {
+    let Some(mut place) = Place::new() else { return };
+    place.attach();
+    let (groups, handle) = (place.groups.as_ref().unwrap(), place.handle(1));
+    let times = || {
+        let stat = place.path(1).metadata().unwrap();
+        (stat.accessed().unwrap(), stat.modified().unwrap())
+    };
+    let (read, written) = (UNIX_EPOCH + Duration::new(77, 3), UNIX_EPOCH + Duration::new(66, 5));
+    let file = File::options().write(true).open(place.path(1)).unwrap();
+    file.set_times(fs::FileTimes::new().set_accessed(read).set_modified(written)).unwrap();
+    drop(file);
+    for _ in 0..2 {
+        assert_eq!(groups.form(&[vec![handle]], QUIET), [Ok(1)]);
+        assert!(!groups.is_cached(&handle));
+        assert_eq!(times(), (read, written), "there");
+        let kept = groups.peek(&handle).unwrap();
+        groups.now_cached(&handle, &kept);
+        assert!(groups.is_cached(&handle));
+        groups.bring_home(&handle).unwrap();
+        assert_eq!(times(), (read, written), "home");
+    }
+}
+
+/// A file with capabilities, which moving it would take away, does not.
+#[test]
+fn a_file_with_capabilities_stays() {
+    let Some(mut place) = Place::new() else { return };
+    let value = [0x0200_0000u32, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(place.path(1), home::CAPABILITIES, &value, flags).unwrap();
+    let wanted = [place.handles(&[0, 1])];
+    assert_eq!(place.attach().form(&wanted, QUIET), [Ok(1)]);
+    let file = File::open(place.path(1)).unwrap();
+    assert!(home::has_capabilities(&file));
+    assert_eq!(fs::read(place.path(1)).unwrap(), content(1));
 }
 
 #[test]
@@ -315,6 +451,7 @@ fn where_any_one_step_fails_every_file_is_whole_and_in_one_place() {
             let ended = groups.home.steps.fails.load(SeqCst) >= 0;
             let when = format!("{}, where step {fail} fails", deed.name);
             let events = held(groups.home.steps.events.lock()).clone();
+            settled_only_what_is_durable(&events, &when);
             lost_at_any(&events, &place, &when, deed.emptied);
             place.attach();
             place.check(&when, deed.emptied);
@@ -464,6 +601,9 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
         assert_eq!(came, [Ok(1)], "{what}");
         assert_eq!(groups.peek(&handle).map(|k| k.size), None, "{what}");
         assert!(groups.peek(&place.handle(0)).is_some(), "{what}: the other came");
+        let counts = [&groups.counts.came, &groups.counts.given_up].map(|c| c.load(SeqCst));
+        assert_eq!(counts, [1, 1], "{what}: came, given up");
+        assert_eq!(groups.gfs(|g| g.files().count()), 1, "{what}: no entry is left of it");
         if let Ok(bytes) = fs::read(place.path(1)) {
             assert!(!bytes.is_empty(), "{what}");
         }
@@ -551,4 +691,24 @@ fn what_was_written_meanwhile_is_not_read_ahead_as_it_was() {
     shuffler.read_ahead(groups, Phase::Turning);
     let kept = groups.kept_whole(&handle).unwrap().unwrap();
     assert_eq!(groups.read(&kept, 0, FILE_BYTES_MAX).unwrap(), b"newer");
+}
+
+/// What stands one after the other in the store was not used one after the other.
+#[test]
+fn of_what_the_store_has_no_group_leads_to_the_next() {
+    let Some(mut place) = Place::new() else { return };
+    let wanted = [place.handles(&[0, 1]), place.handles(&[2, 3])];
+    assert_eq!(place.attach().form(&wanted, QUIET), [Ok(2), Ok(2)]);
+    let all = place.handles(&[0, 1, 2, 3]);
+    let groups = place.attach();
+    let config = GroupConfig { needed: 1, least: 2, ..GroupConfig::default() };
+    let read = all.into_iter().map(|handle| {
+        let shuffler = Shuffler::new(config, u64::MAX, None, groups).unwrap();
+        shuffler.saw(Seen::Opened { stream: StreamId(1), handle, size: 1_000 });
+        shuffler.learn();
+        shuffler.read_ahead(groups, Phase::Turning);
+        shuffler.ahead.load(SeqCst)
+    });
+    // Of each group the first file has it read, and the second finds it.
+    assert_eq!(read.collect::<Vec<_>>(), [1, 0, 1, 0]);
 }
