@@ -22,7 +22,7 @@ const STRIDE: u64 = 256;
 /// Replicas asked for at a time.
 const SOME: u64 = 1 << 16;
 /// Checksums of pages that hold no bytes: all are alike.
-const SUMS: [seekless_engine::PageSum; 4096] = [0; 4096];
+static SUMS: [seekless_engine::PageSum; 4096] = [0; 4096];
 
 /// Carries out what the engine says, every I/O at once.
 fn drain(engine: &mut Engine, now: SimTime) {

@@ -372,7 +372,7 @@ fn a_file_on_its_way_is_locked() {
             }
             free
         });
-        assert_eq!(groups.form(&[all.clone()], QUIET), [Ok(3)]);
+        assert_eq!(groups.form(std::slice::from_ref(&all), QUIET), [Ok(3)]);
         assert_eq!(groups.bring_all_home(&all), 3);
         *held(groups.home.steps.watcher.lock()) = None;
         watch.join().unwrap()
