@@ -77,7 +77,7 @@ fn bench_map(c: &mut Criterion) {
     let mut group = c.benchmark_group("page map, 1M slots");
     let mut map = PageMap::new(SLOTS);
     for slot in 0..SLOTS {
-        map.set(slot, scattered(u64::from(slot)), State::Clean, slot);
+        map.set(slot, scattered(u64::from(slot)), State::Clean, slot.into());
     }
     let mut i = 0u64;
     group.bench_function("find, held", |b| {

@@ -5,10 +5,11 @@
 //! six for the checksum. All memory is taken at construction: a server that has started cannot run out of
 //! it for lack of a map.
 
-use crate::format::PageSum;
-
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
 pub const HOME_PAGES_MAX: u64 = 1 << 38;
+
+/// What tells that two pages hold the same bytes, or that one is not what was written there: 48 bits.
+pub type PageSum = u64;
 
 const EMPTY: u32 = u32::MAX;
 

@@ -19,7 +19,7 @@ mod value;
 use crc_fast::{CrcAlgorithm, Digest};
 use seekless_block::PAGE_BYTES;
 
-pub use crate::pagemap::{HOME_PAGES_MAX, State};
+pub use crate::pagemap::{HOME_PAGES_MAX, PageSum, State};
 pub use document::document;
 pub use geometry::{Geometry, GeometryError, LOG_SEGMENTS_MIN, SEGMENT_PAGES_DEFAULT, page_extent};
 pub use guard::{GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage, GuardState};
@@ -147,9 +147,6 @@ fn open<'a>(bytes: &'a [u8], name: &'static str, kind: u16) -> Result<&'a Page, 
 pub fn checksum(page: &Page) -> u32 {
     u32::from_le_bytes(take(page, CHECKSUM_AT))
 }
-
-/// What tells that two pages hold the same bytes, or that one is not what was written there: 48 bits.
-pub type PageSum = u64;
 
 /// Of a page's bytes: the upper 48 bits of its XXH3-64 without seed or secret (xxHash specification, version 0.2.0).
 ///
