@@ -96,6 +96,11 @@ the highest `durable` that is found may be torn: where its data does not have th
 log ends before it. Where a header of this area with a higher sequence number than the last one says that
 more than the last one was durable, the log is damaged in its middle.
 
+**The sum of a page's bytes** is the upper 48 bits of their XXH3-64 (no seed). It tells that a copy still equals home after
+a crash, so it must differ whenever bytes do: by chance it does not once in 2^48 times. It was a CRC-32C in version 1. That is no
+proof: two versions of a block which ends with its own CRC-32C (ext4's superblock, its blocks of directories and extents) have
+the same CRC-32C, always.
+
 An entry of the log counts as dirty, unless the `tail` has passed its segment; a later record of the same home
 page, or a tombstone, takes its place.
 ";
