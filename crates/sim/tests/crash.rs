@@ -47,6 +47,21 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
 
+/// Blocks of two sectors written, discarded and zeroed side by side in pages where replicas come and go; and the engine dies by
+/// itself, too.
+#[test]
+fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
+    let mut tally = Tally::default();
+    for seed in 0..8 {
+        let history = History::with_parts(seed);
+        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
+            panic!("{}", shrink::<Engine>(failure, 300));
+        }
+    }
+    println!("{tally:?}");
+    assert!(tally.states > 1_000 && tally.killed > 300 && tally.cut > 200, "{tally:?}");
+}
+
 /// Reads, writes and flushes of either device that fail, for a time or for good, under copies and under replicas.
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
