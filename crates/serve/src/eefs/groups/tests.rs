@@ -362,8 +362,8 @@ fn a_file_on_its_way_is_locked() {
             let mut free = Vec::new();
             let mut cut = FxHashSet::default();
             while let Ok((step, handle)) = looks.recv() {
-                if step == Step::AllSynced {
-                } else if groups.locks[groups.lock_of(&handle)].try_read().is_ok() {
+                let lock = &groups.locks[groups.lock_of(&handle)];
+                if step != Step::AllSynced && lock.try_read().is_ok() {
                     let last = step == Step::Synced && cut.contains(&handle);
                     free.extend((!last).then_some(step));
                 }
