@@ -18,6 +18,9 @@ const LOG_PER_CHECKPOINT: u64 = 8;
 /// And by this many pages, 64 MiB, at least: small areas need no more.
 const LOG_AT_LEAST: u64 = 16 << 10;
 
+/// Buffers that are given back together: a large map does not stand in RAM once more while it is put down.
+const BUFFERS: usize = 4;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Map,
@@ -130,7 +133,7 @@ impl Engine {
         match job.phase {
             Phase::Map => {
                 if job.next < self.geo.slots() {
-                    if !self.may_submit(job.last.is_some()) {
+                    if !self.may_put(job) {
                         return Step::Wait;
                     }
                     self.put_map(job);
@@ -141,7 +144,7 @@ impl Engine {
             }
             Phase::Free => {
                 if self.free.on && job.next_free <= job.free.len() as u32 / RUNS_PER_PAGE {
-                    if !self.may_submit(job.last.is_some()) {
+                    if !self.may_put(job) {
                         return Step::Wait;
                     }
                     self.put_free_map(job);
@@ -153,7 +156,7 @@ impl Engine {
             Phase::Plan => {
                 let write = job.plan != 0 && job.plan != self.identity.plan;
                 if write && job.next_wanted < self.geo.read_slots() {
-                    if !self.may_submit(job.last.is_some()) {
+                    if !self.may_put(job) {
                         return Step::Wait;
                     }
                     self.put_plan(job);
@@ -207,6 +210,12 @@ impl Engine {
                 self.give_back(job, Step::Over)
             }
         }
+    }
+
+    /// Whether another buffer may be filled and written.
+    fn may_put(&mut self, job: &Checkpoint) -> bool {
+        let full = job.buffers.len() >= BUFFERS && self.background.in_flight > 0;
+        !full && self.may_submit(job.last.is_some())
     }
 
     /// The old one stands; another try later. Where a superblock may name the new one, that stands as well: the next
@@ -380,4 +389,31 @@ pub(crate) fn free_map_page(
     let first = number * RUNS_PER_PAGE;
     let run = |i: usize| all.get(first as usize + i).copied().unwrap_or(Run::NONE);
     FreeMapPage { uuid, generation, first, runs: std::array::from_fn(run) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Input};
+    use seekless_block::Bytes;
+
+    #[test]
+    fn a_large_map_is_put_down_through_a_few_buffers() {
+        let sectors = |gib: u64| Bytes(gib << 30).sectors_ceil();
+        let config = Config { area: sectors(1), replicas: sectors(8), ..Config::new(sectors(64)) };
+        let mut engine = Engine::new(config);
+        engine.handle(SimTime(0), Input::SetMode(Mode::WriteBack));
+        let mut writes = 0;
+        // One I/O ends after the other, and another is always on its way.
+        while let Some(output) = engine.poll() {
+            if let Output::Submit(io) = output {
+                writes += usize::from(io.op == Op::Write);
+                engine.handle(SimTime(0), Input::Done { io: io.id, result: Ok(()) });
+            }
+        }
+        assert_eq!(engine.mode(), Mode::WriteBack, "it is down");
+        assert!(writes > 3 * BUFFERS, "{writes}");
+        let most = BUFFERS * engine.geo.segment_pages as usize;
+        assert!(engine.pages.len() <= most + 2, "{} of {most}", engine.pages.len());
+    }
 }
