@@ -124,6 +124,15 @@ fn near(what: &str, a: u64, b: u64, spare: u64) {
     assert!(far <= spare + a.max(b) / 50, "{what}: {a} and {b}");
 }
 
+/// Calls, and what the program counted of them: none that ended after its time, which it may notice late where others
+/// have the processors.
+fn counted(what: &str, calls: u64, counted: u64, spare: u64) {
+    assert!(
+        counted <= calls + spare && calls <= counted + spare + calls / 10,
+        "{what}: {calls} calls, {counted} counted"
+    );
+}
+
 fn step(counts: &Value, name: &str) -> u64 {
     let steps = counts["outcome"]["steps"].as_array().unwrap();
     steps.iter().find(|s| s["name"] == name).map_or(0, |s| s["count"].as_u64().unwrap())
@@ -147,11 +156,11 @@ fn mail_syncs_twice_a_turn_and_appends_up_to_16_kib() {
     for (name, call) in
         [("fsync", "fsync"), ("create", "create"), ("delete", "unlinkat"), ("open", "open")]
     {
-        near(name, step(&counts, name), calls.of(call), spare);
+        counted(name, calls.of(call), step(&counts, name), spare);
     }
     near("reads and writes", step(&counts, "read-whole"), step(&counts, "append"), spare);
     let written = counts["outcome"]["written_bytes"].as_u64().unwrap();
-    near("bytes", written, calls.moved["write"], spare << 14);
+    counted("bytes", calls.moved["write"], written, spare << 14);
 }
 
 #[test]
@@ -162,10 +171,10 @@ fn web_reads_ten_for_one_append_to_the_log() {
     assert!(opens > 100, "{calls:?}");
     let appends = step(&counts, "append");
     near("ten to one", step(&counts, "read-whole"), 10 * appends, spare);
-    near("opens", opens, step(&counts, "open"), spare);
+    counted("opens", opens, step(&counts, "open"), spare);
     assert_eq!((calls.of("create"), calls.of("unlinkat"), calls.of("fsync")), (0, 0, 0));
     // The end is sought before each append; each page is read from its beginning.
-    near("seeks", calls.of("lseek"), step(&counts, "read-whole") + appends, spare);
+    counted("seeks", calls.of("lseek"), step(&counts, "read-whole") + appends, spare);
     assert!(calls.asked["read"].iter().all(|s| *s == 1 << 20));
 }
 
