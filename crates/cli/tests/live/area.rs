@@ -400,7 +400,7 @@ fn what_does_not_belong_together_is_not_attached() {
     file.set_len(31 << 20).unwrap();
     place.refused(&with("disk.img", "disk.area"), &["made for a device of", "seekless resize"]);
     file.set_len(32 << 20).unwrap();
-    // A shorter area, no area, a newer version.
+    // A shorter area, no area, an older and a newer version.
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     area.set_len(7 << 20).unwrap();
     place.refused(&with("disk.img", "disk.area"), &["cut short"]);
@@ -409,15 +409,18 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&["serve", "disk.area", "--nbd", "unix:x.sock"], &["is an area", "disk.img"]);
     place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
     let mut page = vec![0; 4096];
-    for copy in 0..2 {
-        area.read_exact_at(&mut page, copy * 4096).unwrap();
-        page[8] = 2;
-        page[12..16].fill(0);
-        let sum = crc_fast::crc32_iscsi(&page);
-        page[12..16].copy_from_slice(&sum.to_le_bytes());
-        area.write_all_at(&page, copy * 4096).unwrap();
+    for version in [1, 3] {
+        for copy in 0..2 {
+            area.read_exact_at(&mut page, copy * 4096).unwrap();
+            page[8] = version;
+            page[12..16].fill(0);
+            let sum = crc_fast::crc32_iscsi(&page);
+            page[12..16].copy_from_slice(&sum.to_le_bytes());
+            area.write_all_at(&page, copy * 4096).unwrap();
+        }
+        let said = format!("version {version}");
+        place.refused(&with("disk.img", "disk.area"), &[&said, "use the one that wrote it"]);
     }
-    place.refused(&with("disk.img", "disk.area"), &["version 2", "use the one that wrote it"]);
     page.fill(0);
     area.write_all_at(&page, 0).unwrap();
     area.write_all_at(&page, 4096).unwrap();
