@@ -172,24 +172,6 @@ fn spec_of(path: &Path) -> anyhow::Result<(StudySpec, String)> {
     Ok((spec, text))
 }
 
-/// Set once this process has mounts of its own.
-const OWN_MOUNTS: &str = "SEEKLESS_STUDY_OWN_MOUNTS";
-
-/// Starts this program over with mounts of its own. Who copies the host's mounts meanwhile (a container that starts)
-/// does not get ours, and so cannot keep devices in use after they are unmounted; and the mounts of a process that is
-/// killed go with it. Where that cannot be done the study runs among the host's.
-fn own_mounts() {
-    use std::os::unix::process::CommandExt as _;
-    if std::env::var_os(OWN_MOUNTS).is_some() {
-        return;
-    }
-    let Ok(program) = std::env::current_exe() else { return };
-    let mut command = std::process::Command::new("unshare");
-    command.args(["--mount", "--propagation", "slave", "--"]).arg(program);
-    let error = command.args(std::env::args_os().skip(1)).env(OWN_MOUNTS, "1").exec();
-    output::say(&format!("note: no mounts of its own for the study: unshare: {error}"));
-}
-
 fn run_study(args: &RunArgs) -> anyhow::Result<()> {
     let (spec, text) = spec_of(&args.spec)?;
     let lacks: Vec<_> =
@@ -233,7 +215,6 @@ fn run_study(args: &RunArgs) -> anyhow::Result<()> {
     if let Some(other) = args.confirm_erase.iter().find(|c| !named(c)) {
         bail!("--confirm-erase {}: the specification names no such device", other.display());
     }
-    own_mounts();
     for (name, why) in lacks.iter().filter(|l| spec.cells.iter().any(|c| c.filesystem == l.0)) {
         output::say(&format!("note: {name} is left out: {why}"));
     }

@@ -3,11 +3,13 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -304,18 +306,40 @@ pub(crate) fn unmount(path: &Path) {
     }
 }
 
-/// A mounted file system.
-pub(crate) struct Mount(PathBuf);
+/// Waits until no file system has this device: one that is unmounted here is still at work where somebody's copy of the
+/// host's mounts has it (a study's, a container's, which may begin at any time).
+pub(crate) fn let_go(device: &str) {
+    let start = Instant::now();
+    loop {
+        // A mounted device cannot be opened so.
+        let opened = std::fs::File::options()
+            .read(true)
+            .custom_flags(OFlags::EXCL.bits().cast_signed())
+            .open(device);
+        match opened {
+            Ok(_) => return,
+            Err(e) => assert!(
+                e.kind() == std::io::ErrorKind::ResourceBusy
+                    && start.elapsed() < Duration::from_secs(20),
+                "{device}, unmounted: {e}"
+            ),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A mounted file system: where, and of which device, if of one.
+pub(crate) struct Mount(PathBuf, Option<String>);
 
 impl Mount {
     pub(crate) fn new(device: &str, dir: &Path, options: &str) -> Self {
         run(["mount".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), dir.as_os_str()]);
-        Self(dir.to_owned())
+        Self(dir.to_owned(), Some(device.to_owned()))
     }
 
     /// One that stands already.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self(dir.to_owned())
+        Self(dir.to_owned(), None)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -325,6 +349,9 @@ impl Mount {
     /// Unmounts it, which must work.
     pub(crate) fn unmount(self) {
         unmount(&self.0);
+        if let Some(device) = &self.1 {
+            let_go(device);
+        }
         std::mem::forget(self);
     }
 }

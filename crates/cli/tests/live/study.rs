@@ -135,7 +135,7 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
 
 #[test]
 fn a_study_on_an_emulated_disk_may_be_killed_too() {
-    need!("study", missing().or_else(host::fuse).or_else(|| host::programs(&["nsenter"])));
+    need!("study", missing().or_else(host::fuse));
     let dir = tempfile::tempdir().unwrap();
     let (spec, out) = (dir.path().join("spec.toml"), dir.path().join("out"));
     let device = "kind = \"emulated\"\ndisk = \"wd800jb\"\nspeed = 20";
@@ -171,7 +171,6 @@ fn a_signal_ends_a_study_after_cleaning_up() {
     for signal in [Signal::INT, Signal::TERM] {
         let child = start(&spec, &out);
         let begun = Instant::now();
-        // Its mounts are its own: what it noted of them is seen.
         let noted = || std::fs::read_to_string(out.join("attached")).unwrap_or_default();
         while !noted().contains("mount\t") {
             assert!(begun.elapsed().as_secs() < 60, "it never mounted");

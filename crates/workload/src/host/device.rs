@@ -15,17 +15,23 @@ pub(super) fn mounted_at(path: &Path) -> bool {
     mount_fields(path).is_some()
 }
 
-/// Type and options of what is mounted there: its own options, then those of its superblock.
-fn mount_fields(path: &Path) -> Option<(String, String)> {
+/// The device of what is mounted there, or what stands in its place.
+pub(super) fn source_of(path: &Path) -> Option<PathBuf> {
+    Some(PathBuf::from(mount_fields(path)?.1))
+}
+
+/// Type, source and options of what is mounted there: its own options, then those of its superblock.
+fn mount_fields(path: &Path) -> Option<(String, String, String)> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
     let wanted = path.to_str()?.replace(' ', "\\040").replace('\t', "\\011");
     let line = table.lines().rev().find(|l| l.split(' ').nth(4) == Some(wanted.as_str()))?;
     let (own, rest) = line.split_once(" - ")?;
     let mut rest = rest.split(' ');
     let kind = rest.next()?.to_owned();
-    let superblock = rest.nth(1).unwrap_or_default();
+    let source = rest.next()?.to_owned();
+    let superblock = rest.next().unwrap_or_default();
     let options = own.split(' ').nth(5).unwrap_or_default();
-    Some((kind, format!("{options};{superblock}")))
+    Some((kind, source, format!("{options};{superblock}")))
 }
 
 /// Loop devices attached to this file.
@@ -196,7 +202,7 @@ impl Ledger {
         self.note(What::Mount, &dir)?;
         std::fs::create_dir_all(&dir).map_err(HostError::io("make", &dir))?;
         run_program(&kind.mount_command(device, &dir, options), self.dir())?;
-        let (mounted_as, options) = mount_fields(&dir).unwrap_or_default();
+        let (mounted_as, _, options) = mount_fields(&dir).unwrap_or_default();
         let (mut driver, mut within, mut over) = (driver_of(device, &mounted_as), dir, None);
         let (inner, beside) = (within.join("files"), within.join("beside"));
         if let Some(command) = kind.over_command(program, &inner, &beside) {

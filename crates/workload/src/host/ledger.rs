@@ -1,7 +1,6 @@
 //! What is attached, mounted or running, on disk before it is so. Whoever opens the folder of a study next undoes what
 //! stands there, in reverse order; nothing is undone that does not stand there.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 
-use super::device::{loops_of, mounted_at};
+use super::device::{loops_of, mounted_at, source_of};
 use super::memory;
 use super::program::{HostError, alive, attempt, end_process, marked};
 
@@ -213,7 +212,7 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
     let shown = place.display();
     match what {
         What::Mount => {
-            let mut was = leave_of_servers(place, dir)?;
+            let mut was = false;
             while mounted_at(place) {
                 was = true;
                 unmount(place)?;
@@ -296,27 +295,14 @@ fn undo(what: What, place: &Path, dir: &Path) -> Result<Option<String>, HostErro
     }
 }
 
-/// A killed study's mounts live on with its servers, which share them. They go first: a server that ended while a file
-/// system still stands on it would have to answer that file system's last writes itself, and nobody could end it.
-fn leave_of_servers(place: &Path, dir: &Path) -> Result<bool, HostError> {
-    let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let mut was = false;
-    for pid in marked("server", dir).into_iter().chain(marked("over", dir)) {
-        let pid = pid.as_raw_nonzero().to_string();
-        if space(&pid) != space("self") {
-            let there = ["nsenter", "-t", &pid, "-m", "umount"].map(OsStr::new);
-            was |= attempt(&[&there[..], &[place.as_os_str()]].concat(), dir)?.0;
-        }
-    }
-    Ok(was)
-}
-
-/// Unmounts, waiting a while where it is in use; then takes it out of sight.
+/// Unmounts, waiting a while where it is in use; then takes it out of sight. Then waits until its device is free: while somebody's
+/// copy of the host's mounts has the file system (a container's that began meanwhile) it is as it was, caches and all, though not here.
 fn unmount(place: &Path) -> Result<(), HostError> {
+    let device = source_of(place);
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         match rustix::mount::unmount(place, UnmountFlags::empty()) {
-            Ok(()) => return Ok(()),
+            Ok(()) => break,
             Err(rustix::io::Errno::BUSY) if Instant::now() < end => {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -327,6 +313,30 @@ fn unmount(place: &Path) -> Result<(), HostError> {
             Err(e) => return Err(HostError::io("unmount", place)(e.into())),
         }
     }
+    let Some(device) = device else { return Ok(()) };
+    let end = Instant::now() + Duration::from_secs(60);
+    while is_held(&device) {
+        if Instant::now() > end {
+            return Err(HostError::Refused(format!(
+                "{} was unmounted from {}, and is still mounted where mounts were copied before (a container, `unshare -m`): \
+                 `grep -l ' {} ' /proc/[0-9]*/mountinfo` finds who; end it, then the same command goes on",
+                device.display(),
+                place.display(),
+                device.display()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Whether a file system, or another that wants it for itself, has the block device.
+fn is_held(device: &Path) -> bool {
+    use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+    let is_device = std::fs::metadata(device).is_ok_and(|m| m.file_type().is_block_device());
+    let excl = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    let open = || File::options().read(true).custom_flags(excl).open(device);
+    is_device && open().is_err_and(|e| e.kind() == std::io::ErrorKind::ResourceBusy)
 }
 
 #[cfg(test)]
@@ -394,5 +404,56 @@ mod tests {
         assert!(ledger.is_empty());
         assert!(!reaper.join().unwrap().success(), "it was ended");
         assert!(marked("tool", &place).is_empty());
+    }
+
+    #[test]
+    fn what_is_unmounted_is_so_wherever_mounts_were_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ledger, _) = Ledger::open(dir.path()).unwrap();
+        let (image, point) = (ledger.dir().join("disk.img"), ledger.dir().join("mnt"));
+        File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        std::fs::create_dir(&point).unwrap();
+        let image = image.to_str().unwrap().to_owned();
+        ledger.note(What::Loop, Path::new(&image)).unwrap();
+        ledger.note(What::Mount, &point).unwrap();
+        let made = || -> Result<bool, HostError> {
+            let dir = dir.path();
+            Ok(attempt(&["mkfs.ext4", "-q", &image], dir)?.0
+                && attempt(&["mount", "-o", "loop", &image, point.to_str().unwrap()], dir)?.0)
+        };
+        let copied = |mut command: std::process::Command| {
+            let piped = std::process::Stdio::piped;
+            command.args(["-m", "sh", "-c", "echo; read -r line"]).stdin(piped()).stdout(piped());
+            let mut child = command.spawn().ok()?;
+            use std::io::Read as _;
+            child.stdout.as_mut()?.read_exact(&mut [0]).ok()?;
+            Some(child)
+        };
+        let holder = matches!(made(), Ok(true))
+            .then(|| copied(std::process::Command::new("unshare")))
+            .flatten();
+        let Some(mut holder) = holder else {
+            ledger.undo_all().unwrap();
+            eprintln!("SKIPPED: not root, or no loop device, mkfs.ext4, unshare");
+            return;
+        };
+        let device = source_of(&point).unwrap();
+        assert!(is_held(&device));
+        let held_after = std::thread::scope(|scope| {
+            let undone = scope.spawn(|| {
+                ledger.undo_from(1).unwrap();
+                is_held(&device)
+            });
+            while mounted_at(&point) && !undone.is_finished() {
+                std::thread::yield_now();
+            }
+            // Time for one that does not wait to show it.
+            std::thread::sleep(Duration::from_millis(100));
+            drop(holder.stdin.take());
+            holder.wait().unwrap();
+            undone.join().unwrap()
+        });
+        assert!(!held_after, "{} was still mounted in a copy of the mounts", device.display());
+        ledger.undo_all().unwrap();
     }
 }
