@@ -194,8 +194,12 @@ pub fn replicate(
 ) -> Result<(), SimError> {
     let engine = simulation.engine();
     let Some(state) = engine.replicated() else { return Ok(()) };
+    // A plan that is due while the last one is carried out comes to here with each request, and what room there is is long to list.
+    if state.suspended || state.under_way {
+        return Ok(());
+    }
     let room = engine.room_for_replicas();
-    if state.suspended || state.under_way || room.is_empty() {
+    if room.is_empty() {
         return Ok(());
     }
     let hot = planner.hot_region().unwrap_or_default();
