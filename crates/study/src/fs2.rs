@@ -203,8 +203,11 @@ fn carry_out(job: &Fs2Job<'_>) -> Result<Fs2Done, StudyError> {
 fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     let disk = device.capacity();
     let replicates = job.system.replicates != Replicates::Never;
-    let replicas = if replicates { REPLICAS.sectors_ceil() } else { Sectors(0) };
-    let area = if replicates { sidecar(replicas) } else { Sectors(0) };
+    // A file system's read-ahead ends with the file. The engine's ends where it is told that nothing is, so it must be told with
+    // replicas and without: else only one of the two reads what nobody will ask for.
+    let knows_free = replicates || job.system.read_ahead > Bytes(0);
+    let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
+    let area = if knows_free { sidecar(replicas) } else { Sectors(0) };
     let degree = match job.system.replicates {
         Replicates::Dynamically { degree, .. } => degree,
         _ => 1,
@@ -228,7 +231,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     };
     let mut simulation = Simulation::new(device, config)?;
     let inside = |e: &&Extent| e.end().0 <= capacity.0;
-    if replicates {
+    if knows_free {
         simulation.seed_free(job.free.iter().filter(inside).copied());
         // The area learns of it before anybody asks for anything, as with the paper's mkfs2 (3.3).
         simulation.settle()?;
