@@ -5,18 +5,18 @@
 
 use seekless_block::{Duration, SimTime};
 
-/// A client's own waiting earns one part in so many: half a per cent. What is not seen from here, such as what the drive had read
-/// ahead, may be as much again.
-const SHARE: i64 = 200;
+/// A client's own waiting earns one part in so many: a quarter of a per cent. What is not seen from here, such as what the drive had
+/// read ahead, may be several times as much.
+const SHARE: i64 = 400;
 /// Time in which no client waits earns one part in so many: else a fast device, whose clients hardly ever wait and hardly ever
 /// rest, would get no replicas.
-const IDLE_SHARE: i64 = 600;
+const IDLE_SHARE: i64 = 1200;
 /// So long a pause per nanosecond owed: the chance that a client comes during the next I/O falls with the time since
 /// the last one came.
 const PATIENCE: u64 = 1000;
 /// No more is earned ahead than this, about what one collision costs: else a burst of them would follow quiet work.
 const SAVED: i64 = 20_000_000;
-/// No more is owed than this, which is earned in six seconds at the latest: replicas asked for do not wait for ever, be there
+/// No more is owed than this, which is earned in twelve seconds at the latest: replicas asked for do not wait for ever, be there
 /// clients that never rest.
 const OWED: i64 = 10_000_000;
 
@@ -113,13 +113,13 @@ mod tests {
         assert_eq!(all.lag, Duration(17 * MS));
         all.pass(SimTime(120 * MS), 1);
         all.ended(false, 0);
-        // Three idle seconds earn half of it, and two clients' waiting the other half in a sixth of that.
+        // Six idle seconds earn half of it, and two clients' waiting the other half in a sixth of that.
         let before = all.owed;
-        all.pass(SimTime(3_120 * MS), 0);
+        all.pass(SimTime(6_120 * MS), 0);
         assert_eq!(all.owed, before - 5 * MS as i64);
         all.asked(0);
         assert_eq!(all.lag, Duration::ZERO);
-        all.pass(SimTime(3_620 * MS), 2);
+        all.pass(SimTime(7_120 * MS), 2);
         assert!((all.owed - (before - 10 * MS as i64)).abs() <= 1, "{all:?}");
         assert_eq!(all.pause(), Duration::ZERO);
         all.pass(SimTime(100_000 * MS), 0);
