@@ -11,7 +11,8 @@ nothing in memory:
 1. At the host's speed: files looked up a second, at random, and inodes looked at, in order of directories; for `groups` the time to
    mount, and the server's memory: when mounted, when every inode was looked at, and when every file was read.
 2. On a modelled disk in real time (`seekless emulate`), by samples drawn at random, with their interval at 95%: files looked up, single
-   files of all read, sets of eight of those that are grouped read; the time to mount.
+   files of all read, sets of eight of those that are grouped read; the time to mount. And how many reads the kernel sent to the disk for
+   each file: these do not depend on what else the host has to do, which rates do.
 3. The whole tree read in the order in which directories list it, on the modelled disk without waiting for it (`--speed inf`). The time is
    the disk's, by the model, and the host's, which is real: as long as it would take if neither worked while the other does.
 """
@@ -96,6 +97,11 @@ class Disk:
         run('mount', '-o', 'relatime', self.device, self.root)
         return self
 
+    def reads(self):
+        """Requests to read that the kernel has sent to it."""
+        with open(f'/sys/block/{os.path.basename(self.device)}/stat') as f:
+            return int(f.read().split()[0])
+
     def __exit__(self, *_):
         run('umount', self.root)
         run('losetup', '-d', self.device)
@@ -132,13 +138,14 @@ def spread(times, files):
     mean, dev = statistics.fmean(times), statistics.stdev(times) / len(times) ** 0.5
     return {'samples': len(times), 'files_per_s': files / mean, 'from': files / (mean + 1.96 * dev), 'to': files / (mean - 1.96 * dev)}
 
-def each(order, act):
-    times = []
+def each(disk, order, act, files=1):
+    """How `act` fares with each of these, which takes so many files."""
+    times, reads = [], disk.reads()
     for i in order:
         begun = time.monotonic()
         act(i)
         times.append(time.monotonic() - begun)
-    return times
+    return spread(times, files) | {'reads_per_file': (disk.reads() - reads) / len(times) / files}
 
 def form(args, grouped):
     """Has files used by sets, and moved to groups."""
@@ -177,20 +184,22 @@ def measure(args, image, root, make_view, told):
     def add(**more):
         found.update(more)
         told(found)
-    with Disk(args, image, root, 0):
+    with Disk(args, image, root, 0) as disk:
         with make_view() as view:
-            add(lookups=spread(each(some(args.files, 20_000), look(view.at)), 1), walked_per_s=walk(view.at))
+            add(lookups=each(disk, some(args.files, 20_000), look(view.at)), walked_per_s=walk(view.at))
         add(host=view.found)
-    with Disk(args, image, root, 1):
+    with Disk(args, image, root, 1) as disk:
         with make_view() as view:
-            cold = {'lookups': spread(each(some(args.files, args.lookups), look(view.at)), 1)}
-            cold['singles'] = spread(each(some(args.files, args.singles), lambda i: read(view.at, i)), 1)
-            cold['sets'] = spread(each(some(args.grouped // SET, args.sets), lambda s: use(view.at, s)), SET)
+            cold = {'lookups': each(disk, some(args.files, args.lookups), look(view.at))}
+            cold['singles'] = each(disk, some(args.files, args.singles), lambda i: read(view.at, i))
+            cold['sets'] = each(disk, some(args.grouped // SET, args.sets), lambda s: use(view.at, s), SET)
         add(cold=cold | view.found)
     with Disk(args, image, root, 'inf') as disk:
         with make_view() as view:
+            reads = disk.reads()
             took = tree(view.at)
-    add(tree={'disk_s': disk.busy_s, 'host_s': took, 's': disk.busy_s + took, 'files_per_s': args.files / (disk.busy_s + took)} | view.found)
+            reads = disk.reads() - reads
+    add(tree={'disk_s': disk.busy_s, 'host_s': took, 's': disk.busy_s + took, 'files_per_s': args.files / (disk.busy_s + took), 'reads': reads} | view.found)
 
 def system(args, place, kind, told):
     image, root = (os.path.join(place, n) for n in (kind + '.img', kind))
@@ -229,7 +238,7 @@ def main():
     args.program, args.grouped, args.kinds = os.path.abspath(args.program), min(args.files, args.grouped), args.kinds.split(',')
     place = tempfile.mkdtemp(prefix='seekless-fs-bench.')
     about = ('files', 'grouped', 'disk', 'cache')
-    found = {'schema': 'seekless.bench.fs/2', 'load': [os.getloadavg()[0]]} | {a: vars(args)[a] for a in about}
+    found = {'schema': 'seekless.bench.fs/3', 'load': [os.getloadavg()[0]]} | {a: vars(args)[a] for a in about}
     def told(kind, what):
         found[kind] = what
         found['load'].append(os.getloadavg()[0])

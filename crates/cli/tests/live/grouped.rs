@@ -811,6 +811,70 @@ fn what_was_overwritten_and_synced_outlives_a_power_cut_on_ext4() {
     }
 }
 
+/// How many requests to read the kernel has sent to a disk.
+fn reads_of(device: &Loop) -> u64 {
+    let name = device.device().trim_start_matches("/dev/");
+    let counts = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+    counts.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// What a disk takes to look up files is reads, and through the mount there are no more of them than beneath: neither a file nor the
+/// store is touched, and a marker stands in its inode. Counted, since times tell the host's load.
+#[test]
+fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
+    need!(
+        "reads of lookups",
+        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
+    );
+    let (mut place, mut numbers) = (place(), Numbers::new(11));
+    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
+    File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    let made = "lazy_itable_init=0,lazy_journal_init=0".as_ref();
+    host::run(["mkfs.ext4".as_ref(), "-q".as_ref(), "-E".as_ref(), made, image.as_os_str()]);
+    let device = Loop::attach(&image, &[]);
+    let mounted_disk = Mount::new(device.device(), &disk, "rw");
+    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
+    // Directories of several blocks each, all inodes in few groups of ext4's: one in four will be grouped.
+    let names: Vec<String> = (0..4_000).map(|i| format!("d{}/f{i}", i % 8)).collect();
+    for name in &names {
+        let path = place.dir.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, [1; 100]).unwrap();
+    }
+    let mounted = place.mount();
+    let used: Vec<&str> = names.iter().map(String::as_str).take(1_000).collect();
+    mounted.group(&used);
+    let moved = mounted.number("grouped_files");
+    assert!(moved > 500, "{moved}");
+    mounted.unmount(&[]);
+    mounted_disk.unmount();
+    let mut drawn: Vec<&String> = names.iter().collect();
+    drawn.sort_by_cached_key(|_| numbers.next());
+    // All inodes that lie side by side are read at once, so that it takes few to have read all of them.
+    drawn.truncate(150);
+    let looked_up = |through: bool| {
+        let mounted_disk = Mount::new(device.device(), &disk, "rw");
+        let mounted = through.then(|| place.mount());
+        let at = if through { &place.point } else { &place.dir };
+        let before = reads_of(&device);
+        for name in &drawn {
+            // A grouped file looks empty beneath.
+            assert!(at.join(name).metadata().unwrap().len() == 100 || !through, "{name}");
+        }
+        let reads = reads_of(&device) - before;
+        if let Some(mounted) = mounted {
+            mounted.unmount(&[]);
+        }
+        mounted_disk.unmount();
+        reads
+    };
+    let (beneath, through) = (looked_up(false), looked_up(true));
+    // Reads of what lies side by side are joined now and then, or are not.
+    let most = beneath + beneath / 10;
+    assert!(beneath > 20 && through <= most, "{through} reads, {beneath} beneath");
+    device.detach();
+}
+
 fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
     rustix::fs::setxattr(point, "trusted.seekless.do", b"shuffle", XattrFlags::empty())
 }
