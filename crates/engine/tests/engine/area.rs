@@ -724,6 +724,47 @@ impl Device for Counted {
     }
 }
 
+/// A record says from where on recovery need not look. What was brought home may be lost until home is flushed, and the
+/// record is written meanwhile.
+#[test]
+fn a_record_names_no_tail_that_home_does_not_hold_durably() {
+    let config =
+        Config { area: Sectors(AREA + 8 * 8 * 16), write_buffer_percent: 80, ..writeback() };
+    let mut world = World::new(config);
+    // The flush behind what came home; checkpoints flush home as well.
+    let held = |world: &World, io: &Io| {
+        (io.target, io.op, io.class) == (Target::Home, Op::Flush, Class::Background)
+            && world.engine.stats().destaged_bytes > 0
+    };
+    let is_held = |world: &World| world.waiting.iter().any(|io| held(world, io));
+    let others = |world: &mut World| {
+        while let Some(at) = world.waiting.iter().position(|io| !held(world, io)) {
+            world.execute(at);
+        }
+    };
+    // What the tail holds, and then as much as makes it go home: more than eight tenths of the log.
+    world.issue(Op::Write, home(57, 7));
+    others(&mut world);
+    let before = world.home.clone();
+    for write in 0..16 {
+        world.issue(Op::Write, home(write % 8 * 7, 7));
+        others(&mut world);
+    }
+    // Once nobody asks for anything.
+    while !is_held(&world) {
+        let at = world.engine.wakeup().unwrap();
+        world.now = world.now.max(at.0);
+        world.handle(Input::Tick);
+        others(&mut world);
+    }
+    world.issue(Op::Write, home(3, 1));
+    others(&mut world);
+    assert!(world.clients.is_empty() && is_held(&world));
+    world.home = before;
+    world.crash([0; 32]);
+    world.read_all();
+}
+
 /// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
