@@ -12,7 +12,8 @@ nothing in memory:
    mount, and the server's memory: when mounted, when every inode was looked at, and when every file was read.
 2. On a modelled disk in real time (`seekless emulate`), by samples drawn at random, with their interval at 95%, each from nothing in memory:
    files looked up, single files of all read, sets of eight of those that are grouped read; the time to mount. And how many reads the kernel
-   sent to the disk for each file: these do not depend on what else the host has to do, which rates do. A host that forgets what it has
+   sent to the disk for each file, and the disk's time for all of them where nobody waits for it (`--speed inf`): these do not depend on what
+   else the host has to do, which rates do. A host that forgets what it has
    cached (some forget what was not used for a minute) costs reads that no system is to blame for: samples should take less than that, and
    one in which somebody dropped all caches is drawn anew, up to `--tries` times.
 3. The whole tree read in the order in which directories list it, on the modelled disk without waiting for it (`--speed inf`). The time is
@@ -196,6 +197,9 @@ def measure(args, image, root, make_view, told):
             add(lookups=each(disk, some(args.files, 20_000), look(view.at)), walked_per_s=walk(view.at))
         add(host=view.found)
     cold = {}
+    with Disk(args, image, root, 'inf') as disk, make_view():
+        pass
+    mounting_s = disk.busy_s
     for part, order, act, files in (
         ('lookups', some(args.files, args.lookups), look, 1),
         ('singles', some(args.files, args.singles), lambda at: lambda i: read(at, i), 1),
@@ -207,6 +211,9 @@ def measure(args, image, root, make_view, told):
                 cold[part] = each(disk, order, act(view.at), files) | {'dropped_by_others': dropped() - before}
             if not cold[part]['dropped_by_others']:
                 break
+        with Disk(args, image, root, 'inf') as disk, make_view() as view:
+            model = each(disk, order, act(view.at), files)
+        cold[part] |= {'disk_s': disk.busy_s - mounting_s, 'disk_reads_per_file': model['reads_per_file']}
         add(cold=cold | view.found)
     with Disk(args, image, root, 'inf') as disk:
         with make_view() as view:
