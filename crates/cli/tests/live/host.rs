@@ -307,7 +307,7 @@ pub(crate) fn unmount(path: &Path) {
 }
 
 /// Waits until no file system has this device: one that is unmounted here is still at work where somebody's copy of the
-/// host's mounts has it (a study's, a container's, which may begin at any time).
+/// host's mounts has it (a container's, or another test's, which may begin at any time).
 pub(crate) fn let_go(device: &str) {
     let start = Instant::now();
     loop {
