@@ -36,6 +36,8 @@ pub enum Input {
     /// Replicas to be written in the background, in this order, where copies stand in free pages of home. What cannot be
     /// done, as its place is not free or its home has a replica, is left out.
     Replicate(Vec<Replica>),
+    /// The same before all others, and at the pace of any moving: somebody waits for them.
+    ReplicateSoon(Vec<Replica>),
     /// Forget every replica, and write zeroes where one stood: home alone is what the client knows.
     Withdraw,
     /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at

@@ -16,8 +16,7 @@ const IDLE_SHARE: i64 = 1200;
 const PATIENCE: u64 = 1000;
 /// No more is earned ahead than this, about what one collision costs: else a burst of them would follow quiet work.
 const SAVED: i64 = 20_000_000;
-/// No more is owed than this, which is earned in twelve seconds at the latest: replicas asked for do not wait for ever, be there
-/// clients that never rest.
+/// No more is owed than this, which is earned in twelve seconds at the latest: where clients never rest the next I/O comes, if late.
 const OWED: i64 = 10_000_000;
 
 /// See the module. Times in nanoseconds.

@@ -246,7 +246,8 @@ impl Engine {
             Input::Install(plan) if self.geo.log_segments > 0 && !self.free.on => {
                 self.background.ask(plan);
             }
-            Input::Replicate(replicas) => self.ask_for_replicas(&replicas),
+            Input::Replicate(replicas) => self.ask_for_replicas(&replicas, false),
+            Input::ReplicateSoon(replicas) => self.ask_for_replicas(&replicas, true),
             Input::Withdraw => self.withdraw(),
             Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
             Input::Bypass(on) => self.bypass = on,

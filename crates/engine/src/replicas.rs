@@ -70,6 +70,8 @@ pub struct RoomFrom {
 pub(crate) struct Batch {
     pub(crate) first: u64,
     pub(crate) homes: Vec<u64>,
+    /// Somebody waits for them.
+    pub(crate) soon: bool,
 }
 
 /// How far replication has come.
@@ -346,18 +348,21 @@ impl Engine {
     }
 
     /// Takes up a list of replicas.
-    pub(crate) fn ask_for_replicas(&mut self, list: &[Replica]) {
+    pub(crate) fn ask_for_replicas(&mut self, list: &[Replica], soon: bool) {
         if !self.free.on || self.replicas.withdrawing {
             self.stats.replicas_refused += list.len() as u64;
             return;
         }
         let room = u64::from(self.geo.segment_pages - 1);
+        let asked = &self.replicas.asked;
+        let mut at = if soon { asked.iter().take_while(|b| b.soon).count() } else { asked.len() };
         for replica in list {
             let mut first = self.pages_of(Extent::new(replica.place.0, PAGE_SECTORS)).start;
             let homes: Vec<u64> =
                 replica.homes.iter().flat_map(|&e| self.whole_pages_of(e)).collect();
             for some in homes.chunks(room as usize) {
-                self.replicas.asked.push_back(Batch { first, homes: some.to_vec() });
+                self.replicas.asked.insert(at, Batch { first, homes: some.to_vec(), soon });
+                at += 1;
                 first += some.len() as u64;
             }
         }

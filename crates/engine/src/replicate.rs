@@ -38,6 +38,7 @@ pub(crate) struct Replicate {
     phase: Phase,
     page: Option<u32>,
     locked: Option<(u64, u64)>,
+    soon: bool,
 }
 
 /// Zeroes on their way to where replicas stood.
@@ -115,7 +116,7 @@ impl Engine {
                 self.stats.replicas_refused += 1;
             }
         }
-        let (first, pages) = (batch.first, homes.len() as u64);
+        let (first, pages, soon) = (batch.first, homes.len() as u64, batch.soon);
         let run = first..first + pages;
         let place = self.home_of(first, pages);
         let can = pages > 0
@@ -138,7 +139,7 @@ impl Engine {
         order.sort_unstable_by_key(|&i| homes[i as usize]);
         let (number, next, phase) = (self.background.windows, 0, Phase::Read);
         let (page, locked) = (None, None);
-        Some(Replicate { number, segment, first, homes, order, next, phase, page, locked })
+        Some(Replicate { number, segment, first, homes, order, next, phase, page, locked, soon })
     }
 
     /// Pages of the staging memory.
@@ -150,7 +151,7 @@ impl Engine {
         match job.phase {
             Phase::Read => {
                 if job.next < job.order.len() {
-                    if !self.may_interfere() {
+                    if !self.may_write_replicas(job) {
                         return Step::Wait;
                     }
                     self.read_homes(job);
@@ -180,7 +181,7 @@ impl Engine {
                         let homes = std::mem::take(&mut job.homes);
                         let first = job.first;
                         if !self.replicas.withdrawing {
-                            self.replicas.asked.push_front(Batch { first, homes });
+                            self.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
                         }
                         Step::Over
                     }
@@ -220,7 +221,7 @@ impl Engine {
                     job.phase = Phase::Map;
                     return Step::Wait;
                 }
-                if !self.may_interfere() {
+                if !self.may_write_replicas(job) {
                     return Step::Wait;
                 }
                 let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
@@ -239,6 +240,12 @@ impl Engine {
                 Step::Over
             }
         }
+    }
+
+    /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
+    fn may_write_replicas(&mut self, job: &Replicate) -> bool {
+        let soon = job.soon || self.replicas.asked.front().is_some_and(|b| b.soon);
+        if soon { self.may_submit(false) } else { self.may_interfere() }
     }
 
     /// The next pages in order of home that also follow each other in order of place.
@@ -403,7 +410,7 @@ mod tests {
             };
             let mut engine = Engine::new(config);
             engine.seed_free([Extent::new(8000, 32_000)]);
-            let batch = Batch { first: 1000, homes: vec![1, 5] };
+            let batch = Batch { first: 1000, homes: vec![1, 5], soon: false };
             let mut job =
                 engine.begin_replicate(batch).map(|job| Replicate { phase: Phase::Stain, ..job });
             let job = job.as_mut().expect("there is room");

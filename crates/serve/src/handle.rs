@@ -640,13 +640,13 @@ impl Injector {
         Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 
-    /// Has replicas written in the background; what cannot be done, as its place is not free any more or its home has a
+    /// Has replicas written in the background, at the pace of any moving and before those that are learned; what cannot be done, as its place is not free any more or its home has a
     /// replica, is left out.
     ///
     /// # Errors
     /// Where the server has stopped.
     pub fn replicate(&self, list: Vec<Replica>) -> Result<(), ServeError> {
-        self.link.send(Control::Replicate(list))
+        self.link.send(Control::Replicate(list, true))
     }
 
     /// Starts a job; its reply is called when it ends.

@@ -320,7 +320,7 @@ impl Work {
             let list = self.pupil.learner.replicate(&room);
             let homes = || list.iter().flat_map(|r| &r.homes);
             let sectors = homes().map(|e| e.len.0).sum();
-            (homes().count(), Sectors(sectors), Control::Replicate(list))
+            (homes().count(), Sectors(sectors), Control::Replicate(list, false))
         } else {
             let plan = self.pupil.learner.plan();
             (plan.copies.len(), plan.sectors(), Control::Install(plan))

@@ -104,7 +104,8 @@ pub struct Job {
 /// Commands from other threads.
 pub(crate) enum Control {
     Install(Plan),
-    Replicate(Vec<Replica>),
+    /// And whether somebody waits for it.
+    Replicate(Vec<Replica>, bool),
     Room(RoomFrom, SyncSender<RoomReply>),
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
@@ -424,7 +425,7 @@ impl Server {
                 self.plan = Some(plan);
                 self.adopt();
             }
-            Control::Replicate(list) => self.volume.replicate(list),
+            Control::Replicate(list, soon) => self.volume.replicate(list, soon),
             // Whoever asked may have stopped waiting.
             Control::Room(from, reply) => {
                 let _ = reply.send(self.volume.room(from));

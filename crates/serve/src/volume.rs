@@ -284,10 +284,11 @@ impl<O> Volume<O> {
         self.pump_background();
     }
 
-    /// Replicas to be written.
-    pub(crate) fn replicate(&mut self, list: Vec<Replica>) {
+    /// Replicas to be written, soon where somebody waits for them.
+    pub(crate) fn replicate(&mut self, list: Vec<Replica>, soon: bool) {
         if !self.holds {
-            self.engine.handle(self.now, Input::Replicate(list));
+            let input = if soon { Input::ReplicateSoon(list) } else { Input::Replicate(list) };
+            self.engine.handle(self.now, input);
             self.pump_background();
         }
     }

@@ -80,13 +80,25 @@ fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
     command.iter().copied().chain([target]).collect()
 }
 
+/// What the server says of itself; of an area, where it does not run.
+fn status(image: &Path, rest: &[&str]) -> Value {
+    let output = seekless().args(["status", "--json"]).arg(image).args(rest).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
+        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
 /// What the server has moved since it began, and whether it moves something just now.
 fn moves(image: &Path) -> (u64, bool) {
-    let output = seekless().args(["status", "--json"]).arg(image).output().unwrap();
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
-        panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
-    });
+    let said = status(image, &[]);
     (said["moved_bytes"].as_u64().unwrap(), !said["moving_bytes"].is_null())
+}
+
+/// Whether it has moved something since it began, and a replica stands, if there are to be any.
+fn has_moved(image: &Path, replicas: bool) -> bool {
+    let said = status(image, &[]);
+    said["moved_bytes"].as_u64().unwrap() > 0
+        && (!replicas || said["replicas"]["stained_bytes"].as_u64().unwrap() > 0)
 }
 
 fn survives(kind: &Kind, mode: &str, replicas: bool) {
@@ -132,10 +144,6 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
     }
     mount.unmount();
     let (mut moved, mut rounds_moved, mut amid) = (0, 0, 0);
-    let status = |rest: &[&str]| -> Value {
-        let output = seekless().args(["status", "--json"]).arg(&image).args(rest).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
     let mut stained = 0;
     for kill in 0..kills() {
         let mount = Mount::new(device.device(), &root, options);
@@ -171,6 +179,13 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
             command.arg("replicate").arg(&image).args(["--range", &range, "--near", &near]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
+        // Every second kill comes after something was moved, whenever that is: clients that never rest are spared for seconds.
+        let begun = Instant::now();
+        while kill % 2 == 0 && !has_moved(&image, replicas) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing is moved");
+            assert!(threads.iter().all(|t| !t.is_finished()), "a workload ended before the kill");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         std::thread::sleep(Duration::from_millis(numbers.below(1500)));
         let (bytes, moving) = moves(&image);
         std::thread::sleep(Duration::from_micros(numbers.below(50_000)));
@@ -179,7 +194,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
         server.wait(Duration::from_secs(5)).unwrap();
         if let Some(mut asked) = asked {
             asked.wait().unwrap();
-            let left = status(&["--area", area.to_str().unwrap()]);
+            let left = status(&image, &["--area", area.to_str().unwrap()]);
             assert_eq!(left["guarded"], true, "the bare disk could be mounted: {left:#}");
             stained += u64::from(left["replicas"]["stained_bytes"].as_u64().unwrap() > 0);
         }

@@ -465,6 +465,41 @@ fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
     assert!(stands(&world, 0));
 }
 
+#[test]
+fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    ask(&mut world, 24, &[(6, 1)]);
+    let background = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    until(&mut world, none, background);
+    world.now += 5_000_000;
+    world.issue(Op::Read, home(52, 1));
+    world.now += 5_000_000;
+    while let Some(at) = world.waiting.iter().position(background) {
+        world.execute(at);
+    }
+    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
+    world.execute(at);
+    let begun = world.now;
+    for (place, page) in [(26, 50), (28, 51)] {
+        world.handle(Input::ReplicateSoon(vec![replica(place, &[(page, 1)])]));
+    }
+    let mut stood = Vec::new();
+    while stood.len() < 4 {
+        assert!(pass(&mut world, none), "{stood:?}");
+        for page in [0, 6, 50, 51] {
+            if stands(&world, page) && !stood.iter().any(|&(p, _)| p == page) {
+                stood.push((page, world.now));
+            }
+        }
+    }
+    let pages: Vec<u64> = stood.iter().map(|s| s.0).collect();
+    assert_eq!(pages, [0, 50, 51, 6], "what is under way, what is waited for, the rest");
+    let waited = |i: usize| stood[i].1 - begun;
+    assert!(waited(2) < 1_000_000_000, "{} ns for what somebody waits for", waited(2));
+    assert!(waited(3) > 4_000_000_000, "{} ns for what is learned", waited(3));
+}
+
 /// The region of these pages is known to be open.
 fn opened(world: &mut World, page: u64) {
     world.issue(Op::Write, home(page, 1));
