@@ -117,6 +117,7 @@ fn setup() -> Setup {
         segment_pages: 8,
         write_buffer_percent: 60,
         replicas: 0,
+        soon: false,
         write_back: true,
         cache_pages: 0,
         read_ahead: 0,

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 use seekless_engine::{Input, Mode, Target};
 
-use super::history::{History, Step, plan_of, replicas_of};
+use super::history::{History, Step, plan_of, replicate};
 use super::machine::{Machine, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium, UNREADABLE};
 use super::mend::{Resize, mend};
@@ -327,8 +327,7 @@ impl<M: Machine> Live<M> {
                 world.handle(Input::Install(plan))?;
             }
             Step::Replicate(sides) => {
-                let list = replicas_of(sides, self.setup.grid);
-                world.handle(Input::Replicate(list))?;
+                world.handle(replicate(sides, &self.setup))?;
             }
             Step::Withdraw => world.handle(Input::Withdraw)?,
             &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
@@ -591,7 +590,7 @@ fn go_on<M: Machine>(
             let pages = (setup.home - setup.grid) / PAGE_SECTORS;
             let mut page = || rng.random_range(0..pages);
             let side = (page(), vec![(page(), 1), (page(), 1)]);
-            world.handle(Input::Replicate(replicas_of(&[side], setup.grid)))?;
+            world.handle(replicate(&[side], setup))?;
             Op::Discard
         } else {
             [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]

@@ -4,7 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
-use seekless_engine::{Class, Io, Mode, Target};
+use seekless_engine::{Class, Input, Io, Mode, Target};
 use seekless_layout::{Copy, Plan, Replica};
 
 use super::machine::Setup;
@@ -192,6 +192,7 @@ impl History {
             setup.replicas = rng.random_range(1..5) * 7 * PAGE_SECTORS;
         }
         setup.gather = [0, 30, 1_000_000][(seed % 3) as usize];
+        setup.soon = seed / 3 % 2 == 1;
         // Each history has a bent of its own: what never meets in a fair mix meets in a lopsided one.
         let mut weights: [u32; KINDS] = std::array::from_fn(|kind| match kind {
             0 => rng.random_range(10..40),
@@ -278,6 +279,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         segment_pages: 8,
         write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
         replicas: 0,
+        soon: false,
         write_back: pick(&[0, 1, 1]) == 1,
         cache_pages: pick(&[0, 0, 3, 32]),
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),
@@ -578,16 +580,17 @@ impl Mix {
     }
 }
 
-/// These replicas on a device whose first page begins at `grid`.
+/// Asks for these replicas.
 #[must_use]
-pub(crate) fn replicas_of(sides: &[Side], grid: u64) -> Vec<Replica> {
+pub(crate) fn replicate(sides: &[Side], setup: &Setup) -> Input {
     let extent =
-        |page: u64, pages: u64| Extent::new(grid + page * PAGE_SECTORS, pages * PAGE_SECTORS);
+        |page: u64, pages: u64| Extent::new(setup.grid + page * PAGE_SECTORS, pages * PAGE_SECTORS);
     let side = |(place, runs): &Side| Replica {
         place: extent(*place, 1).start,
         homes: runs.iter().map(|&(page, pages)| extent(page, pages)).collect(),
     };
-    sides.iter().map(side).collect()
+    let replicas = sides.iter().map(side).collect();
+    if setup.soon { Input::ReplicateSoon(replicas) } else { Input::Replicate(replicas) }
 }
 
 /// The plan of these pieces on a device of `home` sectors with room for copies of `room`; pieces that do not fit or copy

@@ -26,6 +26,8 @@ pub struct Setup {
     pub write_buffer_percent: u8,
     /// Sectors that replicas may take of what the client has discarded; 0 where copies stand in the area.
     pub replicas: u64,
+    /// Somebody waits for them.
+    pub soon: bool,
     /// Whether it begins with write-back.
     pub write_back: bool,
     /// Pages of RAM; 0 is none.
