@@ -765,6 +765,32 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     world.read_all();
 }
 
+/// A move has read the page; the client's write goes home while the copy is written, and ends after it stands.
+#[test]
+fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
+    let read =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Read, Class::Background);
+    while !world.waiting.iter().any(read) {
+        world.execute(0);
+    }
+    while let Some(at) = world.waiting.iter().position(read) {
+        world.execute(at);
+    }
+    world.issue(Op::Write, home(3, 1));
+    let mine =
+        |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Write, Class::Foreground);
+    assert!(world.waiting.iter().any(mine), "{:?}", world.waiting);
+    while let Some(at) = world.waiting.iter().position(|io| !mine(io)) {
+        world.execute(at);
+    }
+    assert_eq!(world.engine.copied(), Sectors(8), "the page that nobody writes");
+    world.settle();
+    world.read_all();
+    assert_eq!(world.engine.stats().overtaken, 8);
+}
+
 /// A disk turns about once for each MiB of the log that is looked at: an attach must not look at all of a large one.
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
