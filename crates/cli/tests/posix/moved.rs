@@ -32,6 +32,19 @@ fn seen(path: &Path) -> (Facts, Vec<u8>) {
     (Facts { blocks: 0, atime: 0, ..facts(path) }, names)
 }
 
+/// Reads and shuffles until so many files are in groups: the kernel tells that a file was closed, or a program's end, a little after it was.
+fn until_grouped(ground: &Ground, read: Option<&Path>, enough: impl Fn(u64) -> bool) {
+    let begun = Instant::now();
+    while !enough(ground.state()["grouped_files"].as_u64().unwrap()) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it never moves: {}", ground.state());
+        if let Some(path) = read {
+            fs::read(path).unwrap();
+        }
+        assert!(shuffle(&ground.root()));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     need!("moved", Ground::missing());
@@ -44,16 +57,7 @@ fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     chmod(&file, 0o2640).unwrap();
     setxattr(&file, "user.mine", b"value", XattrFlags::empty()).unwrap();
     let before = seen(&file);
-    let moved = |there: bool| {
-        // The kernel tells that a file was closed a little after it was.
-        let begun = Instant::now();
-        while ground.state()["grouped_files"] != u64::from(there) {
-            assert!(begun.elapsed() < Duration::from_secs(10), "it never moves");
-            fs::read(&other).unwrap();
-            assert!(shuffle(&root));
-        }
-    };
-    moved(true);
+    until_grouped(&ground, Some(&other), |files| files == 1);
     let (mut now, names) = seen(&file);
     // The one thing that shows: the marker is set on the inode. docs/groups.md says so.
     assert!(now.ctime >= before.0.ctime);
@@ -77,17 +81,15 @@ fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     assert_eq!(ground.state()["grouped_files"], 0);
     assert_eq!(fs::read(root.join("a third")).unwrap()[..5], *b"home\x07");
     fs::remove_file(root.join("a third")).unwrap();
-    fs::read(&file).unwrap();
-    assert!(shuffle(&root));
-    assert_eq!(ground.state()["grouped_files"], 1);
+    until_grouped(&ground, Some(&file), |files| files == 1);
     let held = File::open(&file).unwrap();
     fs::remove_file(&file).unwrap();
     let mut bytes = [0; 4];
     held.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(&bytes, b"home");
     drop(held);
-    shuffle(&root);
-    assert_eq!(ground.state()["grouped_files"], 0, "removed, and still in the store");
+    // Removed, it does not stay in the store.
+    until_grouped(&ground, None, |files| files == 0);
     ground.end();
 }
 
@@ -135,10 +137,8 @@ fn who_holds_a_file_open_or_mapped_or_runs_it_does_not_notice() {
     if let Some(program) = small {
         let copy = root.join("program");
         fs::copy(program, &copy).unwrap();
-        fs::read(&copy).unwrap();
-        let before = ground.state()["grouped_files"].as_u64();
-        shuffle(&root);
-        assert!(ground.state()["grouped_files"].as_u64() > before);
+        let before = ground.state()["grouped_files"].as_u64().unwrap();
+        until_grouped(&ground, Some(&copy), |files| files > before);
         run([text(&copy)]);
         chmod(&copy, 0o755).unwrap();
         run([text(&copy)]);
@@ -285,8 +285,7 @@ fn outlived(ground: &Ground, grouped: bool) {
     assert_eq!(fs::read(&file).unwrap(), wanted, "grouped before: {grouped}");
     // With the mapping gone, it may move, with what was written through it.
     if ground.is_mounted() {
-        shuffle(&root);
-        assert_eq!(ground.state()["grouped_files"], 1);
+        until_grouped(ground, Some(&file), |files| files == 1);
         assert_eq!(fs::read(&file).unwrap(), wanted, "moved since");
     }
 }
@@ -325,17 +324,7 @@ fn a_running_program_does_not_move() {
         assert_eq!(wrote, Err(Errno::TXTBSY), "round {round}");
         let status = child.wait().unwrap();
         assert!(status.success(), "round {round}: the program ended with {status}");
-        // The kernel lets go of it a little after the program's end.
-        let begun = Instant::now();
-        loop {
-            fs::read(&program).unwrap();
-            assert!(shuffle(&root));
-            if ground.state()["grouped_files"] == 1 {
-                break;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(10), "round {round}: it never moves");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        until_grouped(&ground, Some(&program), |files| files == 1);
     }
     assert_eq!(fs::read(&program).unwrap(), fs::read(sleep).unwrap());
     ground.end();
