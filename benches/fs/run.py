@@ -258,7 +258,7 @@ def main():
     parser.add_argument('--json')
     args = parser.parse_args()
     args.program, args.grouped, args.kinds = os.path.abspath(args.program), min(args.files, args.grouped), args.kinds.split(',')
-    place = tempfile.mkdtemp(prefix='seekless-fs-bench.')
+    place = tempfile.mkdtemp(prefix='seekless-store-bench.')
     about = ('files', 'grouped', 'disk', 'cache')
     found = {'schema': 'seekless.bench.fs/3', 'load': [os.getloadavg()[0]]} | {a: vars(args)[a] for a in about}
     def told(kind, what):

@@ -6,7 +6,7 @@
 #   benches/serve/run.sh [ROUNDS]
 # SERVERS names some of them, the first being what ratios are to. With SPAN_MIB=192 there are also seekless-area (an area with
 # nothing in it), seekless-free and seekless-replicas (replicas in free space: none, and as many as there may be);
-# `ceiling` is the least that any server of files can do, `ceiling-static` touches no file either: crates/serve/examples/ceiling.rs.
+# `ceiling` is the least that any server of files can do, `ceiling-static` touches no file either: volume/serve/examples/ceiling.rs.
 # ONLY=lean leaves out what is not 4 KiB on one connection. PIECE_BYTES says how the page cache holds the file.
 # PRIORITY="chrt -f 5" shields both from whatever else the machine does. Raw numbers go to
 # benches/serve/runs/DATE.json.

@@ -2,6 +2,6 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    seekless_fs::format::fuzzing::page(data);
-    seekless_fs::format::fuzzing::body(data);
+    seekless_store::format::fuzzing::page(data);
+    seekless_store::format::fuzzing::body(data);
 });

@@ -1,4 +1,4 @@
 //! A group store with any bytes in it: attached, read and written, or refused.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| seekless_fs::format::fuzzing::store(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| seekless_store::format::fuzzing::store(data));

@@ -125,7 +125,7 @@ mod tests {
     fn an_arrow_upwards_or_an_unknown_room_is_found() {
         let mut repo = Repo::of(&[(DOCUMENT, &format!("# House\n\n{}\nMore.\n", table()))]);
         repo.packages = vec![
-            ours("seekless-engine", &["seekless-block", "seekless-layout", "serde"]),
+            ours("seekless-engine", &["seekless-block", "seekless-learn", "serde"]),
             ours("seekless", &["seekless-report", "seekless-serve"]),
             ours("xtask", &["anyhow"]),
         ];

@@ -6,7 +6,7 @@ use crate::repo::{Finding, Repo};
 pub(crate) fn documents() -> [(&'static str, String); 2] {
     [
         ("docs/on-disk-format.md", seekless_engine::format::document()),
-        ("docs/group-store-format.md", seekless_fs::format::document()),
+        ("docs/group-store-format.md", seekless_store::format::document()),
     ]
 }
 

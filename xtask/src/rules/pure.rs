@@ -6,14 +6,14 @@ use crate::code::{code_only, has_word};
 use crate::repo::{Finding, Repo};
 
 /// The clippy.toml that the others repeat.
-const PATTERN: &str = "crates/block/clippy.toml";
+const PATTERN: &str = "base/block/clippy.toml";
 const FORBID: &str = "#![forbid(unsafe_code)]";
 /// The only files that may hold unsafe code, each behind a safe interface of its own.
 const UNSAFE: &[&str] = &[
-    "crates/serve/src/uring.rs",
-    "crates/serve/src/extents/sys.rs",
-    "crates/serve/src/sys.rs",
-    "crates/cli/tests/posix/sys.rs",
+    "volume/serve/src/uring.rs",
+    "volume/serve/src/extents/sys.rs",
+    "volume/serve/src/sys.rs",
+    "bin/seekless/tests/posix/sys.rs",
 ];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -60,15 +60,15 @@ mod tests {
     fn a_pure_room_out_of_line_is_found() {
         let good = [
             (PATTERN, "a"),
-            ("crates/block/src/lib.rs", LIB),
-            ("crates/disk/clippy.toml", "a"),
-            ("crates/disk/src/lib.rs", LIB),
+            ("base/block/src/lib.rs", LIB),
+            ("base/disk/clippy.toml", "a"),
+            ("base/disk/src/lib.rs", LIB),
         ];
         assert_eq!(check(&Repo::of(&good)), []);
         for (path, broken) in [
-            ("crates/disk/clippy.toml", "b"),
-            ("crates/disk/src/lib.rs", "// #![forbid(unsafe_code)]"),
-            ("crates/disk/src/lib.rs", "#![deny(unsafe_code)]"),
+            ("base/disk/clippy.toml", "b"),
+            ("base/disk/src/lib.rs", "// #![forbid(unsafe_code)]"),
+            ("base/disk/src/lib.rs", "#![deny(unsafe_code)]"),
         ] {
             let files = good.map(|(p, t)| if p == path { (p, broken) } else { (p, t) });
             assert_eq!(
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn unsafe_code_is_found_outside_its_files() {
         let code = "fn f() {\n    // unsafe\n    unsafe { g(\"unsafe\") }\n}";
-        let base = [(PATTERN, "a"), ("crates/block/src/lib.rs", LIB)];
+        let base = [(PATTERN, "a"), ("base/block/src/lib.rs", LIB)];
         for (path, findings) in
-            [(UNSAFE[0], 0), ("crates/serve/src/lib.rs", 1), ("crates/serve/tests/x.rs", 1)]
+            [(UNSAFE[0], 0), ("volume/serve/src/lib.rs", 1), ("volume/serve/tests/x.rs", 1)]
         {
             let found = check(&Repo::of(&[base[0], base[1], (path, code)]));
             assert_eq!(found.len(), findings, "{path}");

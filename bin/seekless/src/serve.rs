@@ -1,0 +1,596 @@
+//! `seekless serve`: a volume set up from arguments, what is served and how it goes told to a person, a
+//! clean end on a signal. It decides nothing about data.
+
+mod backing;
+mod control;
+mod disk;
+pub(crate) mod memory;
+mod report;
+mod shadow;
+pub(crate) mod watching;
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_block::Bytes;
+use seekless_disk::{Device, Scheduler, SpinDown};
+use seekless_learn::{Budget, JudgeConfig, ReplicationRule};
+use seekless_serve::notify::{self, Manager};
+use seekless_serve::{
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
+    ServerHandle, Streams,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+
+use crate::admin::control_socket;
+use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
+use crate::output;
+use crate::trace_args::{LearnArgs, size};
+use disk::Emulated;
+use memory::Memory;
+use watching::HttpArgs;
+
+/// How often the status line moves, and a server that failed is noticed.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often a mount that is in use is tried again.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+
+/// Serve a disk image or block device, learn from its use, and re-lay it under way
+///
+/// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
+/// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
+/// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
+/// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
+/// with --replicas, copies stand in what clients have discarded (docs/replicas.md). Stops on
+/// SIGINT or SIGTERM, with everything written made durable and the area in order; learns at once on SIGUSR1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # A new 10 GiB disk over a unix socket, then from another terminal
+  seekless serve disk.img --size 10GiB --nbd unix:/tmp/disk.sock
+  nbd-client -unix /tmp/disk.sock /dev/nbd0
+
+  # A disk as a file, where the kernel has no NBD
+  seekless serve /dev/sdb --area-dir /var/lib/seekless --fuse /run/disk
+  losetup -f --show --direct-io=on /run/disk
+
+  # A disk with its own area, made once
+  seekless format /dev/sdb
+  seekless serve /dev/sdb --fuse /run/disk
+
+  # A file mounted over itself: who opens disk.img now talks to seekless
+  seekless serve disk.img --fuse disk.img
+
+  # Watch it learn: a page for the browser, metrics for Prometheus, and a table in a terminal
+  seekless serve disk.img --nbd unix:/tmp/disk.sock --http 9713 --model wd800jb
+  seekless top 9713
+
+  # Feel an old disk, at its own speed, from a virtual machine
+  seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809
+  qemu-system-x86_64 -drive file=nbd://localhost:10809/,format=raw")]
+pub(crate) struct Args {
+    /// The file or block device to serve
+    backing: PathBuf,
+    /// Make the backing, as a sparse file of this size, if it is not there
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS", help_heading = "Front ends")]
+    nbd: Vec<Address>,
+    /// Name of the NBD export
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Front ends")]
+    name: String,
+    /// Mount the volume over this regular file, which is made if it is not there: one file of the disk's
+    /// size, for losetup or any program. Only the user who serves it may open it
+    #[arg(long, value_name = "PATH", help_heading = "Front ends")]
+    fuse: Option<PathBuf>,
+    /// The area that was made for the backing by `seekless format BACKING --at FILE-or-DEVICE`
+    #[arg(long, value_name = "FILE-or-DEVICE", help_heading = "Learning")]
+    area: Option<PathBuf>,
+    /// The backing may have another name than when its area was made
+    #[arg(long, help_heading = "Learning")]
+    moved: bool,
+    /// Size of the optimized area where none was formatted; 0 = none, and nothing is learned
+    #[arg(long, value_parser = size, default_value = "256MiB", help_heading = "Learning")]
+    optimized: Bytes,
+    /// Directory whose disk holds the optimized area [default: the backing's]
+    #[arg(long, value_name = "DIR", help_heading = "Learning")]
+    area_dir: Option<PathBuf>,
+    /// How often to make a new plan of what was learned: 90s, 15m, 1h, 1d. Of replicas also whenever 4096 reads were seen
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
+          help_heading = "Learning")]
+    learn_every: Duration,
+    /// Learn nothing, copy nothing: the vanilla system
+    #[arg(long, help_heading = "Learning", conflicts_with_all = ["learn_every", "observe", "state"])]
+    no_learn: bool,
+    /// Learn from what each process asks of this block device, by the kernel's own trace: the device through
+    /// which the volume is used, such as /dev/loop0 or /dev/nbd0, or a partition of it. It may be attached
+    /// later; until then, and where the trace fails, requests are learned from as they come, as one stream.
+    /// Needs what `seekless record` needs
+    #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
+    observe: Option<PathBuf>,
+    /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
+    #[arg(long, value_name = "FILE", help_heading = "Learning")]
+    state: Option<PathBuf>,
+    /// What gets a replica, where the area is made for them, in the words of `seekless simulate --policy`: fs2, the paper's rule;
+    /// fs2-whole, all that is read in short runs; or fs2-proven, which spends at most 2% of accesses and what replicas have
+    /// saved, where the others may cost more than they save
+    #[arg(long, value_name = "RULE", default_value_t, value_parser = |text: &str| text.parse::<ReplicationRule>(),
+          help_heading = "Learning")]
+    replicate: ReplicationRule,
+    #[command(flatten)]
+    learning: LearnArgs,
+    /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
+    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/judge.md
+    #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
+    judge: bool,
+    /// With --judge: move data only after so long without a request
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
+          help_heading = "Learning")]
+    quiet_for: Duration,
+    /// With --judge: move data only in these hours, UTC, as FROM-TO: 22-6
+    #[arg(long, value_name = "HOURS", value_parser = hours, requires = "judge", help_heading = "Learning")]
+    quiet_hours: Option<(u64, u64)>,
+    /// Bytes a second, read and written, that moving data may take; 0 = no limit
+    #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
+          help_heading = "Learning")]
+    background_rate: Bytes,
+    /// In write-back: how long a write without FUA may stay in RAM, its client told at once, until it goes into the write buffer
+    /// with others. A flush ends that; a crash of the server loses what was not flushed [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
+    gather: Option<Duration>,
+    /// RAM for cached pages, beside the host's own
+    #[arg(long, value_parser = size, default_value = "16MiB", help_heading = "Memory")]
+    cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB", help_heading = "Memory")]
+    cluster: Bytes,
+    /// Put an emulated disk or other device under the volume, in real time: a name from `seekless disk list` or
+    /// the path of a TOML file; speed=X makes it X times faster
+    #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
+    disk: Option<Emulated>,
+    /// The emulated drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    #[arg(long, default_value = "fcfs", requires = "disk", help_heading = "Emulation")]
+    scheduler: Scheduler,
+    /// When the emulated drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(
+        long,
+        value_name = "none|SECONDS|adaptive",
+        default_value = "none",
+        requires = "disk",
+        help_heading = "Emulation"
+    )]
+    spin_down: SpinDown,
+    #[command(flatten)]
+    watching: HttpArgs,
+    /// Compute beside what this disk would have done with the requests, with copies and without: a name from
+    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with --judge
+    #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
+    model: Option<String>,
+    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+impl Args {
+    /// An emulated disk and nothing else: no learning, no cache, no read-ahead.
+    pub(crate) fn emulation(
+        (name, speed): (&str, f64),
+        (scheduler, host, spin_down): (Scheduler, Option<HostQueue>, SpinDown),
+        image: &std::path::Path,
+        size: Bytes,
+        front: (&[Address], Option<&std::path::Path>),
+        json: Option<&std::path::Path>,
+        watching: HttpArgs,
+    ) -> Self {
+        Self {
+            backing: image.to_owned(),
+            size: Some(size),
+            read_only: false,
+            nbd: front.0.to_vec(),
+            name: String::new(),
+            fuse: front.1.map(ToOwned::to_owned),
+            area: None,
+            moved: false,
+            optimized: Bytes(0),
+            area_dir: None,
+            learn_every: Duration::from_secs(3600),
+            no_learn: true,
+            observe: None,
+            state: None,
+            replicate: ReplicationRule::default(),
+            learning: LearnArgs::default(),
+            judge: false,
+            quiet_for: Duration::from_secs(1),
+            quiet_hours: None,
+            background_rate: Bytes(0),
+            gather: None,
+            cache: Bytes(0),
+            read_ahead: Bytes(0),
+            cluster: Bytes(0),
+            disk: Some(Emulated { name: name.to_owned(), speed, host }),
+            scheduler,
+            spin_down,
+            watching,
+            model: None,
+            json: json.map(ToOwned::to_owned),
+        }
+    }
+}
+
+impl Args {
+    fn learns(&self) -> bool {
+        !self.no_learn && self.optimized.0 > 0
+    }
+}
+
+impl Args {
+    /// A volume as it would be with its area attached, to be read; neither is written.
+    pub(crate) fn rescue(
+        backing: PathBuf,
+        area: Option<PathBuf>,
+        front: (Vec<Address>, String, Option<PathBuf>),
+    ) -> Self {
+        let (nbd, name, fuse) = front;
+        let mut args = Self::emulation(
+            ("", 1.0),
+            (Scheduler::Fcfs, None, SpinDown::default()),
+            &backing,
+            Bytes(0),
+            (&nbd, fuse.as_deref()),
+            None,
+            HttpArgs::default(),
+        );
+        (args.read_only, args.size, args.disk) = (true, None, None);
+        (args.area, args.name) = (area, name);
+        args
+    }
+}
+
+/// What the main thread waits for.
+enum Event {
+    Stop,
+    Learn,
+    Unmounted,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        !args.nbd.is_empty() || args.fuse.is_some(),
+        "nothing to serve it through: give --nbd ADDRESS, --fuse PATH, or both"
+    );
+    ensure!(
+        args.optimized.0 > 0 || (args.observe.is_none() && args.state.is_none()),
+        "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
+    );
+    ensure!(
+        args.model.is_none() || args.judge || args.watching.http.is_some(),
+        "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
+    );
+    let (send, events) = channel();
+    let manager = Manager::from_env()?;
+    watch_signals(send.clone())?;
+    seekless_serve::serve_under_memory_pressure();
+    let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
+    let made = backing::prepare(&args.backing, args.size)?;
+    let (builder, knows) = builder(args)?;
+    let server = builder.spawn().map_err(|e| explain(e, args))?;
+    if knows {
+        // What was known before is put to use at once.
+        let _ = send.send(Event::Learn);
+    }
+    // Named before the volume is mounted, over the backing perhaps.
+    let control = control_socket(&args.backing)
+        .and_then(|socket| control::start(args, &socket, &server, send.clone()));
+    if let Err(why) = &control {
+        output::say(&format!("no control socket ({why:#}): signals alone steer this server"));
+    }
+    let mount =
+        point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
+    let http = watching::start(args, &server)?;
+    made.keep();
+    tell(args, &report::announcement(args, &server, mount.as_ref()))?;
+    if let Some((_, place)) = &http {
+        tell(args, place)?;
+    }
+    let told = Told { manager, streams: Streams::default() };
+    let result = watch(args, &server, mount, &events, told);
+    drop(http);
+    if server.attached().is_some() {
+        output::say("putting the area to rest");
+    }
+    let stats = server.stop().context("the server failed")?;
+    // Until here, who asks is told that it is served.
+    drop(control);
+    result?;
+    if let Some(path) = &args.json {
+        output::write(path, &report::json(args, &stats)?)?;
+    }
+    tell(args, &report::summary(&stats))
+}
+
+/// Words to standard output, unless the JSON goes there.
+fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
+    if args.json.as_deref().is_some_and(|p| p.as_os_str() == "-") {
+        output::say(text);
+        return Ok(());
+    }
+    output::print(text)
+}
+
+/// Tells how it goes, learns when told to, until it is time to stop and the mount, if any, is gone.
+fn watch(
+    args: &Args,
+    server: &ServerHandle,
+    mut mount: Option<FuseMount>,
+    events: &Receiver<Event>,
+    mut told: Told,
+) -> anyhow::Result<()> {
+    let line = status_line();
+    told.manager(notify::READY, "serving");
+    let mut stopping = false;
+    let mut learning = false;
+    loop {
+        let wait = if stopping || learning { TRY_EVERY } else { LOOK_EVERY };
+        match events.recv_timeout(wait) {
+            Ok(Event::Stop) if stopping => {
+                // Asked twice: whoever still uses the mount gets errors from now on.
+                line.finish_and_clear();
+                return Ok(());
+            }
+            Ok(Event::Stop) => {
+                stopping = true;
+                told.manager(notify::STOPPING, "stopping");
+                if let Some(m) = &mut mount
+                    && !m.unmount()?
+                {
+                    let path = m.path().display();
+                    line.suspend(|| {
+                        output::say(&format!(
+                            "{path} is in use: waiting for its loop device to be detached (losetup -d); a second signal cuts it off"
+                        ));
+                    });
+                }
+            }
+            Ok(Event::Unmounted) if !stopping => {
+                mount = None;
+                if args.nbd.is_empty() {
+                    line.finish_and_clear();
+                    output::say("unmounted from outside, and nothing else is served: stopping");
+                    return Ok(());
+                }
+                line.suspend(|| output::say("unmounted from outside; NBD is still served"));
+            }
+            Ok(Event::Learn) => {
+                server.relearn()?;
+                learning = true;
+            }
+            Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("nobody can tell it to stop any more"),
+        }
+        if stopping && mount.as_mut().map_or(Ok(true), FuseMount::unmount)? {
+            line.finish_and_clear();
+            return Ok(());
+        }
+        // The server's own words follow when it is stopped.
+        let Ok(stats) = server.stats() else { return Ok(()) };
+        if learning && stats.progress.is_none() {
+            learning = false;
+            let copied = Bytes(stats.copied_sectors * 512);
+            line.suspend(|| tell(args, &format!("learned: copies of {copied} stand")))?;
+        }
+        if let Some(streams) = told.news(server) {
+            line.suspend(|| tell(args, &format!("streams: {streams}")))?;
+        }
+        let status = report::status(&stats);
+        if !stopping {
+            told.manager(notify::ALIVE, &status);
+        }
+        line.set_message(status);
+    }
+}
+
+/// Who was told what.
+struct Told {
+    manager: Option<Manager>,
+    streams: Streams,
+}
+
+impl Told {
+    fn manager(&self, state: &str, status: &str) {
+        if let Some(manager) = &self.manager {
+            manager.tell(state, status);
+        }
+    }
+
+    /// Where the learner's requests come from, if that has changed.
+    fn news(&mut self, server: &ServerHandle) -> Option<&Streams> {
+        let streams = server.streams();
+        let is_news = streams != self.streams;
+        self.streams = streams;
+        is_news.then_some(&self.streams)
+    }
+}
+
+/// The server to be, and whether it knows something from before.
+fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
+    let learns = args.learns();
+    let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
+    let (cache, read_ahead, cluster, rate) =
+        (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
+    let mut builder = Builder::new(Backing::Path(args.backing.clone()))
+        .read_only(args.read_only)
+        .name(&args.name)
+        .moved(args.moved)
+        .area(area.bytes())
+        .engine(move |config| {
+            config.cache_bytes = cache;
+            config.read_ahead = read_ahead;
+            config.cluster = cluster;
+            config.gather = seekless_block::Duration(gather);
+            config.background_rate = rate;
+        });
+    if let Some(path) = &args.area {
+        builder = builder.area_path(path.clone());
+    }
+    if let Some(dir) = &args.area_dir {
+        builder = builder.area_dir(dir.clone());
+    }
+    let mut knows = false;
+    if learns && args.judge {
+        let judged = Box::new(JudgedLearner::new(judged(args)?));
+        let learner = LiveLearner::new(judged, Some("--judge"), args.replicate);
+        builder = builder.learner(Box::new(learner), None);
+    } else if learns {
+        let mut learner = BorgLearner::new(args.learning.learner());
+        if let Some(path) = &args.state {
+            let (memory, known) = Memory::open(path, args.cache, EDGES)?;
+            knows = known.is_some();
+            learner = learner.remember(memory, known);
+        }
+        let state = args.state.as_ref().map(|_| "--state");
+        let learner = LiveLearner::new(Box::new(learner), state, args.replicate);
+        builder = builder.learner(Box::new(learner), Some(args.learn_every));
+    }
+    if let Some(device) = &args.observe {
+        builder = builder.observe(device.clone());
+    }
+    if let Some(Emulated { name, speed, host }) = &args.disk {
+        let spec = crate::disks::named(name)?;
+        builder = builder.emulate(Emulation {
+            disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
+            scheduler: args.scheduler,
+            host: *host,
+            spin_down: args.spin_down,
+            speed: *speed,
+            path_max: 0,
+        });
+    }
+    if args.watching.http.is_some() {
+        let (about, shadow) = watching::about(args)?;
+        builder = builder.watched(about, shadow);
+    }
+    Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
+}
+
+/// What judges the layout.
+fn judged(args: &Args) -> anyhow::Result<Setup> {
+    let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
+    let disk = named.map(|name| crate::disks::named(name)).transpose()?;
+    let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
+    let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
+    Ok(Setup {
+        how: args.learning.learner(),
+        disk,
+        scheduler: args.scheduler,
+        every: args.learn_every,
+        budget: Budget {
+            idle: seekless_block::Duration(idle),
+            hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
+        },
+        judge: JudgeConfig::default(),
+    })
+}
+
+/// The server's word, with what the command line knows better.
+fn explain(error: ServeError, args: &Args) -> anyhow::Error {
+    match (&error, &args.disk) {
+        (ServeError::NoAreaDir, _) => anyhow::Error::new(error)
+            .context(format!("{}: give --area-dir DIR, or --no-learn", args.backing.display())),
+        (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
+            .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
+        _ => error.into(),
+    }
+}
+
+fn watch_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR1]).context("cannot listen to signals")?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let event = if signal == SIGUSR1 { Event::Learn } else { Event::Stop };
+                if events.send(event).is_err() {
+                    break;
+                }
+            }
+        })
+        .context("cannot start a thread for signals")?;
+    Ok(())
+}
+
+/// A line that is rewritten in place; silent where nobody watches.
+fn status_line() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+        line.set_style(style);
+    }
+    line
+}
+
+/// A time with a unit, not zero.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..) {
+        Some("ms") => 1,
+        Some("s") => 1_000,
+        Some("m" | "min") => 60_000,
+        Some("h") => 3_600_000,
+        Some("d") => 86_400_000,
+        _ => return Err(bad()),
+    };
+    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
+}
+
+/// Hours of the day, from the first on, to before the second.
+fn hours(text: &str) -> Result<(u64, u64), String> {
+    let hour = |t: &str| t.trim().parse::<u64>().ok().filter(|&h| h <= 24);
+    text.split_once('-')
+        .and_then(|(from, to)| Some((hour(from)?, hour(to)?)))
+        .filter(|(from, to)| from != to)
+        .ok_or_else(|| format!("'{text}' are no hours: write 22-6 or 1-5, of 0 to 24"))
+}
+
+/// A size a second.
+fn rate(text: &str) -> Result<Bytes, String> {
+    size(text.strip_suffix("/s").unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_rates_as_people_write_them() {
+        for (text, ms) in [("250ms", 250), ("5s", 5_000), ("15m", 900_000), ("1d", 86_400_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "5", "s", "0s", "-1s", "1.5h", "1w", "99999999999999999d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(hours("22-6"), Ok((22, 6)));
+        for text in ["", "5", "1-25", "3-3", "a-b", "-1-2"] {
+            assert!(hours(text).is_err(), "{text}");
+        }
+        assert_eq!(rate("8MiB/s"), Ok(Bytes(8 << 20)));
+        assert_eq!(rate("0"), Ok(Bytes(0)));
+    }
+}

@@ -1,0 +1,603 @@
+//! Every loss of power, over both modules: random histories of writes, syncs, shuffles, returns and removals, with I/O
+//! ending in any order; at each moment some of the states that a crash could leave, with rot now and then. The driver
+//! here follows the rules of the crate's documentation; the other module is one in which each file's own changes
+//! keep their order, and no two files' do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use rand::Rng;
+use rand::SeedableRng;
+use rand::seq::IndexedRandom;
+use rand_pcg::Pcg64Mcg;
+use seekless_block::{Bytes, Duration, Op, SimTime};
+use seekless_store::format::{Geometry, RecordPage};
+use seekless_store::{
+    Arrival, Ask, AttachError, Attributes, Config, Fault, FileNumber, Gfs, Input, Io, Member,
+    Output, Reply, RequestId, Store, format_store, superblock,
+};
+
+use crate::medium::{Image, Medium};
+
+const FILES: usize = 14;
+const CLUSTERS: u64 = 24;
+
+type Content = Rc<Vec<u8>>;
+
+/// A file of the other module.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Inode {
+    content: Content,
+    marker: Option<FileNumber>,
+}
+
+/// A file as it is on stable storage, and what was done since; `None`: there is none.
+#[derive(Clone, Debug, Default)]
+struct Ordered {
+    stable: Option<Inode>,
+    since: Vec<Option<Inode>>,
+}
+
+impl Ordered {
+    fn now(&self) -> Option<&Inode> {
+        self.since.last().unwrap_or(&self.stable).as_ref()
+    }
+    fn set(&mut self, inode: Option<Inode>) {
+        self.since.push(inode);
+    }
+    fn sync(&mut self) {
+        if let Some(last) = self.since.drain(..).next_back() {
+            self.stable = last;
+        }
+    }
+    fn crash(&self, rng: &mut Pcg64Mcg) -> Self {
+        let kept = rng.random_range(0..=self.since.len());
+        let stable = self.since[..kept].last().unwrap_or(&self.stable).clone();
+        Self { stable, since: Vec::new() }
+    }
+}
+
+/// What clients may find: the last state that a sync covered, and all since.
+type Truth = Vec<Option<Content>>;
+
+#[derive(Clone, Debug)]
+enum Pending {
+    /// Nothing to do but to record what the file is now.
+    Edit(usize, Option<Content>),
+    Group(Vec<usize>),
+    Leave(usize),
+    Back(usize),
+    /// Lengths of the truths at that time.
+    Sync(Vec<(usize, usize)>),
+    Nothing,
+}
+
+#[derive(Debug)]
+struct World {
+    gfs: Gfs,
+    medium: Medium,
+    other: Vec<Ordered>,
+    truth: Vec<Truth>,
+    pending: BTreeMap<u64, Pending>,
+    busy: BTreeSet<usize>,
+    sent: Vec<(Io, u64)>,
+    /// Numbers whose inode was removed: their entries may be left behind.
+    unlinked: BTreeSet<FileNumber>,
+    next: u64,
+    now: u64,
+    tally: Tally,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    states: u64,
+    damaged: u64,
+    told: u64,
+    arrived: u64,
+    returned: u64,
+    removed: u64,
+    emptied: u64,
+    synced: u64,
+    checkpoints: u64,
+    dead: u64,
+    split: u64,
+}
+
+fn config(rng: &mut Pcg64Mcg) -> Config {
+    let cache = *[0, 150_000, 1 << 22].choose(rng).unwrap();
+    Config { cache: Bytes(cache), commit_after: Duration(40), commit_along: Duration(10) }
+}
+
+fn empty() -> Image {
+    let mut image = Image::zeroed(1_800 + CLUSTERS * 128);
+    format_store(&mut image, [5; 16], Bytes(65_536), "crash").unwrap();
+    image
+}
+
+fn name(id: usize) -> Vec<u8> {
+    format!("{id}").into_bytes()
+}
+
+impl World {
+    fn new(
+        image: Image,
+        other: Vec<Ordered>,
+        truth: Vec<Truth>,
+        rng: &mut Pcg64Mcg,
+        tally: Tally,
+    ) -> Self {
+        let mut image = image;
+        let gfs = Gfs::attach(&mut image, config(rng)).unwrap();
+        let (pending, busy, sent, unlinked) =
+            (BTreeMap::new(), BTreeSet::new(), Vec::new(), BTreeSet::new());
+        let medium = Medium::new(image);
+        Self { gfs, medium, other, truth, pending, busy, sent, unlinked, next: 0, now: 1, tally }
+    }
+
+    fn ask(&mut self, ask: Ask, pending: Pending) {
+        self.next += 1;
+        self.pending.insert(self.next, pending);
+        self.handle(Input::Ask { id: RequestId(self.next), ask });
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.now += 1;
+        self.gfs.handle(SimTime(self.now), input);
+        while let Some(output) = self.gfs.poll() {
+            match output {
+                Output::Submit(io) => {
+                    let ticket = match io.op {
+                        Op::Write => self.medium.start_write(io.extent, &io.data),
+                        Op::Flush => self.medium.start_flush(),
+                        _ => 0,
+                    };
+                    self.sent.push((io, ticket));
+                }
+                Output::SyncOther => {
+                    self.other.iter_mut().for_each(Ordered::sync);
+                    self.now += 1;
+                    self.gfs.handle(SimTime(self.now), Input::OtherSynced(true));
+                }
+                Output::Complete { id, result } => {
+                    let pending = self.pending.remove(&id.0).unwrap();
+                    self.completed(pending, result);
+                }
+            }
+        }
+    }
+
+    fn marker(&self, id: usize) -> Option<FileNumber> {
+        self.other[id].now().and_then(|i| i.marker)
+    }
+
+    fn completed(&mut self, pending: Pending, result: Result<Reply, Fault>) {
+        match (pending, result) {
+            (Pending::Edit(id, content), Ok(_)) => {
+                self.truth[id].push(content);
+                self.busy.remove(&id);
+            }
+            (Pending::Edit(id, _), Err(Fault::NoSpace)) => {
+                self.busy.remove(&id);
+            }
+            (Pending::Group(ids), Ok(Reply::Numbers(numbers))) => {
+                let mut settled = Vec::new();
+                for (id, number) in ids.into_iter().zip(numbers) {
+                    self.busy.remove(&id);
+                    if self.marker(id).is_some() {
+                        continue;
+                    }
+                    let content = Rc::clone(&self.other[id].now().unwrap().content);
+                    self.other[id].set(Some(Inode { content, marker: Some(number) }));
+                    self.other[id].sync();
+                    self.other[id]
+                        .set(Some(Inode { content: Rc::default(), marker: Some(number) }));
+                    settled.push(number);
+                    self.tally.arrived += 1;
+                }
+                self.ask(Ask::Settle { files: settled }, Pending::Nothing);
+            }
+            (Pending::Group(ids), Err(Fault::NoSpace)) => {
+                self.busy.retain(|id| !ids.contains(id));
+            }
+            (Pending::Leave(id), Ok(_)) => {
+                let file = self.marker(id).unwrap();
+                self.ask(Ask::Read { file, offset: 0, len: 1 << 17 }, Pending::Back(id));
+            }
+            (Pending::Back(id), Ok(Reply::Data(data))) => {
+                let marker = self.marker(id);
+                let content = Rc::new(data);
+                assert_eq!(
+                    Some(&content),
+                    self.truth[id].last().unwrap().as_ref(),
+                    "file {id} goes back"
+                );
+                self.other[id].set(Some(Inode { content: Rc::clone(&content), marker }));
+                self.other[id].sync();
+                // Durable with whatever comes next there, or with the entry's end.
+                self.other[id].set(Some(Inode { content, marker: None }));
+                self.busy.remove(&id);
+                self.tally.returned += 1;
+                self.ask(Ask::Remove { file: marker.unwrap() }, Pending::Nothing);
+            }
+            (Pending::Sync(lengths), Ok(_)) => {
+                self.tally.synced += 1;
+                // What came before the state that was covered can no longer be found. Lengths only grow meanwhile.
+                for (id, len) in lengths {
+                    for state in &mut self.truth[id][..len - 1] {
+                        *state = Some(Rc::new(b"void".to_vec()));
+                    }
+                }
+            }
+            (Pending::Nothing, Ok(_)) => {}
+            (pending, result) => panic!("{pending:?} ended with {result:?}"),
+        }
+    }
+
+    /// Lets one I/O take effect, or where there is none, time pass.
+    fn execute(&mut self, rng: &mut Pcg64Mcg) -> bool {
+        if self.sent.is_empty() {
+            let Some(at) = self.gfs.wakeup() else { return false };
+            self.now = self.now.max(at.0);
+            self.handle(Input::Tick);
+            return true;
+        }
+        let (io, ticket) = self.sent.swap_remove(rng.random_range(0..self.sent.len()));
+        let mut data = Vec::new();
+        match io.op {
+            Op::Write => self.medium.finish_write(ticket),
+            Op::Flush => self.medium.finish_flush(ticket),
+            _ => {
+                data.resize(io.extent.bytes().0 as usize, 0);
+                seekless_block::Device::read(&mut self.medium.current, io.extent, &mut data)
+                    .unwrap();
+            }
+        }
+        self.handle(Input::Done { io: io.id, result: Some(data) });
+        true
+    }
+
+    fn step(&mut self, rng: &mut Pcg64Mcg) {
+        let id = rng.random_range(0..FILES);
+        let busy = self.busy.contains(&id);
+        let here = self.marker(id);
+        match rng.random_range(0..20u8) {
+            // Made, or written where it lies.
+            0..=6 if !busy => {
+                let before = self.truth[id].last().unwrap().clone();
+                let len = if rng.random_ratio(1, 6) { 40_000 } else { 3_000 };
+                let data = vec![rng.random::<u8>() | 1; rng.random_range(1..len)];
+                let Some(before) = before else {
+                    let content = Rc::new(data);
+                    self.other[id].set(Some(Inode { content: Rc::clone(&content), marker: None }));
+                    self.truth[id].push(Some(content));
+                    return;
+                };
+                let offset = rng.random_range(0..=before.len().min(60_000 - len));
+                let mut after = before.to_vec();
+                after.resize(after.len().max(offset + data.len()), 0);
+                after[offset..offset + data.len()].copy_from_slice(&data);
+                let content = Some(Rc::new(after));
+                match here {
+                    Some(file) => {
+                        self.busy.insert(id);
+                        let ask = Ask::Write { file, offset: offset as u64, data, time: 1 };
+                        self.ask(ask, Pending::Edit(id, content));
+                    }
+                    None => {
+                        let inode = content.clone().map(|content| Inode { content, marker: None });
+                        self.other[id].set(inode);
+                        self.truth[id].push(content);
+                    }
+                }
+            }
+            7 if !busy => {
+                let (Some(file), Some(before)) = (here, self.truth[id].last().unwrap().clone())
+                else {
+                    return;
+                };
+                let size = rng.random_range(0..=before.len() + 100).min(60_000);
+                let mut after = before.to_vec();
+                after.resize(size, 0);
+                self.busy.insert(id);
+                let ask = Ask::Resize { file, size: size as u64, time: 1 };
+                self.ask(ask, Pending::Edit(id, Some(Rc::new(after))));
+            }
+            // Made durable.
+            8..=10 => {
+                let lengths = |w: &Self, ids: &[usize]| {
+                    ids.iter().map(|&i| (i, w.truth[i].len())).collect::<Vec<_>>()
+                };
+                if rng.random() && !busy {
+                    match here {
+                        Some(file) => {
+                            let lengths = lengths(self, &[id]);
+                            self.ask(Ask::Sync { file: Some(file) }, Pending::Sync(lengths));
+                        }
+                        None => {
+                            self.other[id].sync();
+                            let lengths = lengths(self, &[id]);
+                            self.completed(Pending::Sync(lengths), Ok(Reply::Done));
+                        }
+                    }
+                } else {
+                    // Of all: those on their way are told of by nobody.
+                    let ids: Vec<usize> = (0..FILES).filter(|i| !self.busy.contains(i)).collect();
+                    self.other.iter_mut().for_each(Ordered::sync);
+                    let lengths = lengths(self, &ids);
+                    self.ask(Ask::Sync { file: None }, Pending::Sync(lengths));
+                }
+            }
+            // A shuffle.
+            11..=13 => {
+                let mut ids: Vec<usize> = (0..FILES)
+                    .filter(|i| !self.busy.contains(i) && self.other[*i].now().is_some())
+                    .filter(|_| rng.random_ratio(2, 5))
+                    .collect();
+                ids.truncate(6);
+                if ids.is_empty() {
+                    return;
+                }
+                let member = |id: &usize| match self.marker(*id) {
+                    Some(number) => Member::Here(number),
+                    None => Member::New(Arrival {
+                        attributes: Attributes::default(),
+                        name: name(*id),
+                        data: self.other[*id].now().unwrap().content.to_vec(),
+                    }),
+                };
+                let members = ids.iter().map(member).collect();
+                self.busy.extend(ids.iter().copied());
+                self.ask(Ask::Group { members }, Pending::Group(ids));
+            }
+            14 | 15 if !busy => {
+                let Some(file) = here else { return };
+                self.busy.insert(id);
+                self.ask(Ask::Leave { files: vec![file] }, Pending::Leave(id));
+            }
+            16 if !busy && self.other[id].now().is_some() => {
+                self.other[id].set(None);
+                self.truth[id].push(None);
+                self.tally.removed += 1;
+                if let Some(file) = here {
+                    self.unlinked.insert(file);
+                    self.ask(Ask::Remove { file }, Pending::Nothing);
+                }
+            }
+            17 if rng.random_ratio(1, 3) => self.ask(Ask::Checkpoint, Pending::Nothing),
+            // Cut to nothing: its inode has no bytes, and needs none from the store.
+            18 if !busy => {
+                let Some(file) = here else { return };
+                self.other[id].set(Some(Inode::default()));
+                self.truth[id].push(Some(Rc::default()));
+                self.unlinked.insert(file);
+                self.tally.emptied += 1;
+                self.ask(Ask::Remove { file }, Pending::Nothing);
+            }
+            _ => {
+                for _ in 0..rng.random_range(1..6) {
+                    self.execute(rng);
+                }
+            }
+        }
+    }
+
+    /// What a crash now could leave, looked at.
+    fn inspect(&mut self, rng: &mut Pcg64Mcg) -> (Image, Vec<Ordered>, Vec<Truth>) {
+        let mut image = self.medium.crash(rng);
+        let other: Vec<Ordered> = self.other.iter().map(|o| o.crash(rng)).collect();
+        let kept = (image.clone(), other.clone());
+        self.tally.states += 1;
+        let rot = rng.random_ratio(1, 3).then(|| damage(&mut image, rng));
+        let found = look(image, other, &self.unlinked, rng);
+        let excused = rot.is_some_and(|last| last);
+        let mut truth = Vec::new();
+        match found {
+            Err(error) => {
+                assert!(rot.is_some(), "not attached: {error:?}");
+                self.tally.told += 1;
+                truth.clone_from(&self.truth);
+            }
+            Ok(found) => {
+                self.tally.dead += found.dead;
+                for (id, state) in found.files.into_iter().enumerate() {
+                    match state {
+                        Err(said) if rot.is_some() => {
+                            assert!(said.starts_with("damaged") || excused, "file {id}: {said}");
+                            self.tally.told += 1;
+                            truth.push(self.truth[id].clone());
+                        }
+                        Err(said) => panic!("file {id}: {said}"),
+                        Ok(state) => {
+                            assert!(
+                                self.truth[id].contains(&state) || excused,
+                                "file {id} is {:?}, and may be {:?}",
+                                state.map(|s| (s.len(), s[..s.len().min(4)].to_vec())),
+                                self.truth[id]
+                                    .iter()
+                                    .map(|t| t
+                                        .as_ref()
+                                        .map(|s| (s.len(), s[..s.len().min(4)].to_vec())))
+                                    .collect::<Vec<_>>(),
+                            );
+                            truth.push(vec![state]);
+                        }
+                    }
+                }
+            }
+        }
+        if rot.is_some() {
+            self.tally.damaged += 1;
+            // Life goes on from what is whole alone.
+            truth.clear();
+        }
+        (kept.0, kept.1, truth)
+    }
+}
+
+/// Damages a sector that holds something; says whether it may be of the log's last batch.
+fn damage(image: &mut Image, rng: &mut Pcg64Mcg) -> bool {
+    let (_, geometry) = superblock(image).unwrap();
+    let used: Vec<usize> =
+        (0..image.0.len()).filter(|&i| image.0[i].iter().any(|b| *b != 0)).collect();
+    // Mostly where there is less of it.
+    let meta = geometry.clusters_at().0 as usize;
+    let few: Vec<usize> = used.iter().copied().filter(|i| *i < meta).collect();
+    let at = *if rng.random_ratio(2, 3) { &few } else { &used }.choose(rng).unwrap();
+    let mut last = (0, Vec::new());
+    for page in geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages) {
+        let mut bytes = [0; 4_096];
+        seekless_block::Device::read(image, Geometry::pages(page, 1), &mut bytes).unwrap();
+        if let Ok(read) = RecordPage::decode(&bytes) {
+            if read.number > last.0 {
+                last = (read.number, Vec::new());
+            }
+            if read.number == last.0 {
+                last.1.push(page);
+            }
+        }
+    }
+    let mut sector = *image.0[at];
+    sector[rng.random_range(0..512)] ^= 1 << rng.random_range(0..8);
+    image.0[at] = Rc::new(sector);
+    // A batch that a crash tore leaves pages with a number of its own: the one before it is the last that counts.
+    let page = at as u64 / 8;
+    let in_log =
+        (geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages)).contains(&page);
+    in_log && (last.1.contains(&page) || is_number(image, page, last.0, at))
+}
+
+fn is_number(image: &mut Image, page: u64, last: u64, at: usize) -> bool {
+    // The damaged page itself: its number, where it stands.
+    let _ = at;
+    let mut bytes = [0; 4_096];
+    seekless_block::Device::read(image, Geometry::pages(page, 1), &mut bytes).unwrap();
+    let number = u64::from_le_bytes(std::array::from_fn(|i| bytes[16 + 16 + 1 + i]));
+    number + 1 >= last
+}
+
+struct Found {
+    files: Vec<Result<Option<Content>, String>>,
+    dead: u64,
+}
+
+/// Attaches, decides about what was on its way, and reads all.
+fn look(
+    image: Image,
+    mut other: Vec<Ordered>,
+    unlinked: &BTreeSet<FileNumber>,
+    rng: &mut Pcg64Mcg,
+) -> Result<Found, AttachError> {
+    let mut store = Store::attach(image, || true, config(rng))?;
+    recover(&mut store, &mut other);
+    let mut claimed = BTreeSet::new();
+    let mut files = Vec::new();
+    for inode in &other {
+        files.push(match inode.now() {
+            None => Ok(None),
+            Some(Inode { content, marker: None }) => Ok(Some(Rc::clone(content))),
+            Some(Inode { marker: Some(file), .. }) => {
+                claimed.insert(*file);
+                match store.ask(SimTime(1), Ask::Read { file: *file, offset: 0, len: 1 << 17 }) {
+                    Ok(Reply::Data(data)) => Ok(Some(Rc::new(data))),
+                    Err(Fault::Damaged { .. }) => Err("damaged".to_owned()),
+                    other => Err(format!("its marker names {file:?}: {other:?}")),
+                }
+            }
+        });
+    }
+    // In exactly one place: what no marker names is dead, and is so only because its inode is gone.
+    let mut dead = 0;
+    for (number, file) in store.gfs().files() {
+        if !claimed.contains(&number) {
+            if !unlinked.contains(&number) {
+                let id: usize = std::str::from_utf8(&file.name).unwrap().parse().unwrap();
+                files[id] =
+                    Err(format!("in two places: {number:?} {:?} is not its marker", file.state));
+            }
+            dead += 1;
+        }
+    }
+    Ok(Found { files, dead })
+}
+
+fn recover(store: &mut Store<Image, impl FnMut() -> bool>, other: &mut [Ordered]) {
+    for number in store.gfs().unsettled() {
+        let id: usize =
+            std::str::from_utf8(&store.gfs().file(number).unwrap().name).unwrap().parse().unwrap();
+        let marked = other[id].now().is_some_and(|i| i.marker == Some(number));
+        let ask = if marked {
+            other[id].set(Some(Inode { content: Rc::default(), marker: Some(number) }));
+            Ask::Settle { files: vec![number] }
+        } else {
+            Ask::Remove { file: number }
+        };
+        store.ask(SimTime(1), ask).unwrap();
+    }
+}
+
+pub(crate) fn live(seed: u64, steps: usize) -> Tally {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let other = vec![Ordered::default(); FILES];
+    let truth = vec![vec![None]; FILES];
+    let mut world = World::new(empty(), other, truth, &mut rng, Tally::default());
+    let mut seen = 0;
+    for _ in 0..steps {
+        world.step(&mut rng);
+        if world.medium.clock() != seen || rng.random_ratio(1, 8) {
+            seen = world.medium.clock();
+            let (image, other, truth) = world.inspect(&mut rng);
+            if rng.random_ratio(1, 60) && truth.iter().all(|t| t.len() == 1) && truth.len() == FILES
+            {
+                // Life goes on from here.
+                let stats = world.gfs.stats();
+                world.tally.checkpoints += stats.checkpoints;
+                world.tally.split += stats.split;
+                let mut store = Store::attach(image, || true, config(&mut rng)).unwrap();
+                let mut other = other;
+                recover(&mut store, &mut other);
+                other.iter_mut().for_each(Ordered::sync);
+                store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+                let unlinked = std::mem::take(&mut world.unlinked);
+                world = World::new(store.into_device(), other, truth, &mut rng, world.tally);
+                world.unlinked = unlinked;
+                seen = 0;
+            }
+        }
+    }
+    while !world.sent.is_empty() || world.gfs.wakeup().is_some() {
+        world.execute(&mut rng);
+    }
+    assert!(world.pending.is_empty(), "never ended: {:?}", world.pending);
+    let stats = world.gfs.stats();
+    world.tally.checkpoints += stats.checkpoints;
+    world.tally.split += stats.split;
+    world.tally
+}
+
+/// How many histories: SEEKLESS_FS_SEEDS, for a longer look.
+#[test]
+#[allow(clippy::print_stdout)]
+fn every_synced_file_is_whole_and_in_one_place_after_every_crash() {
+    let seeds = std::env::var("SEEKLESS_FS_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(24);
+    let mut all = Tally::default();
+    for seed in 0..seeds {
+        let found = std::panic::catch_unwind(|| live(seed, 400));
+        let t = found.unwrap_or_else(|_| panic!("seed {seed}"));
+        all.states += t.states;
+        all.damaged += t.damaged;
+        all.told += t.told;
+        all.arrived += t.arrived;
+        all.returned += t.returned;
+        all.removed += t.removed;
+        all.emptied += t.emptied;
+        all.synced += t.synced;
+        all.checkpoints += t.checkpoints;
+        all.dead += t.dead;
+        all.split += t.split;
+    }
+    println!("{all:?}");
+    assert!(all.states > 100 * seeds && all.damaged > 30 * seeds && all.told > seeds, "{all:?}");
+    assert!(all.arrived > 10 * seeds && all.returned > seeds && all.removed > seeds, "{all:?}");
+    assert!(all.emptied > seeds, "{all:?}");
+    assert!(all.synced > 10 * seeds && all.checkpoints > seeds, "{all:?}");
+}

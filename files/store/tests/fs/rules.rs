@@ -1,0 +1,291 @@
+//! The order in which things reach the device, and what is believed of it afterwards: rules that a crash would have to fall on one
+//! particular moment to show.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimTime};
+use seekless_store::format::{Geometry, RecordPage, Role};
+use seekless_store::{
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, Gfs, Input, Member, Output, Phase, Reply,
+    RequestId, Store, format_store, superblock,
+};
+
+use crate::medium::Image;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Done {
+    Write(Extent),
+    Flush,
+}
+
+/// A device that notes what was done to it.
+#[derive(Clone, Debug)]
+struct Noted {
+    image: Image,
+    done: Rc<RefCell<Vec<Done>>>,
+}
+
+impl Device for Noted {
+    fn capacity(&self) -> Sectors {
+        self.image.capacity()
+    }
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.image.read(extent, buf)
+    }
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.done.borrow_mut().push(Done::Write(extent));
+        self.image.write(extent, buf)
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.done.borrow_mut().push(Done::Flush);
+        self.image.flush()
+    }
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.image.write_zeroes(extent)
+    }
+}
+
+fn noted(clusters: u64) -> (Noted, Geometry) {
+    let mut image = Image::zeroed(1_800 + clusters * 128);
+    format_store(&mut image, [5; 16], Bytes(65_536), "rules").unwrap();
+    let (_, geometry) = superblock(&mut image).unwrap();
+    (Noted { image, done: Rc::default() }, geometry)
+}
+
+fn config() -> Config {
+    Config { cache: Bytes(1 << 20), commit_after: Duration(1_000), commit_along: Duration(10) }
+}
+
+fn arrival(name: Vec<u8>, data: Vec<u8>) -> Member {
+    Member::New(Arrival { attributes: Attributes::default(), name, data })
+}
+
+fn group(store: &mut Store<Noted, impl FnMut() -> bool>, members: Vec<Member>) -> Vec<FileNumber> {
+    let Ok(Reply::Numbers(numbers)) = store.ask(SimTime(1), Ask::Group { members }) else {
+        panic!()
+    };
+    store.ask(SimTime(1), Ask::Settle { files: numbers.clone() }).unwrap();
+    numbers
+}
+
+#[test]
+fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
+    let (device, _) = noted(32);
+    let done = Rc::clone(&device.done);
+    let mut store = Store::attach(device, || true, config()).unwrap();
+    let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    let mut now = 10;
+    for (phase, waits) in
+        [(Phase::Turning, 1_000), (Phase::Drowsy, 10), (Phase::Asleep, 600_000_000_000)]
+    {
+        done.borrow_mut().clear();
+        store.disk_is(phase);
+        let attributes = Attributes { mode: now as u32, ..Attributes::default() };
+        store.ask(SimTime(now), Ask::SetAttributes { file, attributes }).unwrap();
+        assert_eq!(store.gfs().wakeup(), Some(SimTime(now + waits)), "{phase:?}");
+        // Nor does a read from memory wake it.
+        store.ask(SimTime(now + waits - 1), Ask::Read { file, offset: 0, len: 9 }).unwrap();
+        store.tick(SimTime(now + waits - 1));
+        assert!(done.borrow().is_empty(), "{phase:?}");
+        store.tick(SimTime(now + waits));
+        assert!(!done.borrow().is_empty(), "{phase:?}");
+        now += waits + 10;
+    }
+    // Whoever syncs is not kept waiting.
+    store.ask(SimTime(now), Ask::Leave { files: vec![file] }).unwrap();
+    done.borrow_mut().clear();
+    store.ask(SimTime(now), Ask::Settle { files: vec![file] }).unwrap();
+    store.ask(SimTime(now), Ask::Sync { file: Some(file) }).unwrap();
+    assert!(!done.borrow().is_empty());
+}
+
+#[test]
+fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
+    let flushes = |together: bool| {
+        let (device, _) = noted(64);
+        let done = Rc::clone(&device.done);
+        let mut store = Store::attach(device, || true, config()).unwrap();
+        done.borrow_mut().clear();
+        let form = |i: u8| Ask::Group { members: vec![arrival(vec![i], vec![i; 900])] };
+        let mut asks: Vec<Ask> = (0..8).map(form).collect();
+        asks.insert(3, Ask::Remove { file: FileNumber(u64::MAX) });
+        let replies: Vec<_> = if together {
+            store.ask_all(SimTime(1), asks)
+        } else {
+            asks.into_iter().map(|ask| store.ask(SimTime(1), ask)).collect()
+        };
+        for (i, reply) in replies.into_iter().enumerate() {
+            match reply {
+                Ok(Reply::Numbers(numbers)) => {
+                    let name = &store.gfs().file(numbers[0]).unwrap().name;
+                    assert_eq!(**name, [(i - usize::from(i > 3)) as u8]);
+                }
+                other => assert_eq!((i, other), (3, Err(Fault::NoFile(FileNumber(u64::MAX))))),
+            }
+        }
+        let done = done.borrow();
+        done.iter().filter(|d| **d == Done::Flush).count()
+    };
+    let (together, alone) = (flushes(true), flushes(false));
+    assert!(3 * together < alone, "{together} flushes, {alone} one by one");
+}
+
+/// Batches of several pages, so that some find no room before its end, and a restart after each: checkpoints are few.
+#[test]
+fn the_log_goes_round_and_is_found_wherever_it_ends() {
+    let (device, geometry) = noted(16);
+    let synced: fn() -> bool = || true;
+    let mut store = Store::attach(device, synced, config()).unwrap();
+    let members = (0..20u8).map(|i| arrival(vec![i; 1_000], vec![i; 50])).collect();
+    let files = group(&mut store, members);
+    let pages = 6;
+    let rounds = 3 * geometry.log_pages / pages;
+    let mut checkpoints = 0;
+    for round in 1..=rounds {
+        for &file in &files {
+            let attributes = Attributes { mode: round, ..Attributes::default() };
+            store.ask(SimTime(1), Ask::SetAttributes { file, attributes }).unwrap();
+        }
+        store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+        checkpoints += store.gfs().stats().checkpoints;
+        store = Store::attach(store.into_device(), synced, config()).unwrap();
+        for &file in &files {
+            let mode = store.gfs().file(file).map(|f| f.attributes.mode);
+            assert_eq!(mode, Some(round), "{round} of {rounds}");
+        }
+    }
+    assert!(checkpoints > 1 && checkpoints < u64::from(rounds) / 2, "{checkpoints}, {rounds}");
+}
+
+/// Else a crash could bring a marker back whose entry is gone.
+#[test]
+fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
+    for synced in [true, false] {
+        let (device, _) = noted(32);
+        let mut store = Store::attach(device, || true, config()).unwrap();
+        let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
+        store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+        let mut gfs = Gfs::attach(&mut store.into_device(), config()).unwrap();
+        let asks = [Ask::Remove { file }, Ask::Sync { file: None }];
+        for (id, ask) in (1..).map(RequestId).zip(asks) {
+            gfs.handle(SimTime(2), Input::Ask { id, ask });
+        }
+        let outputs = |gfs: &mut Gfs| std::iter::from_fn(|| gfs.poll()).collect::<Vec<_>>();
+        let writes = |outputs: &[Output]| outputs.iter().any(|o| matches!(o, Output::Submit(_)));
+        let first = outputs(&mut gfs);
+        assert!(first.contains(&Output::SyncOther) && !writes(&first), "{first:?}");
+        gfs.handle(SimTime(3), Input::OtherSynced(synced));
+        assert_eq!(writes(&outputs(&mut gfs)), synced);
+    }
+}
+
+/// Four files, written again and again until the clusters have been gone round several times.
+#[test]
+fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
+    let (device, geometry) = noted(16);
+    let done = Rc::clone(&device.done);
+    let mut store = Store::attach(device, || true, config()).unwrap();
+    let files: Vec<FileNumber> =
+        (0..4u8).flat_map(|i| group(&mut store, vec![arrival(vec![i], vec![i; 5_000])])).collect();
+    store.ask(SimTime(1), Ask::Checkpoint).unwrap();
+    done.borrow_mut().clear();
+
+    let headers = [0, 1].map(|place| Geometry::pages(geometry.checkpoint_at(place), 1));
+    let checkpoints = geometry.checkpoint_at(0).min(geometry.checkpoint_at(1));
+    let checkpoints = Extent::span(
+        Geometry::pages(checkpoints, 1).start.0,
+        Geometry::pages(checkpoints + 2 * u64::from(geometry.checkpoint_pages), 0).start.0,
+    );
+    // Where each file's group stands; what the checkpoint that stands, or the log behind it, names.
+    let mut live: Vec<Option<Extent>> = vec![None; files.len()];
+    let mut needed: Vec<Extent> = Vec::new();
+    let (mut groups, mut stood) = (0, 0);
+    let (mut pages, mut unflushed, mut header) = (0, 0, false);
+    for round in 0..400u64 {
+        let which = (round * 7 % 4) as usize;
+        let file = files[which];
+        let write = Ask::Write { file, offset: 0, data: vec![round as u8; 4_000], time: 1 };
+        store.ask(SimTime(1), write).unwrap();
+        store.ask(SimTime(1), Ask::Sync { file: Some(file) }).unwrap();
+        for did in done.borrow_mut().drain(..) {
+            match did {
+                Done::Write(e) if headers.contains(&e) => {
+                    assert!(pages > 0, "round {round}: a header, and none of its pages");
+                    assert_eq!(
+                        unflushed, 0,
+                        "round {round}: a header over pages that are not safe"
+                    );
+                    (header, pages) = (true, 0);
+                }
+                Done::Write(e) if checkpoints.overlaps(e) => {
+                    (pages, unflushed) = (pages + 1, unflushed + 1);
+                }
+                Done::Write(e) if e.start.0 >= geometry.clusters_at().0 => {
+                    assert!(
+                        !header,
+                        "round {round}: a group before its checkpoint's header was safe"
+                    );
+                    if let Some(old) = needed.iter().find(|n| n.overlaps(e)) {
+                        panic!(
+                            "round {round}: {e} is written over {old}, which a crash would go back to"
+                        );
+                    }
+                    needed.push(e);
+                    live[which] = Some(e);
+                    groups += 1;
+                }
+                Done::Write(_) => {}
+                Done::Flush => {
+                    unflushed = 0;
+                    if std::mem::take(&mut header) {
+                        needed = live.iter().copied().flatten().collect();
+                        stood += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(groups >= 400 && stood >= 10, "{groups} groups, {stood} checkpoints");
+}
+
+/// Two pages that are each whole and of the same batch, of which one is not what was written along with the other.
+#[test]
+fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
+    let (device, geometry) = noted(16);
+    let mut store = Store::attach(device, || true, config()).unwrap();
+    // Names so long that a batch takes several pages.
+    let long = |i: u8| vec![i; 1_000];
+    let members = (1..=20).map(|i| arrival(long(i), vec![i; 100])).collect();
+    let Ok(Reply::Numbers(numbers)) = store.ask(SimTime(1), Ask::Group { members }) else {
+        panic!()
+    };
+    let whole = store.into_device().image;
+    let attached = |image: &Image| Gfs::attach(&mut image.clone(), config()).unwrap();
+    assert!(numbers.iter().all(|n| attached(&whole).file(*n).is_some()));
+
+    let mut changed = 0;
+    for page in geometry.log_at()..geometry.log_at() + u64::from(geometry.log_pages) {
+        let mut image = whole.clone();
+        let mut bytes = [0; 4_096];
+        image.read(Geometry::pages(page, 1), &mut bytes).unwrap();
+        let Ok(mut read) = RecordPage::decode(&bytes) else { continue };
+        if read.role != Role::Log || read.pages < 2 {
+            continue;
+        }
+        // A letter of a name: the page's own checksum is right, the batch's is not.
+        let at =
+            read.body.windows(8).rposition(|w| w.iter().all(|b| *b == w[0] && *b > 0)).unwrap();
+        read.body[at] ^= 0x40;
+        image.write(Geometry::pages(page, 1), &read.encode()).unwrap();
+        let found = attached(&image);
+        let left = numbers.iter().filter(|n| found.file(**n).is_some()).count();
+        assert_eq!(
+            left, 0,
+            "page {page} of a batch was changed, and {left} files of it are believed"
+        );
+        changed += 1;
+    }
+    assert!(changed >= 4, "only {changed} pages");
+}

@@ -1,0 +1,210 @@
+//! Against a map of names to bytes, over many lives of a store.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use seekless_block::{Bytes, Duration, MemDevice, Sectors, SimTime};
+use seekless_store::{
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, Member, Reply, Store, examine,
+    format_store,
+};
+
+pub(crate) type Mem = Store<MemDevice, fn() -> bool>;
+
+pub(crate) fn arrival(name: &str, data: Vec<u8>) -> Member {
+    let attributes = Attributes { mode: 0o100_644, modified: 5, ..Attributes::default() };
+    Member::New(Arrival { attributes, name: name.into(), data })
+}
+
+pub(crate) fn device(clusters: u64) -> MemDevice {
+    // What keeps track takes some 200 pages.
+    let mut device = MemDevice::new(Sectors(1_800 + clusters * 128));
+    format_store(&mut device, [3; 16], Bytes(65_536), "test").unwrap();
+    device
+}
+
+pub(crate) fn attach(device: MemDevice, cache: u64) -> Mem {
+    let config = Config { cache: Bytes(cache), ..Config::default() };
+    Store::attach(device, (|| true) as fn() -> bool, config).unwrap()
+}
+
+pub(crate) const NOW: SimTime = SimTime(1);
+
+#[derive(Clone, Debug)]
+enum Step {
+    Group(Vec<(bool, u16, u32)>),
+    Write(u16, u32, u32),
+    Resize(u16, u32),
+    Remove(u16),
+    Read(u16, u32, u32),
+    Rename(u16, u8),
+    Sync(Option<u16>),
+    Checkpoint,
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let size = prop_oneof![4 => 0u32..3_000, 1 => 0u32..65_537, 1 => Just(65_536u32)];
+    prop_oneof![
+        3 => prop::collection::vec((any::<bool>(), any::<u16>(), size.clone()), 1..9).prop_map(Step::Group),
+        4 => (any::<u16>(), size.clone(), 0u32..5_000).prop_map(|(f, at, n)| Step::Write(f, at, n)),
+        1 => (any::<u16>(), size.clone()).prop_map(|(f, n)| Step::Resize(f, n)),
+        1 => any::<u16>().prop_map(Step::Remove),
+        4 => (any::<u16>(), size.clone(), size).prop_map(|(f, at, n)| Step::Read(f, at, n)),
+        1 => (any::<u16>(), any::<u8>()).prop_map(|(f, n)| Step::Rename(f, n)),
+        2 => prop::option::of(any::<u16>()).prop_map(Step::Sync),
+        1 => Just(Step::Checkpoint),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn a_store_is_a_map(steps in prop::collection::vec(step(), 1..70), cache in prop::sample::select(vec![0u64, 200_000, 1 << 24]), clusters in 12u64..80) {
+        let mut store = attach(device(clusters), cache);
+        let mut twin: BTreeMap<FileNumber, (Vec<u8>, Vec<u8>)> = BTreeMap::new();
+        let mut stamp = 0u8;
+        for step in steps {
+            stamp = stamp.wrapping_add(1);
+            let pick = |twin: &BTreeMap<FileNumber, _>, which: u16| {
+                twin.keys().nth(which as usize % twin.len().max(1)).copied()
+            };
+            match step {
+                Step::Group(members) => {
+                    let mut chosen = Vec::new();
+                    let mut asked = Vec::new();
+                    for (here, which, size) in members {
+                        match pick(&twin, which).filter(|n| here && !chosen.contains(&Some(*n))) {
+                            Some(n) => { asked.push(Member::Here(n)); chosen.push(Some(n)); }
+                            None => { asked.push(arrival("x", vec![stamp; size as usize])); chosen.push(None); }
+                        }
+                    }
+                    match store.ask(NOW, Ask::Group { members: asked.clone() }) {
+                        Ok(Reply::Numbers(numbers)) => {
+                            prop_assert_eq!(numbers.len(), asked.len());
+                            for (number, member) in numbers.into_iter().zip(asked) {
+                                if let Member::New(a) = member {
+                                    prop_assert!(twin.insert(number, (a.data, a.name)).is_none());
+                                } else {
+                                    prop_assert!(twin.contains_key(&number));
+                                }
+                            }
+                        }
+                        other => prop_assert_eq!(other, Err(Fault::NoSpace)),
+                    }
+                }
+                Step::Write(which, at, n) => {
+                    let Some(file) = pick(&twin, which) else { continue };
+                    let data = vec![stamp; n as usize];
+                    let (offset, end) = (at.into(), (at + n) as usize);
+                    match store.ask(NOW, Ask::Write { file, offset, data: data.clone(), time: 9 }) {
+                        Ok(_) => {
+                            let bytes = &mut twin.get_mut(&file).unwrap().0;
+                            if n > 0 {
+                                bytes.resize(bytes.len().max(end), 0);
+                                bytes[at as usize..end].copy_from_slice(&data);
+                            }
+                        }
+                        Err(Fault::TooLarge) => prop_assert!(end > 65_536),
+                        other => prop_assert_eq!(other, Err(Fault::NoSpace)),
+                    }
+                }
+                Step::Resize(which, n) => {
+                    let Some(file) = pick(&twin, which) else { continue };
+                    match store.ask(NOW, Ask::Resize { file, size: n.into(), time: 9 }) {
+                        Ok(_) => twin.get_mut(&file).unwrap().0.resize(n as usize, 0),
+                        other => prop_assert_eq!(other, Err(Fault::NoSpace)),
+                    }
+                }
+                Step::Remove(which) => {
+                    let Some(file) = pick(&twin, which) else { continue };
+                    prop_assert_eq!(store.ask(NOW, Ask::Remove { file }), Ok(Reply::Done));
+                    twin.remove(&file);
+                    let gone = store.ask(NOW, Ask::Read { file, offset: 0, len: 1 });
+                    prop_assert_eq!(gone, Err(Fault::NoFile(file)));
+                }
+                Step::Read(which, at, n) => {
+                    let Some(file) = pick(&twin, which) else { continue };
+                    let bytes = &twin[&file].0;
+                    let from = bytes.len().min(at as usize);
+                    let expected = bytes[from..bytes.len().min((at + n) as usize).max(from)].to_vec();
+                    let got = store.ask(NOW, Ask::Read { file, offset: at.into(), len: n });
+                    prop_assert!(got == Ok(Reply::Data(expected)), "a read of {:?} from {at}", file);
+                }
+                Step::Rename(which, n) => {
+                    let Some(file) = pick(&twin, which) else { continue };
+                    let name = vec![b'n'; n.into()];
+                    prop_assert_eq!(store.ask(NOW, Ask::Rename { file, name: name.clone() }), Ok(Reply::Done));
+                    twin.get_mut(&file).unwrap().1 = name;
+                }
+                Step::Sync(which) => {
+                    let file = which.and_then(|w| pick(&twin, w));
+                    prop_assert_eq!(store.ask(NOW, Ask::Sync { file }), Ok(Reply::Done));
+                    if file.is_none() {
+                        prop_assert!(store.gfs().is_clean());
+                    }
+                }
+                Step::Checkpoint => prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done)),
+                Step::Restart => {
+                    prop_assert_eq!(store.ask(NOW, Ask::Sync { file: None }), Ok(Reply::Done));
+                    let mut device = store.into_device();
+                    let found = examine(&mut device).unwrap();
+                    prop_assert_eq!(found.files as usize, twin.len());
+                    prop_assert_eq!(found.bytes, twin.values().map(|f| f.0.len() as u64).sum::<u64>());
+                    prop_assert!(found.damaged.is_empty());
+                    store = attach(device, cache);
+                }
+            }
+            let files: BTreeMap<FileNumber, (u32, Vec<u8>)> =
+                store.gfs().files().map(|(n, f)| (n, (f.size, f.name.to_vec()))).collect();
+            let expected = twin.iter().map(|(n, f)| (*n, (f.0.len() as u32, f.1.clone()))).collect();
+            prop_assert_eq!(files, expected);
+        }
+        for (file, (bytes, _)) in &twin {
+            let got = store.ask(NOW, Ask::Read { file: *file, offset: 0, len: 1 << 20 });
+            prop_assert!(got == Ok(Reply::Data(bytes.clone())), "{:?}", file);
+        }
+        // Nothing leaks: once all is gone and known to be, every cluster is free.
+        for file in twin.into_keys() {
+            prop_assert_eq!(store.ask(NOW, Ask::Remove { file }), Ok(Reply::Done));
+        }
+        prop_assert_eq!(store.ask(NOW, Ask::Sync { file: None }), Ok(Reply::Done));
+        prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done));
+        prop_assert_eq!(store.gfs().free_clusters(), (store.gfs().geometry().clusters, 0));
+    }
+}
+
+#[test]
+fn a_change_goes_to_the_store_when_it_is_due() {
+    let mut store = attach(device(40), 1 << 20);
+    let group = store.ask(NOW, Ask::Group { members: vec![arrival("a", vec![1; 100])] });
+    let Ok(Reply::Numbers(numbers)) = group else { panic!("{group:?}") };
+    let file = numbers[0];
+    assert_eq!(store.gfs().wakeup(), None);
+    store.ask(NOW, Ask::Write { file, offset: 0, data: vec![2], time: 3 }).unwrap();
+    let due = store.gfs().wakeup().unwrap();
+    assert_eq!(due, NOW + Config::default().commit_after);
+    store.tick(SimTime(due.0 - 1));
+    assert!(!store.gfs().is_clean());
+    store.tick(due);
+    assert!(store.gfs().is_clean());
+    // Along with a read that goes to the disk anyway, sooner; from memory, not.
+    let late = due + Config::default().commit_along + Duration(1);
+    store
+        .ask(
+            due,
+            Ask::SetAttributes {
+                file,
+                attributes: Attributes { mode: 0o600, ..Attributes::default() },
+            },
+        )
+        .unwrap();
+    store.ask(late, Ask::Read { file, offset: 0, len: 1 }).unwrap();
+    assert!(!store.gfs().is_clean());
+    let attached = attach(store.into_device(), 1 << 20);
+    let f = attached.gfs().file(file).unwrap();
+    // What was not synced when the store was dropped is as it was.
+    assert_eq!((f.attributes.modified, f.attributes.mode, f.size), (3, 0o100_644, 100));
+}

@@ -1,0 +1,385 @@
+//! The engine's words: what goes in, what comes out. No byte of data passes through the engine; it says
+//! which bytes move where, and its driver, live or simulated, moves them.
+
+use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
+use seekless_learn::{Plan, Replica};
+
+use crate::shape::Shape;
+
+/// The driver's name for a request; unique among those in flight, returned as it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// The engine's name for a device I/O; unique among those in flight, small, reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IoId(pub u32);
+
+/// What happens to the engine.
+#[derive(Debug)]
+pub enum Input {
+    /// A client asks. Its payload, if any, stays with the driver until the request completes.
+    Request {
+        /// The driver's name for it.
+        id: RequestId,
+        /// What is asked.
+        request: Request,
+    },
+    /// A submitted I/O ended.
+    Done {
+        /// Which.
+        io: IoId,
+        /// How.
+        result: Result<(), IoFailed>,
+    },
+    /// A new layout to move to in the background. An empty plan forgets every copy.
+    Install(Plan),
+    /// Replicas to be written in the background, in this order, where copies stand in free pages of home. What cannot be
+    /// done, as its place is not free or its home has a replica, is left out.
+    Replicate(Vec<Replica>),
+    /// The same before all others, and at the pace of any moving: somebody waits for them.
+    ReplicateSoon(Vec<Replica>),
+    /// Forget every replica, and write zeroes where one stood: home alone is what the client knows.
+    Withdraw,
+    /// Whether reads go home although clean copies stand. Copies are kept, and kept equal to their homes; what is not at
+    /// home still comes from the write buffer.
+    Bypass(bool),
+    /// Change where writes go. To write-through: the write buffer is emptied in the background.
+    SetMode(Mode),
+    /// Write everything home that is not there, and absorb nothing more until [`Input::SetMode`].
+    Drain,
+    /// Come to rest: put the map down and mark the area cleanly detached, with what the driver can prove about the
+    /// home. Ends when [`crate::Engine::is_detached`]; no request may follow. What is dirty stays so: see `Drain`.
+    Detach {
+        /// Equal at the next attach exactly where nobody else wrote home meanwhile; all zero proves nothing.
+        stamp: [u8; 32],
+    },
+    /// The time named by [`crate::Engine::wakeup`] has come.
+    Tick,
+}
+
+/// A device I/O that failed. The driver logs the cause; the engine only needs to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFailed;
+
+/// What the driver must do, in the order given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Start this I/O; answer with [`Input::Done`], at once or later, in any order.
+    Submit(Io),
+    /// Copy bytes within memory, now.
+    Move(Move),
+    /// Put a page of metadata, [`crate::Engine::page`], into memory, now.
+    Put {
+        /// Which page of the engine's.
+        page: u32,
+        /// Where to.
+        to: Memory,
+    },
+    /// Fill memory with zeroes, now.
+    Zero {
+        /// From where.
+        to: Memory,
+        /// How much.
+        len: Sectors,
+    },
+    /// Compute [`crate::page_sum`] of each 4 KiB page of memory and hand them to [`crate::Engine::summed`], now.
+    Sum(Sum),
+    /// Answer the client. All `Move`s into its buffer came before.
+    Complete {
+        /// Which request.
+        id: RequestId,
+        /// How it ended.
+        result: Result<(), Fault>,
+    },
+}
+
+/// Where an I/O goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// The backing device, at the client's own addresses.
+    #[default]
+    Home,
+    /// The optimized area, at addresses counted from its start.
+    Area,
+}
+
+/// How urgent an I/O is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// A client waits.
+    Foreground,
+    /// Reconfiguration: may wait.
+    Background,
+}
+
+/// A device I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// The engine's name for it.
+    pub id: IoId,
+    /// Which device.
+    pub target: Target,
+    /// Read, write, discard, write zeroes or flush.
+    pub op: Op,
+    /// Where on the target; empty for a flush.
+    pub extent: Extent,
+    /// FUA is passed on.
+    pub flags: Flags,
+    /// How urgent.
+    pub class: Class,
+    /// Whose request it serves; 0 in the background.
+    pub stream: StreamId,
+    /// The memory the data comes from (writes) or goes to (reads); its length is the extent's.
+    /// `None` for discard, write zeroes and flush.
+    pub memory: Option<Memory>,
+}
+
+/// A place in the driver's memory; offsets in sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// The buffer of a client's request.
+    Client {
+        /// Which request.
+        id: RequestId,
+        /// From its start.
+        offset: Sectors,
+    },
+    /// A read buffer of [`Config::buffer_bytes`]; indices are small and reused. Allocate on first sight.
+    Buffer {
+        /// Which.
+        index: u32,
+        /// From its start.
+        offset: Sectors,
+    },
+    /// A 4 KiB page of the RAM cache; index below `cache_bytes / 4096`.
+    Slot {
+        /// Which.
+        index: u32,
+        /// From its start.
+        offset: Sectors,
+    },
+    /// The reconfiguration's staging memory, [`Config::stage_bytes`] long.
+    Stage {
+        /// From its start.
+        offset: Sectors,
+    },
+}
+
+/// Pages of memory to be checksummed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// Where the first page starts.
+    pub from: Memory,
+    /// How many.
+    pub pages: u32,
+}
+
+/// Where writes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// Home, always: the backing device is complete at every moment.
+    #[default]
+    WriteThrough,
+    /// Into the write buffer while there is room (BORG, FAST'09, 4.5): the backing device alone is not complete.
+    WriteBack,
+}
+
+/// A copy within memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// From.
+    pub from: Memory,
+    /// To; never overlaps `from`.
+    pub to: Memory,
+    /// How much.
+    pub len: Sectors,
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// It passes the end of the device.
+    #[error("{extent} lies past the end of the device ({capacity})")]
+    OutOfRange {
+        /// What was asked.
+        extent: Extent,
+        /// What there is.
+        capacity: Sectors,
+    },
+    /// The backing device failed.
+    #[error("the backing device failed at {0}")]
+    Device(Extent),
+    /// The only copy of some of it does not match its checksum.
+    #[error("the only copy of a page within {0} is damaged: its checksum does not match")]
+    Damaged(Extent),
+}
+
+/// What keeps the engine from doing all that it was asked. It goes on trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// Log, checkpoint or superblock.
+    #[error("the area cannot be written or flushed")]
+    Area,
+    /// What the write buffer holds, and zeroes where replicas stood.
+    #[error(
+        "home cannot be written or flushed: what the write buffer holds, and replicas, stay where they are"
+    )]
+    Home,
+    /// Of pages that stand in the write buffer alone.
+    #[error("pages of the write buffer cannot be read, or do not match their checksums")]
+    Copies,
+    /// Of writes that neither device took. It does not end.
+    #[error(
+        "writes whose clients were told that they had ended could be written neither to the area nor home, and are lost: every flush fails until the server is started anew"
+    )]
+    Lost,
+}
+
+impl Trouble {
+    pub(crate) const fn is_of_area(&self) -> bool {
+        matches!(self, Self::Area)
+    }
+}
+
+/// How an engine is set up. The defaults cache nothing and learn nothing: a pass-through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Size of the device as clients see it.
+    pub capacity: Sectors,
+    /// Size of the optimized area, its metadata included; zero where there is none. An area too small for
+    /// its metadata is as good as none.
+    pub area: Sectors,
+    /// Share of the area's segments that are the write buffer, in percent. A few are always: they hold the log.
+    pub write_buffer_percent: u8,
+    /// How much replicas may take of the pages of home that are free (FS2, SOSP'05); zero for copies in the area itself.
+    pub replicas: Sectors,
+    /// How many replicas a page may have (6.1): at least 1.
+    pub degree: u32,
+    /// Where writes go.
+    pub mode: Mode,
+    /// How long a write without FUA that was absorbed may stay in RAM before it goes down, its client told at once: a volatile write
+    /// cache, which a flush empties. Zero tells clients when the log has it.
+    pub gather: Duration,
+    /// Home pages start at this sector, 0 to 7: file systems on old partitions start at sector 63.
+    pub grid: Sectors,
+    /// Pages of a segment: a power of two from 8 to 256.
+    pub segment_pages: u32,
+    /// RAM for cached pages.
+    pub cache_bytes: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length.
+    pub read_ahead: Bytes,
+    /// A read served from a copy reads whole aligned clusters of the optimized area; zero reads only
+    /// what was asked.
+    pub cluster: Bytes,
+    /// Length of a read buffer; larger reads go to the client directly and are not cached.
+    pub buffer_bytes: Bytes,
+    /// Length of the staging memory that reconfiguration sorts its reads in.
+    pub stage_bytes: Bytes,
+    /// Background bytes per second, read and written; zero is no limit.
+    pub background_rate: Bytes,
+    /// Background work pauses until no client has asked for anything for so long.
+    pub background_pause: Duration,
+}
+
+impl Config {
+    /// Staging memory of an engine that writes back: a sweep over home of what fits it is the denser the more that is.
+    pub const SWEEP: Bytes = Bytes(64 << 20);
+
+    /// The same, with so many per cent of the area a write buffer, where writes may be gathered for so long; write-through with none.
+    #[must_use]
+    pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
+        if percent == 0 {
+            return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
+        }
+        let (mode, stage_bytes) = (Mode::WriteBack, self.stage_bytes.max(Self::SWEEP));
+        Self { write_buffer_percent: percent, mode, gather, stage_bytes, ..self }
+    }
+
+    /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
+    #[must_use]
+    pub fn room(&self) -> Sectors {
+        Shape::of(self).room()
+    }
+
+    /// A pass-through to a device of `capacity`.
+    #[must_use]
+    pub const fn new(capacity: Sectors) -> Self {
+        Self {
+            capacity,
+            area: Sectors(0),
+            write_buffer_percent: 0,
+            replicas: Sectors(0),
+            degree: 1,
+            mode: Mode::WriteThrough,
+            gather: Duration::ZERO,
+            grid: Sectors(0),
+            segment_pages: 256,
+            cache_bytes: Bytes(0),
+            read_ahead: Bytes(0),
+            cluster: Bytes(0),
+            buffer_bytes: Bytes(1 << 20),
+            stage_bytes: Bytes(16 << 20),
+            background_rate: Bytes(0),
+            background_pause: Duration::ZERO,
+        }
+    }
+}
+
+/// What the engine has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests accepted.
+    pub requests: u64,
+    /// Reads answered from RAM alone.
+    pub cache_hits: u64,
+    /// Foreground reads sent to the optimized area.
+    pub copy_reads: u64,
+    /// Foreground reads sent home.
+    pub home_reads: u64,
+    /// Bytes written into the optimized area by reconfiguration.
+    pub moved_bytes: u64,
+    /// Sectors whose copy was dropped because their home was written, or could not be read, meanwhile.
+    pub overtaken: u64,
+    /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
+    pub plans_refused: u64,
+    /// Writes that went into the write buffer.
+    pub absorbed: u64,
+    /// Bytes written home out of the write buffer.
+    pub destaged_bytes: u64,
+    /// Bytes of metadata and log headers written into the area.
+    pub metadata_bytes: u64,
+    /// Pages of the area that did not match their checksum.
+    pub damaged: u64,
+    /// Reads of what the client has discarded, answered with zeroes.
+    pub zero_reads: u64,
+    /// Replicas that were asked for and cannot be: the place is not free, or the home has one.
+    pub replicas_refused: u64,
+    /// Pages of replicas dropped because their place, or free space, was needed.
+    pub yielded: u64,
+    /// Copies that were in doubt after an attach and have been proven equal to their home.
+    pub proven: u64,
+}
+
+impl std::ops::Sub for Stats {
+    type Output = Self;
+    /// What was done between two looks; `before` is the earlier one.
+    fn sub(self, before: Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            cache_hits: self.cache_hits - before.cache_hits,
+            copy_reads: self.copy_reads - before.copy_reads,
+            home_reads: self.home_reads - before.home_reads,
+            moved_bytes: self.moved_bytes - before.moved_bytes,
+            overtaken: self.overtaken - before.overtaken,
+            plans_refused: self.plans_refused - before.plans_refused,
+            absorbed: self.absorbed - before.absorbed,
+            destaged_bytes: self.destaged_bytes - before.destaged_bytes,
+            metadata_bytes: self.metadata_bytes - before.metadata_bytes,
+            damaged: self.damaged - before.damaged,
+            zero_reads: self.zero_reads - before.zero_reads,
+            replicas_refused: self.replicas_refused - before.replicas_refused,
+            yielded: self.yielded - before.yielded,
+            proven: self.proven - before.proven,
+        }
+    }
+}

@@ -1,0 +1,769 @@
+//! The engine against the histories of its sectors: random requests, random order of device I/O, faults, plans, modes
+//! and drains at any moment. Every read must be linearizable, sector by sector.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use seekless_block::{
+    Bytes, Device, DeviceError, Duration, Extent, Flags, Lba, MemDevice, Op, Request, Sectors,
+    SimTime, StreamId,
+};
+use seekless_engine::format::{
+    AreaId, CheckpointPage, Content, Entry, Header, Position, State, Tombstone, checksum,
+    page_extent,
+};
+use seekless_engine::{
+    AttachError, Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode,
+    Output, Repair, RequestId, Target, examine, format_area, page_sum, repair,
+};
+use seekless_learn::{Copy, Plan};
+
+mod area;
+mod replicas;
+mod rules;
+
+/// 64 pages, a few sectors before the grid and a part of a page at the end.
+const CAPACITY: u64 = 3 + 64 * 8 + 5;
+const GRID: u64 = 3;
+/// Enough for the metadata, 4 segments to read from and some of log, of 8 pages each.
+const AREA: u64 = 8 * (2 + 2 * 2 + 2 + 8 * 8);
+const SECTOR: usize = 512;
+
+/// A driver with real memory, whose device I/Os take effect one at a time in an order chosen by the test.
+struct World {
+    engine: Engine,
+    home: MemDevice,
+    area: MemDevice,
+    clients: BTreeMap<u64, Client>,
+    buffers: Vec<Vec<u8>>,
+    slots: Vec<u8>,
+    stage: Vec<u8>,
+    waiting: Vec<Io>,
+    /// For each home sector, what was written to it.
+    history: Vec<Vec<Written>>,
+    step: u64,
+    now: u64,
+    next: u64,
+    completed: u64,
+    /// Requests that ended with a fault of a device.
+    failed: u64,
+    fail_area_reads: bool,
+    fail_background: bool,
+    /// When an I/O failed last.
+    failed_at: u64,
+}
+
+struct Client {
+    request: Request,
+    buffer: Vec<u8>,
+    issued: u64,
+}
+
+/// A value and its life: from when it may be read, and from when on a read that begins must not see it any more.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    value: u64,
+    by: u64,
+    issued: u64,
+    ended: u64,
+    dead: u64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+fn value_of(sector: &[u8]) -> u64 {
+    let v = u64::from_le_bytes(sector[..8].try_into().unwrap());
+    // A sector is wholly one write's: its value repeats to the end.
+    assert!(sector.chunks(8).all(|c| c == &sector[..8]), "a torn sector");
+    v
+}
+
+fn fill(buffer: &mut [u8], value: u64) {
+    buffer.chunks_mut(8).for_each(|c| c.copy_from_slice(&value.to_le_bytes()));
+}
+
+impl World {
+    fn new(config: Config) -> Self {
+        let mut home = MemDevice::new(config.capacity);
+        let mut sector = [0; SECTOR];
+        for s in 0..config.capacity.0 {
+            fill(&mut sector, s + 1);
+            home.write(Extent::new(s, 1), &sector).unwrap();
+        }
+        let mut area = MemDevice::new(config.area);
+        // Whatever stood in the area before is not the client's.
+        fill(&mut sector, u64::MAX);
+        for s in 0..config.area.0 {
+            area.write(Extent::new(s, 1), &sector).unwrap();
+        }
+        let options = FormatOptions {
+            uuid: [7; 16],
+            capacity: config.capacity,
+            inside: None,
+            grid: config.grid,
+            mode: config.mode,
+            segment_pages: config.segment_pages,
+            write_buffer_percent: config.write_buffer_percent,
+            replicas: config.replicas,
+            label: "a test".to_owned(),
+        };
+        format_area(&mut area, &options).unwrap();
+        let (engine, _) = Engine::attach(&mut area, config, [0; 32]).unwrap();
+        let config = *engine.config();
+        let first = |s| Written { value: s + 1, by: 0, issued: 0, ended: 0, dead: NEVER };
+        Self {
+            engine,
+            home,
+            area,
+            clients: BTreeMap::new(),
+            buffers: Vec::new(),
+            slots: vec![0; config.cache_bytes.0 as usize],
+            stage: vec![0; config.stage_bytes.0 as usize],
+            waiting: Vec::new(),
+            history: (0..config.capacity.0).map(|s| vec![first(s)]).collect(),
+            step: 0,
+            now: 0,
+            next: 0,
+            completed: 0,
+            failed: 0,
+            fail_area_reads: false,
+            fail_background: false,
+            failed_at: 0,
+        }
+    }
+
+    fn issue(&mut self, op: Op, extent: Extent) -> u64 {
+        self.issue_with(op, extent, Flags::NONE)
+    }
+
+    fn issue_with(&mut self, op: Op, extent: Extent, flags: Flags) -> u64 {
+        self.next += 1;
+        self.step += 1;
+        let id = self.next;
+        let mut buffer =
+            vec![0; if op == Op::Read || op == Op::Write { extent.bytes().0 as usize } else { 0 }];
+        let value = if op == Op::Write { (id << 32) | 7 } else { 0 };
+        if op == Op::Write {
+            fill(&mut buffer, value);
+        }
+        if op.is_write_like() && extent.end().0 <= CAPACITY {
+            for s in extent.start.0..extent.end().0 {
+                let written =
+                    Written { value, by: id, issued: self.step, ended: NEVER, dead: NEVER };
+                self.history[s as usize].push(written);
+            }
+        }
+        let request = Request { flags, ..Request::new(SimTime(self.now), op, extent) };
+        self.clients.insert(id, Client { request, buffer, issued: self.step });
+        self.handle(Input::Request { id: RequestId(id), request });
+        id
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.now += 1;
+        self.engine.handle(SimTime(self.now), input);
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.engine.poll() {
+            match output {
+                Output::Submit(io) => self.waiting.push(io),
+                Output::Move(m) => {
+                    let data = self.memory(m.from, m.len).to_vec();
+                    self.memory(m.to, m.len).copy_from_slice(&data);
+                }
+                Output::Put { page, to } => {
+                    let bytes = *self.engine.page(page);
+                    self.memory(to, Sectors(8)).copy_from_slice(&bytes);
+                }
+                Output::Zero { to, len } => self.memory(to, len).fill(0),
+                Output::Sum(sum) => {
+                    let bytes = self.memory(sum.from, Sectors(u64::from(sum.pages) * 8));
+                    let sums: Vec<_> = bytes.chunks(4096).map(page_sum).collect();
+                    self.engine.summed(&sums);
+                }
+                Output::Complete { id, result } => self.complete(id.0, result),
+            }
+        }
+    }
+
+    fn memory(&mut self, at: Memory, len: Sectors) -> &mut [u8] {
+        let (bytes, offset) = match at {
+            Memory::Client { id, offset } => {
+                (&mut self.clients.get_mut(&id.0).expect("a live request").buffer, offset)
+            }
+            Memory::Buffer { index, offset } => {
+                while self.buffers.len() <= index as usize {
+                    self.buffers.push(vec![0; 1 << 16]);
+                }
+                (&mut self.buffers[index as usize], offset)
+            }
+            Memory::Slot { index, offset } => {
+                (&mut self.slots, Sectors(u64::from(index) * 8 + offset.0))
+            }
+            Memory::Stage { offset } => (&mut self.stage, offset),
+        };
+        &mut bytes[offset.0 as usize * SECTOR..(offset + len).0 as usize * SECTOR]
+    }
+
+    /// Lets one waiting device I/O take effect.
+    fn execute(&mut self, which: usize) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let which = which % self.waiting.len();
+        let io = self.waiting.swap_remove(which);
+        self.step += 1;
+        let failed = self.fail_area_reads && io.target == Target::Area && io.op == Op::Read
+            || self.fail_background
+                && io.class == Class::Background
+                // A log that cannot be written stops for good, and says so: see area.rs.
+                && matches!(io.memory, Some(Memory::Stage { .. }));
+        if failed {
+            self.failed_at = self.step;
+            self.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+            return;
+        }
+        let device = if io.target == Target::Home { &mut self.home } else { &mut self.area };
+        match (io.op, io.memory) {
+            (Op::Read, Some(to)) => {
+                let mut data = vec![0; io.extent.bytes().0 as usize];
+                device.read(io.extent, &mut data).unwrap();
+                self.memory(to, io.extent.len).copy_from_slice(&data);
+            }
+            (Op::Write, Some(from)) => {
+                let data = self.memory(from, io.extent.len).to_vec();
+                let device =
+                    if io.target == Target::Home { &mut self.home } else { &mut self.area };
+                device.write(io.extent, &data).unwrap();
+            }
+            (Op::WriteZeroes | Op::Discard, None) => {
+                assert_eq!(io.target, Target::Home);
+                self.home.write_zeroes(io.extent).unwrap();
+            }
+            (Op::Flush, None) => {}
+            other => panic!("an I/O that makes no sense: {other:?}"),
+        }
+        self.handle(Input::Done { io: io.id, result: Ok(()) });
+    }
+
+    /// What ended before a write began can no longer be read by whoever begins from now on; nor what ended before a read
+    /// was asked that returned another, `by`.
+    fn bury(history: &mut [Written], before: u64, now: u64, by: u64) {
+        for old in history.iter_mut().filter(|w| w.ended < before && w.by != by) {
+            old.dead = old.dead.min(now);
+        }
+    }
+
+    fn complete(&mut self, id: u64, result: Result<(), Fault>) {
+        let client = self.clients.remove(&id).expect("completed once, and only if asked");
+        self.completed += 1;
+        self.step += 1;
+        let extent = client.request.extent;
+        if extent.end().0 > CAPACITY {
+            assert!(matches!(result, Err(Fault::OutOfRange { .. })));
+            return;
+        }
+        // A write may come to wait for a page that is being brought home in vain already.
+        let lately = self.failed_at > 0 && self.failed_at + 100 >= client.issued;
+        if lately && matches!(result, Err(Fault::Device(_))) {
+            self.failed += 1;
+            return; // what stands in the write buffer alone cannot be read
+        }
+        assert_eq!(result, Ok(()));
+        let range = extent.start.0 as usize..extent.end().0 as usize;
+        if client.request.op.is_write_like() {
+            for history in &mut self.history[range] {
+                if let Some(w) = history.iter_mut().find(|w| w.by == id) {
+                    w.ended = self.step;
+                }
+                Self::bury(history, client.issued, self.step, id);
+                history.retain(|w| w.dead == NEVER || w.dead + 10_000 > self.step);
+            }
+        } else if client.request.op == Op::Read {
+            for (i, sector) in client.buffer.chunks(SECTOR).enumerate() {
+                let value = value_of(sector);
+                let history = &mut self.history[extent.start.0 as usize + i];
+                // Zeroes may be of several writes: the latest that is possible.
+                let seen = history
+                    .iter()
+                    .rev()
+                    .find(|w| w.value == value && w.dead >= client.issued)
+                    .copied();
+                let Some(seen) = seen else {
+                    panic!(
+                        "sector {} read as {value:#x} from step {} to {}; {history:x?}",
+                        extent.start.0 + i as u64,
+                        client.issued,
+                        self.step
+                    )
+                };
+                let alone = history.iter().filter(|w| w.value == value).count() == 1;
+                if alone {
+                    // It came after all else that had ended when this read was asked.
+                    let before = seen.issued.max(client.issued);
+                    Self::bury(history, before, self.step, seen.by);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        let mut rounds = 0;
+        loop {
+            while !self.waiting.is_empty() {
+                self.execute(0);
+            }
+            let Some(at) = self.engine.wakeup() else { break };
+            rounds += 1;
+            if rounds > 10_000 {
+                panic!("it must come to rest: {:?}", self.engine);
+            }
+            self.now = self.now.max(at.0);
+            self.handle(Input::Tick);
+        }
+        assert!(self.clients.is_empty(), "every request completes: {:?}", self.engine);
+        assert_eq!(self.engine.progress(), None, "background work converges: {:?}", self.engine);
+    }
+
+    /// Every usable copy equals what was written last.
+    fn read_all(&mut self) {
+        for start in (0..CAPACITY).step_by(8) {
+            self.issue(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
+            self.settle();
+        }
+    }
+
+    /// Home by itself holds what was written last.
+    fn home_is_complete(&mut self) {
+        let stained: Vec<Extent> = self.engine.stained().collect();
+        for s in (0..CAPACITY).filter(|&s| !stained.iter().any(|e| e.contains(Extent::new(s, 1)))) {
+            let mut sector = [0; SECTOR];
+            self.home.read(Extent::new(s, 1), &mut sector).unwrap();
+            let (value, history) = (value_of(&sector), &self.history[s as usize]);
+            assert!(
+                history.iter().any(|w| w.value == value && w.dead == NEVER),
+                "sector {s} of home is {value:#x}; {history:x?}"
+            );
+        }
+    }
+
+    /// Detaches in order and attaches again, as a new process would.
+    fn restart(&mut self, stamp: [u8; 32]) {
+        self.settle();
+        self.handle(Input::Detach { stamp });
+        self.settle();
+        assert!(self.engine.is_detached(), "{:?}", self.engine);
+        self.crash(stamp);
+    }
+
+    /// Attaches what stands on the devices.
+    fn crash(&mut self, stamp: [u8; 32]) {
+        self.waiting.clear();
+        self.clients.clear();
+        let config = *self.engine.config();
+        let (engine, _) = Engine::attach(&mut self.area, config, stamp).unwrap();
+        self.engine = engine;
+    }
+}
+
+fn config(cache_pages: u64) -> Config {
+    Config {
+        area: Sectors(AREA),
+        write_buffer_percent: 50,
+        grid: Sectors(GRID),
+        segment_pages: 8,
+        cache_bytes: Bytes(cache_pages * 4096),
+        read_ahead: Bytes(8192),
+        cluster: Bytes(8192),
+        buffer_bytes: Bytes(1 << 16),
+        stage_bytes: Bytes(16 * 4096),
+        ..Config::new(Sectors(CAPACITY))
+    }
+}
+
+/// A copy of home pages at a page of the room.
+fn copy(page: u64, pages: u64, place: u64) -> Copy {
+    Copy { home: Extent::new(GRID + page * 8, pages * 8), place: Lba(place * 8) }
+}
+
+/// Sectors of home pages.
+fn home(page: u64, pages: u64) -> Extent {
+    Extent::new(GRID + page * 8, pages * 8)
+}
+
+/// A valid plan out of random pieces: `(page, pages, gap)`.
+fn plan_of(pieces: &[(u64, u64, u64)]) -> Plan {
+    let mut used = [false; 64];
+    let mut place = 0;
+    let mut copies = Vec::new();
+    for &(start, len, gap) in pieces {
+        let range = start as usize..((start + len) as usize).min(64);
+        let len = range.len() as u64;
+        if used[range.clone()].iter().any(|&u| u) || place + gap + len > 4 * 7 {
+            continue;
+        }
+        used[range].fill(true);
+        copies.push(copy(start, len, place + gap));
+        place += gap + len;
+    }
+    Plan { copies }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Issue(Op, u64, u64, bool),
+    /// A write of whole pages.
+    Page(u64, u64, bool),
+    Execute(usize),
+    Install(Vec<(u64, u64, u64)>),
+    Mode(Mode),
+    Bypass(bool),
+    Drain,
+    Tick,
+    Fail {
+        area_reads: bool,
+        background: bool,
+    },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => Just(Op::Read),
+        3 => Just(Op::Write),
+        1 => Just(Op::WriteZeroes),
+        1 => Just(Op::Discard),
+        1 => Just(Op::Flush),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (op(), 0..CAPACITY, 1u64..40, any::<bool>())
+            .prop_map(|(op, at, len, fua)| Step::Issue(op, at, len, fua)),
+        8 => (0u64..62, 1u64..8, any::<bool>()).prop_map(|(at, n, fua)| Step::Page(at, n, fua)),
+        20 => any::<usize>().prop_map(Step::Execute),
+        1 => prop::collection::vec((0u64..64, 1u64..12, 0u64..3), 0..8).prop_map(Step::Install),
+        1 => prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)].prop_map(Step::Mode),
+        1 => any::<bool>().prop_map(Step::Bypass),
+        1 => Just(Step::Drain),
+        2 => Just(Step::Tick),
+        1 => any::<(bool, bool)>().prop_map(|(area_reads, background)| Step::Fail { area_reads, background }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #[test]
+    fn reads_are_linearizable_whatever_happens(
+        cache in prop_oneof![Just(0u64), Just(3), Just(64)],
+        mode in prop_oneof![Just(Mode::WriteBack), Just(Mode::WriteThrough)],
+        gather in prop_oneof![Just(Duration::ZERO), Just(Duration::from_millis(700))],
+        steps in prop::collection::vec(step(), 1..160),
+    ) {
+        let mut world = World::new(Config { mode, gather, ..config(cache) });
+        for step in steps {
+            match step {
+                Step::Issue(op, at, len, fua) => {
+                    let len = if op == Op::Flush { 0 } else { len };
+                    let flags = if fua { Flags::FUA } else { Flags::NONE };
+                    world.issue_with(op, Extent::new(at, len), flags);
+                }
+                Step::Page(at, n, fua) => {
+                    let flags = if fua { Flags::FUA } else { Flags::NONE };
+                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags);
+                }
+                Step::Execute(which) => world.execute(which),
+                Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
+                Step::Mode(mode) => world.handle(Input::SetMode(mode)),
+                Step::Bypass(on) => world.handle(Input::Bypass(on)),
+                Step::Drain => world.handle(Input::Drain),
+                Step::Tick => {
+                    world.now += 300_000_000;
+                    world.handle(Input::Tick);
+                }
+                Step::Fail { area_reads, background } => {
+                    world.fail_area_reads = area_reads;
+                    world.fail_background = background;
+                }
+            }
+        }
+        world.fail_area_reads = false;
+        world.fail_background = false;
+        world.settle();
+        world.read_all();
+        world.restart([1; 32]);
+        world.read_all();
+        world.handle(Input::Drain);
+        world.settle();
+        prop_assert!(world.engine.is_drained());
+        prop_assert_eq!(world.engine.dirty(), Sectors(0));
+        world.home_is_complete();
+        world.read_all();
+    }
+}
+
+#[test]
+fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(24));
+    assert_eq!(world.engine.stats().moved_bytes, 24 * 512);
+    world.issue(Op::Read, home(25, 2));
+    let io = world.waiting[0];
+    // Behind superblocks, checkpoints and plan, behind the first segment's map.
+    assert_eq!((io.target, io.extent), (Target::Area, Extent::new((8 + 1) * 8, 16)));
+    world.settle();
+    world.issue(Op::Read, Extent::new(GRID + 25 * 8 + 5, 9));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16), "whole pages: checksums are a page's");
+    world.settle();
+    // Partly copied: all of it comes from home (BORG 4.5).
+    world.issue(Op::Read, home(24, 2));
+    assert_eq!(world.waiting[0].target, Target::Home);
+    world.settle();
+    world.issue(Op::Write, Extent::new(GRID + 25 * 8 + 3, 1));
+    world.issue(Op::Read, home(25, 1));
+    assert!(world.waiting.iter().all(|io| io.target == Target::Home));
+    world.settle();
+    world.issue(Op::Read, home(26, 1));
+    assert_eq!(world.waiting[0].target, Target::Area, "the rest of the copy is still good");
+    world.settle();
+}
+
+#[test]
+fn the_same_plan_again_moves_nothing() {
+    let mut world = World::new(config(0));
+    let plan = plan_of(&[(25, 2, 0), (5, 1, 1), (12, 4, 0)]);
+    world.handle(Input::Install(plan.clone()));
+    world.settle();
+    let moved = world.engine.stats().moved_bytes;
+    world.handle(Input::Install(plan.clone()));
+    assert!(world.waiting.is_empty(), "no plan change, no motion");
+    world.restart([1; 32]);
+    world.handle(Input::Install(plan));
+    assert!(world.waiting.is_empty(), "nor after a restart");
+    assert_eq!(world.engine.stats().moved_bytes + moved, 7 * 4096);
+    assert_eq!(world.engine.copied(), Sectors(56));
+}
+
+#[test]
+fn copies_that_only_change_places_are_read_from_the_area() {
+    let mut world = World::new(config(0));
+    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
+    world.settle();
+    // A cycle: each takes the other's place.
+    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
+    let mut home_reads = 0;
+    while !world.waiting.is_empty() {
+        home_reads += world
+            .waiting
+            .iter()
+            .filter(|io| (io.target, io.op) == (Target::Home, Op::Read))
+            .count();
+        world.execute(0);
+    }
+    assert_eq!(home_reads, 0);
+    assert_eq!(world.engine.copied(), Sectors(64));
+    for page in (0..4).chain(10..14) {
+        world.issue(Op::Read, home(page, 1));
+        world.settle();
+    }
+    assert_eq!(world.engine.stats().copy_reads, 8);
+}
+
+#[test]
+fn plans_in_quick_succession_do_not_stop_each_other() {
+    let mut world = World::new(config(0));
+    let plan = plan_of(&[(0, 2, 0), (12, 2, 0), (25, 2, 0)]);
+    // Each plan comes while a window of the one before is on its way.
+    for round in 0..200 {
+        if world.engine.progress().is_none() && round > 0 {
+            break;
+        }
+        world.handle(Input::Install(plan.clone()));
+        world.execute(0);
+        world.execute(0);
+    }
+    assert_eq!(world.engine.copied(), Sectors(48));
+}
+
+#[test]
+fn read_ahead_and_clusters_fill_the_same_ram() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 8));
+    assert_eq!(world.waiting[0].extent, Extent::new(8, 16), "8 KiB of read-ahead");
+    world.settle();
+    world.issue(Op::Read, Extent::new(16, 8));
+    assert!(world.waiting.is_empty(), "it was read ahead");
+    assert_eq!(world.engine.stats().cache_hits, 1);
+    world.issue(Op::Read, Extent::new(20, 12));
+    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "the front was in RAM");
+    world.settle();
+    // Slots 1 to 3 are of the first segment; clusters are of two pages.
+    world.handle(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(12, 1));
+    assert_eq!(world.waiting[0].extent, Extent::new((8 + 2) * 8, 16), "the whole cluster");
+    world.settle();
+    world.issue(Op::Read, home(20, 1));
+    assert!(world.waiting.is_empty(), "its neighbour in the layout came with it");
+    assert_eq!(world.engine.stats().cache_hits, 2);
+}
+
+#[test]
+fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 4));
+    world.issue(Op::Read, Extent::new(12, 8));
+    world.issue(Op::Read, Extent::new(20, 8));
+    let extents: Vec<Extent> = world.waiting.iter().map(|io| io.extent).collect();
+    assert_eq!(extents, vec![Extent::new(8, 16)]);
+    world.execute(0);
+    assert_eq!(world.completed, 2, "20..28 ends past it");
+    assert_eq!(world.waiting[0].extent, Extent::new(24, 16), "only what is missing");
+    world.settle();
+    // A write overtakes: what waited reads for itself, and what failed is read by each.
+    world.issue(Op::Read, Extent::new(100, 8));
+    world.issue(Op::Read, Extent::new(108, 4));
+    world.issue(Op::Write, Extent::new(108, 4));
+    let read = world.waiting.remove(0);
+    world.waiting.push(read);
+    world.settle();
+    world.issue(Op::Read, Extent::new(200, 4));
+    world.issue(Op::Read, Extent::new(204, 4));
+    let io = world.waiting.remove(0);
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert_eq!(world.waiting.len(), 2);
+    world.settle();
+}
+
+#[test]
+fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
+    // Neighbours in one cluster of the area.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(1, 1));
+    assert_eq!(world.waiting[0].extent.len, Sectors(16));
+    world.issue(Op::Write, home(22, 1));
+    world.execute(1);
+    world.execute(0);
+    world.issue(Op::Read, home(22, 1));
+    world.settle(); // checks what was read
+    // A new plan puts another extent's name on the place while a cluster read is on its way.
+    let mut world = World::new(config(64));
+    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
+    world.settle();
+    world.issue(Op::Read, home(1, 1));
+    world.handle(Input::Install(plan_of(&[(27, 1, 2), (1, 1, 0)])));
+    // All but the client's read.
+    for _ in 0..50 {
+        let last = world.waiting.len() - 1;
+        if last == 0 {
+            break;
+        }
+        world.execute(last);
+    }
+    assert_eq!(world.waiting.len(), 1, "nothing overwrites what a client reads");
+    world.settle();
+    world.read_all();
+}
+
+#[test]
+fn a_plan_that_does_not_fit_is_refused_and_nothing_changes() {
+    let mut world = World::new(config(0));
+    for bad in [
+        vec![copy(63, 2, 0)],
+        vec![copy(0, 2, 4 * 7 - 1)],
+        vec![Copy { home: home(0, 1), place: Lba(u64::MAX - 7) }],
+        vec![copy(0, 2, 0), copy(0, 2, 4)],
+        vec![copy(0, 2, 0), copy(8, 2, 1)],
+        vec![Copy { home: Extent::new(GRID, 4), place: Lba(0) }],
+        vec![Copy { home: Extent::new(0, 8), place: Lba(0) }],
+    ] {
+        world.handle(Input::Install(Plan { copies: bad }));
+        assert!(world.waiting.is_empty());
+    }
+    assert_eq!(world.engine.stats().plans_refused, 7);
+    assert_eq!(world.engine.progress(), None);
+}
+
+#[test]
+fn background_work_keeps_its_budget_and_pauses_under_load() {
+    let rate = 4096 * 1000; // a page a millisecond
+    let mut world = World::new(Config { background_rate: Bytes(rate), ..config(0) });
+    world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0)])));
+    let mut moved = 0;
+    let mut rounds = 0;
+    while world.engine.progress().is_some() {
+        rounds += 1;
+        assert!(rounds < 100, "it must end");
+        while !world.waiting.is_empty() {
+            if world.waiting[0].class == Class::Background {
+                moved += world.waiting[0].extent.len.0;
+            }
+            world.execute(0);
+        }
+        if let Some(at) = world.engine.wakeup() {
+            assert!(at.0 > world.now, "it is woken only when there is something to do");
+            world.now = at.0;
+            // What was moved by now never passes the rate by more than what is in flight.
+            assert!(moved <= at.0 / 125_000 + 2 * 64, "{moved} sectors by {at:?}");
+            world.handle(Input::Tick);
+        }
+    }
+    assert!(moved >= 256, "16 pages read and written: {moved}");
+    assert_eq!(world.engine.copied(), Sectors(128));
+
+    let pause = Duration(5_000_000);
+    let mut world = World::new(Config { background_pause: pause, ..config(0) });
+    world.now = 1_000_000_000;
+    world.issue(Op::Read, home(0, 1));
+    world.settle();
+    let asked = world.now;
+    world.handle(Input::Install(plan_of(&[(0, 8, 0)])));
+    assert!(world.waiting.is_empty(), "a client was just here");
+    assert!(world.engine.wakeup().is_some_and(|at| at.0 >= asked + 4_000_000));
+    world.settle();
+    assert_eq!(world.engine.copied(), Sectors(64));
+}
+
+#[test]
+fn a_fault_in_read_ahead_is_not_the_clients() {
+    let mut world = World::new(config(64));
+    world.issue(Op::Read, Extent::new(8, 4));
+    let io = world.waiting.pop().unwrap();
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert_eq!(world.waiting[0].extent, Extent::new(8, 4), "only what was asked");
+    world.settle();
+    world.issue_with(Op::Write, Extent::new(0, 1), Flags::FUA);
+    assert!(world.waiting[0].flags.contains(Flags::FUA), "FUA is passed on");
+}
+
+/// A disk that waits for a reader to come back must know whose each I/O is.
+#[test]
+fn what_is_sent_for_a_request_is_of_its_stream() {
+    let stream = StreamId(7);
+    let request =
+        |op, start| Request { stream, ..Request::new(SimTime(0), op, Extent::new(start, 4)) };
+    for (op, cache) in [(Op::Read, 0), (Op::Read, 64), (Op::Write, 64), (Op::Flush, 64)] {
+        let mut engine = Engine::new(config(cache));
+        let sent = |engine: &mut Engine| {
+            std::iter::from_fn(|| engine.poll())
+                .filter_map(|o| if let Output::Submit(io) = o { Some(io) } else { None })
+                .collect::<Vec<_>>()
+        };
+        engine.handle(SimTime(0), Input::Request { id: RequestId(1), request: request(op, 8) });
+        // The second read waits for what the first brings, where there is RAM.
+        engine.handle(SimTime(0), Input::Request { id: RequestId(2), request: request(op, 9) });
+        let mut all = sent(&mut engine);
+        // And once more where that goes wrong.
+        engine.handle(SimTime(1), Input::Done { io: all[0].id, result: Err(IoFailed) });
+        all.extend(sent(&mut engine));
+        assert!(all.len() >= 2 && all.iter().all(|io| io.stream == stream), "{op:?}: {all:?}");
+    }
+}

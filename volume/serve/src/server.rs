@@ -1,0 +1,631 @@
+//! The loop of a volume's thread: sockets, worker threads, the emulated disk and commands from other
+//! threads meet here. It takes no lock, and waits only for all of them at once.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno as HostErrno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use seekless_block::{Extent, Flags, Op};
+use seekless_engine::{Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
+use seekless_learn::{Plan, Replica};
+use seekless_nbd::{Errno, Export};
+use slab::Slab;
+
+use crate::backend::emulated::{DiskStats, HeadSample};
+use crate::conn::{Conn, Owner};
+use crate::error::{ServeError, host};
+use crate::learner::{LearnerLink, RoomReply};
+use crate::listen::Listener;
+use crate::memory::Data;
+use crate::volume::{Finished, IoFailure, Volume};
+
+/// Clients at a time; more are turned away.
+const CLIENTS_MAX: usize = 128;
+/// Events taken at once.
+const EVENTS: usize = 64;
+/// How long to look for the next request before going to sleep, where one is likely: about what it
+/// costs to be woken.
+const SPIN: Duration = Duration::from_micros(50);
+/// So many requests of one client are taken before others are asked about.
+const ALONE_MOST: u32 = 16;
+/// Coming to rest takes a pass over the map, a second or two; longer only where the area's device fails.
+const DETACH_MOST: Duration = Duration::from_secs(60);
+const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+const LISTENER: u64 = u64::MAX - 64;
+
+/// What a volume has done, and stands at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerStats {
+    /// The engine's counts.
+    pub engine: Stats,
+    /// Sectors whose copy may be used.
+    pub copied_sectors: u64,
+    /// The move to the latest plan, while it lasts.
+    pub progress: Option<Progress>,
+    /// The emulated disk's books, where there is one.
+    pub disk: Option<DiskStats>,
+    /// Requests that the learner missed, because it was busy.
+    pub unobserved: u64,
+    /// Clients connected.
+    pub clients: usize,
+    /// The area.
+    pub area: AreaStats,
+}
+
+/// How a volume's area stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AreaStats {
+    /// It outlasts the server.
+    pub lasting: bool,
+    /// Where writes go.
+    pub mode: Mode,
+    /// Sectors whose only valid copy stands in the area.
+    pub dirty_sectors: u64,
+    /// Sectors whose copies have yet to be proven equal to home.
+    pub in_doubt_sectors: u64,
+    /// Everything is at home, nothing more goes into the write buffer, replicas have left no trace, and no guard is up.
+    pub drained: bool,
+    /// Replicas in discarded pages, where the area is made for them.
+    pub replicas: Option<Replicated>,
+    /// Home's two ends stand in the area, so that nobody mounts it by itself.
+    pub guarded: bool,
+    /// Why it does not go on, where it does not.
+    pub trouble: Option<Trouble>,
+    /// The last I/O that failed.
+    pub failure: Option<IoFailure>,
+}
+
+/// The answer to an injected job: the buffer it came with, filled where it was a read.
+pub type Reply = Box<dyn FnOnce(Result<Vec<u8>, Errno>) + Send>;
+
+/// A request from another front end than NBD.
+pub struct Job {
+    /// What is asked.
+    pub op: Op,
+    /// Which sectors; empty for a flush.
+    pub extent: Extent,
+    /// [`Flags::FUA`] or none.
+    pub flags: Flags,
+    /// A write's data, or room for a read's; at least as long as the extent for those, else empty.
+    pub data: Vec<u8>,
+    /// Called on the volume's thread: it must not wait.
+    pub reply: Reply,
+}
+
+/// Commands from other threads.
+pub(crate) enum Control {
+    Install(Plan),
+    /// And whether somebody waits for it.
+    Replicate(Vec<Replica>, bool),
+    Room(RoomFrom, SyncSender<RoomReply>),
+    Bypass(bool),
+    Stats(SyncSender<ServerStats>),
+    HeadPath(SyncSender<Vec<HeadSample>>),
+    ResetDisk,
+    Mode(Mode),
+    Drain,
+    Client(OwnedFd),
+    Job(Job),
+    Stop,
+}
+
+/// An injected job in flight.
+struct Injected {
+    reply: Reply,
+    /// The caller's length of the buffer.
+    len: usize,
+}
+
+/// See the module.
+pub(crate) struct Server {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    volume: Volume<Owner>,
+    conns: Slab<Conn>,
+    /// Counts clients; the upper half of their tokens.
+    served: u64,
+    dirty: Vec<usize>,
+    /// Clients with input for another turn.
+    again: Vec<usize>,
+    listeners: Vec<Listener>,
+    /// The listeners are not watched, for want of file descriptors.
+    deaf: bool,
+    control: Receiver<Control>,
+    bell: Arc<OwnedFd>,
+    exports: Arc<[Export]>,
+    injected: Slab<Injected>,
+    /// The newest plan, while the volume still moves to an earlier one.
+    plan: Option<Plan>,
+    learner: Option<LearnerLink>,
+    stopping: bool,
+    /// Where the area stands, for people.
+    area_path: PathBuf,
+    eagerness: Eagerness,
+    /// The client that was alone in having something to say, and how often it was in a row.
+    alone: Option<(usize, u32)>,
+}
+
+impl Server {
+    pub(crate) fn new(
+        volume: Volume<Owner>,
+        export: Export,
+        listeners: Vec<Listener>,
+        control: Receiver<Control>,
+        bell: Arc<OwnedFd>,
+        learner: Option<LearnerLink>,
+        area_path: PathBuf,
+    ) -> Result<Self, ServeError> {
+        let server = Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
+            timer: timerfd_create(
+                TimerfdClockId::Monotonic,
+                TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+            )
+            .map_err(host("make a timer"))?,
+            volume,
+            conns: Slab::with_capacity(CLIENTS_MAX),
+            served: 0,
+            dirty: Vec::with_capacity(CLIENTS_MAX),
+            again: Vec::with_capacity(CLIENTS_MAX),
+            listeners,
+            deaf: true,
+            control,
+            bell,
+            exports: [export].into(),
+            injected: Slab::with_capacity(1024),
+            plan: None,
+            learner,
+            stopping: false,
+            area_path,
+            eagerness: Eagerness::default(),
+            alone: None,
+        };
+        epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
+            .map_err(host("watch the timer"))?;
+        epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
+            .map_err(host("watch the event descriptor"))?;
+        Ok(server)
+    }
+
+    /// Serves until told to stop; then ends what is in flight and makes it durable.
+    pub(crate) fn run(mut self) -> Result<ServerStats, ServeError> {
+        self.listen();
+        let mut events = Vec::with_capacity(EVENTS);
+        let mut resting = None;
+        loop {
+            self.wait(&mut events)?;
+            self.volume.refresh();
+            for event in &events {
+                self.event(*event);
+            }
+            while let Some(key) = self.again.pop() {
+                self.mark(key);
+            }
+            self.settle();
+            if self.stopping && self.volume.is_idle() {
+                // What was not sent by now goes unsent: those clients do not read.
+                self.conns.clear();
+                if self.volume.detach() {
+                    break;
+                }
+                let since = resting.get_or_insert_with(Instant::now);
+                if since.elapsed() > DETACH_MOST {
+                    let waited = DETACH_MOST;
+                    return Err(ServeError::NotDetached { path: self.area_path, waited });
+                }
+            }
+        }
+        let stats = self.stats();
+        drop(self.listeners);
+        self.volume
+            .stop()
+            .map_err(|e| host("make the last writes durable")(std::io::Error::other(e)))?;
+        Ok(stats)
+    }
+
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Result<(), ServeError> {
+        events.clear();
+        let began = Instant::now();
+        let mut next =
+            if self.again.is_empty() { self.volume.idle_for() } else { Some(Duration::ZERO) };
+        if next.is_none_or(|d| d > SPIN) && self.eagerness.wants_spin() {
+            while began.elapsed() < SPIN {
+                if self.look_at_alone() {
+                    self.eagerness.spun(true);
+                    return Ok(());
+                }
+                let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+                let spare = rustix::buffer::spare_capacity(events);
+                match epoll::wait(&self.epoll, spare, Some(&now)) {
+                    Ok(0) => {}
+                    Ok(_) => {
+                        self.eagerness.spun(true);
+                        self.find_alone(events);
+                        return Ok(());
+                    }
+                    Err(_) => break,
+                }
+                std::hint::spin_loop();
+            }
+            self.eagerness.spun(false);
+            next = next.map(|d| d.saturating_sub(began.elapsed()));
+        }
+        // A timer, because the timeout of epoll counts milliseconds on older kernels, and an emulated disk
+        // is expected to be punctual.
+        let mut timeout = None;
+        match next {
+            Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
+            Some(d) => {
+                let it_value = Timespec {
+                    tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+                    tv_nsec: d.subsec_nanos().into(),
+                };
+                let once = Itimerspec { it_interval: Timespec::default(), it_value };
+                timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+                    .map_err(host("set the timer"))?;
+            }
+            None => {}
+        }
+        let spare = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
+            Ok(_) | Err(HostErrno::INTR) => {
+                self.eagerness.slept(began.elapsed());
+                self.find_alone(events);
+                Ok(())
+            }
+            Err(e) => Err(host("wait for events")(e)),
+        }
+    }
+
+    fn find_alone(&mut self, events: &[epoll::Event]) {
+        self.alone = match events {
+            [event] if event.data.u64() < LISTENER => Some((key_of(event.data.u64()), 0)),
+            _ => None,
+        };
+    }
+
+    /// Where one client alone asks, its socket is looked at, which is one call less than asking which socket to look
+    /// at. The others are asked about often enough.
+    fn look_at_alone(&mut self) -> bool {
+        let Some((key, times)) = &mut self.alone else { return false };
+        let looks = *times < ALONE_MOST && self.conns.get_mut(*key).is_some_and(Conn::look);
+        if looks {
+            *times += 1;
+            self.again.push(*key);
+        }
+        looks
+    }
+
+    fn event(&mut self, event: epoll::Event) {
+        let token = event.data.u64();
+        if token == TIMER {
+            // Reading resets it; the volume looks at the time itself.
+            let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        } else if token == BELL {
+            // Reading resets it; that it was readable is all it says.
+            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+            while let Ok(control) = self.control.try_recv() {
+                self.obey(control);
+            }
+        } else if token >= LISTENER {
+            self.accept((token - LISTENER) as usize);
+        } else {
+            let key = key_of(token);
+            let Some(conn) = self.conns.get_mut(key) else { return };
+            let flags = event.flags;
+            let mut over = false;
+            if flags.contains(EventFlags::OUT) {
+                over |= conn.flush(&mut self.volume).is_err();
+            }
+            if flags.intersects(EventFlags::IN) {
+                over |= conn.receive(&mut self.volume, self.alone.is_some()).is_err();
+            } else if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+                over = true;
+            }
+            if over { self.drop_conn(key) } else { self.mark(key) }
+        }
+    }
+
+    /// After the events: ends of requests, then replies out, then input that waited for room.
+    fn settle(&mut self) {
+        self.volume.advance();
+        self.adopt();
+        loop {
+            while let Some(finished) = self.volume.drain() {
+                self.finished(finished);
+            }
+            let Some(key) = self.dirty.pop() else { break };
+            self.attend(key);
+        }
+        if let Some(learner) = &self.learner
+            && self.volume.observer_needs_room()
+        {
+            learner.call();
+        }
+    }
+
+    /// Sends what a client is owed, reads on where it waited for that, and watches what is left.
+    fn attend(&mut self, key: usize) {
+        let Some(conn) = self.conns.get_mut(key) else { return };
+        conn.marked = false;
+        let mut over = conn.flush(&mut self.volume).is_err();
+        if !over && conn.can_resume() {
+            let alone = self.alone.is_some_and(|(only, _)| only == key);
+            over =
+                conn.act(&mut self.volume, alone).is_err() || conn.flush(&mut self.volume).is_err();
+        }
+        if over || conn.let_go().is_err() || conn.is_over() {
+            return self.drop_conn(key);
+        }
+        // Sending may have made room, or its turn is over: the others first.
+        if conn.can_resume() {
+            self.again.push(key);
+        }
+        let (input, room) = conn.interest();
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, input);
+        flags.set(EventFlags::OUT, room);
+        if flags != conn.watched {
+            conn.watched = flags;
+            let data = EventData::new_u64(conn.token());
+            if epoll::modify(&self.epoll, conn.fd(), data, flags).is_err() {
+                self.drop_conn(key);
+            }
+        }
+    }
+
+    fn mark(&mut self, key: usize) {
+        if let Some(conn) = self.conns.get_mut(key)
+            && !conn.marked
+        {
+            conn.marked = true;
+            self.dirty.push(key);
+        }
+    }
+
+    fn finished(&mut self, finished: Finished<Owner>) {
+        match finished.owner {
+            Owner::Client { token, request } => {
+                let key = key_of(token);
+                match self.conns.get_mut(key).filter(|c| c.token() == token) {
+                    Some(conn) => {
+                        conn.finished(&request, finished, &mut self.volume);
+                        self.mark(key);
+                    }
+                    // The client has gone.
+                    None => {
+                        if let Some(buf) = finished.buf {
+                            self.volume.memories.buffers.give(buf);
+                        }
+                    }
+                }
+            }
+            Owner::Injected(key) => {
+                if let Some(Injected { reply, len }) = self.injected.try_remove(key) {
+                    let mut data = finished.buf.unwrap_or_default();
+                    data.truncate(len);
+                    reply(finished.result.map(|()| data));
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, control: Control) {
+        match control {
+            Control::Install(plan) => {
+                self.plan = Some(plan);
+                self.adopt();
+            }
+            Control::Replicate(list, soon) => self.volume.replicate(list, soon),
+            // Whoever asked may have stopped waiting.
+            Control::Room(from, reply) => {
+                let _ = reply.send(self.volume.room(from));
+            }
+            Control::Bypass(on) => self.volume.bypass(on),
+            // Whoever asked may have stopped waiting.
+            Control::Stats(reply) => {
+                let _ = reply.send(self.stats());
+            }
+            Control::HeadPath(reply) => {
+                let _ = reply.send(self.volume.head_path());
+            }
+            Control::ResetDisk => self.volume.reset_disk_stats(),
+            Control::Mode(mode) => self.volume.set_mode(mode),
+            Control::Drain => self.volume.drain_area(),
+            Control::Client(fd) => self.admit(fd),
+            Control::Job(job) => self.inject(job),
+            Control::Stop => {
+                self.stopping = true;
+                self.deaf = true;
+                self.listeners.clear();
+                for (key, conn) in &mut self.conns {
+                    conn.leave();
+                    conn.marked = true;
+                    self.dirty.push(key);
+                }
+            }
+        }
+    }
+
+    fn inject(&mut self, job: Job) {
+        let Job { op, extent, flags, data, reply } = job;
+        let needs = if matches!(op, Op::Read | Op::Write) { extent.bytes().0 } else { 0 };
+        if self.stopping || (data.len() as u64) < needs {
+            return reply(Err(if self.stopping { Errno::Shutdown } else { Errno::Inval }));
+        }
+        let key = self.injected.insert(Injected { reply, len: data.len() });
+        let data = Data::Owned(data);
+        if let Some(result) = self.volume.start(Owner::Injected(key), op, extent, flags, data)
+            && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
+        {
+            reply(result.map(|()| Vec::new()));
+        }
+    }
+
+    /// Moves on to the newest plan, once the move to the one before it is over: where plans come faster than
+    /// they can be carried out, none would be otherwise.
+    fn adopt(&mut self) {
+        if !self.volume.is_moving()
+            && let Some(plan) = self.plan.take()
+        {
+            self.volume.install(plan);
+        }
+    }
+
+    fn stats(&self) -> ServerStats {
+        let (engine, copied, progress, unobserved) = self.volume.stats();
+        ServerStats {
+            engine,
+            copied_sectors: copied.0,
+            progress,
+            disk: self.volume.disk_stats(),
+            unobserved,
+            clients: self.conns.len(),
+            area: self.volume.area(),
+        }
+    }
+
+    /// Watches the listeners.
+    fn listen(&mut self) {
+        self.deaf = false;
+        for (i, listener) in self.listeners.iter().enumerate() {
+            let data = EventData::new_u64(LISTENER + i as u64);
+            // Where it cannot be watched nobody comes in through it; the others are not the worse for it.
+            let _ = epoll::add(&self.epoll, listener.fd(), data, EventFlags::IN);
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        let Some(listener) = self.listeners.get(index) else { return };
+        match listener.accept() {
+            Ok(fd) => self.admit(fd),
+            Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
+                // Until a client leaves: watching on would spin.
+                self.deaf = true;
+                for listener in &self.listeners {
+                    let _ = epoll::delete(&self.epoll, listener.fd());
+                }
+            }
+            // The client has gone again, or another event was its last.
+            Err(_) => {}
+        }
+    }
+
+    /// Takes a client in.
+    fn admit(&mut self, fd: OwnedFd) {
+        if self.conns.len() >= CLIENTS_MAX || self.stopping {
+            return;
+        }
+        self.served = (self.served + 1) & 0x7FFF_FFFF;
+        let entry = self.conns.vacant_entry();
+        let key = entry.key();
+        let token = self.served << 32 | key as u64;
+        let data = EventData::new_u64(token);
+        let mut conn = Conn::new(fd, token, Arc::clone(&self.exports));
+        conn.watched = EventFlags::IN;
+        if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
+            entry.insert(conn);
+            self.mark(key);
+        }
+    }
+
+    /// Lets a client go. What it has in flight ends without it.
+    fn drop_conn(&mut self, key: usize) {
+        if let Some(conn) = self.conns.try_remove(key) {
+            let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
+            drop(conn);
+            if self.deaf && !self.stopping {
+                self.listen();
+            }
+        }
+    }
+}
+
+/// Whether to look for the next event a little before sleeping. A client that waits for each reply asks
+/// again within microseconds, and waking up takes longer than that; but where it does not, or where it
+/// waits for this very core, looking is a waste.
+#[derive(Debug, Default)]
+struct Eagerness {
+    /// The last sleep was short: the next event is likely near.
+    near: bool,
+    /// Rounds to sleep at once, after looking in vain.
+    rest: u32,
+    /// The next such rest: doubled by every vain look, halved by every good one.
+    rest_next: u32,
+}
+
+impl Eagerness {
+    /// A vain look then costs a few percent of the rounds in between; more rest would keep a client
+    /// that paused for a moment from being looked for long after.
+    const REST_MAX: u32 = 127;
+
+    fn wants_spin(&mut self) -> bool {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return false;
+        }
+        self.near
+    }
+
+    fn spun(&mut self, found: bool) {
+        if found {
+            self.rest_next /= 2;
+        } else {
+            self.near = false;
+            self.rest = self.rest_next;
+            self.rest_next = (self.rest_next * 2 + 1).min(Self::REST_MAX);
+        }
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.near = time < 2 * SPIN;
+    }
+}
+
+/// The place of a client in the list.
+const fn key_of(token: u64) -> usize {
+    (token & 0xFFFF_FFFF) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_pays_or_is_given_up() {
+        let mut e = Eagerness::default();
+        assert!(!e.wants_spin(), "an idle server sleeps");
+        e.slept(Duration::from_micros(20));
+        assert!(e.wants_spin(), "somebody asks again at once");
+        // Looks that find nothing, each after a short sleep: ever longer rests, up to a bound.
+        let mut looks = 0;
+        for _ in 0..100_000 {
+            e.slept(Duration::from_micros(20));
+            if e.wants_spin() {
+                looks += 1;
+                e.spun(false);
+            }
+        }
+        assert!((700..900).contains(&looks), "{looks}");
+        // Once it pays again, it is soon done every time.
+        for _ in 0..30_000 {
+            if e.wants_spin() {
+                e.spun(true);
+            } else {
+                e.slept(Duration::from_micros(20));
+            }
+        }
+        assert_eq!((e.rest, e.rest_next), (0, 0));
+        e.slept(Duration::from_millis(1));
+        assert!(!e.wants_spin(), "nothing is near");
+    }
+}

@@ -1,0 +1,723 @@
+//! One volume, driven by one thread: the engine, the memory it speaks of, and the device I/O it asks for.
+//! Front ends start requests and collect the ends of those that did not end at once. It refuses to know
+//! who they are, and decides nothing: every decision is the engine's.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rtrb::Producer;
+use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
+use seekless_engine::{
+    Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum, Progress, RequestId,
+    RoomFrom, Stats, Target,
+};
+use seekless_learn::{Pages, Plan, Replica};
+use seekless_nbd::Errno;
+use slab::Slab;
+
+use crate::backend::emulated::{DiskStats, Emulated, HeadSample};
+use crate::backend::errno_of;
+use crate::backend::files::Files;
+use crate::backend::guard::EDGE;
+use crate::backend::region::Region;
+use crate::backend::workers::{Ended, Job, JobName, Work, Workers};
+use crate::error::ServeError;
+use crate::guarding::{Guarding, Step, concerns};
+use crate::learner::{Room, RoomReply};
+use crate::memory::{Current, Data, Inflight, Memories, range_of, transfer};
+use crate::server::AreaStats;
+use crate::tap::Tap;
+
+/// How long replicas that were asked for hold up the end.
+const REPLICATE_MOST: seekless_block::Duration = seekless_block::Duration(5_000_000_000);
+
+/// Real time, times a factor. With an infinite one it is real time that jumps over what the emulated disk is waited for, so that
+/// nothing else is made longer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    speed: f64,
+    skipped: u64,
+}
+
+impl Clock {
+    pub(crate) fn new(speed: f64) -> Self {
+        Self { start: Instant::now(), speed, skipped: 0 }
+    }
+
+    /// Whether the disk is waited for.
+    const fn jumps(&self) -> bool {
+        self.speed.is_infinite()
+    }
+
+    /// It is `then` already.
+    fn jump(&mut self, then: SimTime) {
+        self.skipped += then.since(self.now()).0;
+    }
+
+    pub(crate) fn now(&self) -> SimTime {
+        let ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if self.speed == 1.0 || self.jumps() {
+            return SimTime(ns.saturating_add(self.skipped));
+        }
+        SimTime((ns as f64 * self.speed) as u64)
+    }
+
+    /// How long to sleep from `now` until `then`.
+    pub(crate) fn wait(&self, now: SimTime, then: SimTime) -> std::time::Duration {
+        let ns = then.since(now).0;
+        if self.speed == 1.0 || self.jumps() {
+            return std::time::Duration::from_nanos(ns);
+        }
+        std::time::Duration::from_nanos((ns as f64 / self.speed).ceil() as u64)
+    }
+}
+
+/// A request that ended after its start.
+#[derive(Debug)]
+pub(crate) struct Finished<O> {
+    pub(crate) owner: O,
+    pub(crate) result: Result<(), Errno>,
+    /// A read's data, from the buffer's start; to be given back.
+    pub(crate) buf: Option<Vec<u8>>,
+    /// The answer to a block status question.
+    pub(crate) runs: Vec<(u32, u32)>,
+}
+
+/// Where a job's buffer goes back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// The request's own buffer.
+    Client(usize),
+    /// A read buffer of the engine.
+    Buffer(usize),
+    /// Elsewhere: read data is copied there.
+    Bounce,
+}
+
+/// An I/O that was not done at once.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    io: Io,
+    home: Home,
+}
+
+/// What a volume is made with.
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    /// Whether the engine's area outlasts the server.
+    pub(crate) lasting: bool,
+    /// It was attached to be drained: nothing is absorbed or replicated.
+    pub(crate) drain: bool,
+    pub(crate) files: Arc<Files>,
+    pub(crate) workers: usize,
+    pub(crate) bell: Arc<OwnedFd>,
+    pub(crate) emulated: Option<Emulated>,
+    pub(crate) clock: Clock,
+    pub(crate) observer: Option<Producer<Request>>,
+    pub(crate) tap: Option<Tap>,
+}
+
+/// See the module. `O` is what a front end knows a request by.
+pub(crate) struct Volume<O> {
+    engine: Engine,
+    clock: Clock,
+    now: SimTime,
+    pub(crate) memories: Memories<O>,
+    questions: Slab<O>,
+    running: Vec<Option<Running>>,
+    files: Arc<Files>,
+    workers: Workers,
+    emulated: Option<Emulated>,
+    finished: VecDeque<Finished<O>>,
+    /// The host's word about the I/O that is being reported to the engine.
+    errno: Errno,
+    observer: Option<Producer<Request>>,
+    unobserved: u64,
+    tap: Option<Tap>,
+    /// Checksums on their way to the engine.
+    sums: Vec<PageSum>,
+    lasting: bool,
+    /// Nothing is replicated: there is no room for it, or the volume has been drained.
+    holds: bool,
+    detaching: bool,
+    /// Since when it is to be put to rest.
+    resting: Option<SimTime>,
+    guarding: Guarding,
+    /// The last I/O that failed.
+    failure: Option<IoFailure>,
+}
+
+/// An I/O that the host refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFailure {
+    /// Of home or of the area.
+    pub target: Target,
+    /// What.
+    pub op: Op,
+    /// Where.
+    pub extent: Extent,
+    /// The host's word, as clients get it.
+    pub errno: Errno,
+}
+
+impl<O> Volume<O> {
+    pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
+        let Parts { engine, lasting, drain, files, .. } = parts;
+        let Parts { workers, bell, emulated, clock, observer, tap, .. } = parts;
+        let replicates = engine.replicated().is_some();
+        let wants = (!drain || engine.mode() == Mode::WriteBack).then_some(engine.mode());
+        let guarding = Guarding::new(wants, replicates && !drain);
+        let mut volume = Self {
+            clock,
+            now: clock.now(),
+            memories: Memories::new(engine.config()),
+            engine,
+            questions: Slab::new(),
+            running: Vec::with_capacity(1024),
+            workers: Workers::new(workers, &files, &bell)?,
+            files,
+            emulated,
+            finished: VecDeque::with_capacity(1024),
+            errno: Errno::Io,
+            observer,
+            unobserved: 0,
+            tap,
+            sums: Vec::with_capacity(256),
+            lasting,
+            holds: !replicates || drain,
+            detaching: false,
+            resting: None,
+            guarding,
+            failure: None,
+        };
+        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough && !replicates {
+            // A drain that was cut short goes on, so that the guard can come down.
+            volume.drain_area();
+        }
+        Ok(volume)
+    }
+
+    /// Reads the clock; what follows happens then.
+    pub(crate) fn refresh(&mut self) {
+        self.now = self.now.max(self.clock.now());
+    }
+
+    /// Starts a request. `Some` where it ended at once; else it ends in [`Self::drain`] under `owner`.
+    #[inline]
+    pub(crate) fn start(
+        &mut self,
+        owner: O,
+        op: Op,
+        extent: Extent,
+        flags: seekless_block::Flags,
+        data: Data<'_>,
+    ) -> Option<Result<(), Errno>> {
+        let mut request = Request::new(self.now, op, extent);
+        request.flags = flags;
+        if let Some(ring) = &mut self.observer
+            && ring.push(request).is_err()
+        {
+            self.unobserved += 1;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.request(&request);
+        }
+        let (data, buf) = match data {
+            Data::Owned(buf) => (Data::None, Some(buf)),
+            other => (other, None),
+        };
+        let bytes = extent.bytes().0 as usize;
+        let id = self.memories.requests.insert(Inflight { owner, bytes, buf });
+        let mut current = Current { id, data, result: None };
+        self.engine.handle(self.now, Input::Request { id: RequestId(id as u64), request });
+        self.pump(&mut current);
+        if current.result.is_none() {
+            // It outlives the call, and part of it may have come from RAM.
+            self.memories.detach(&mut current);
+        }
+        current.result
+    }
+
+    /// Asks which runs are holes; the answer comes through [`Self::drain`].
+    pub(crate) fn ask_status(&mut self, owner: O, at: u64, len: u32) {
+        self.question(owner, Work::Status, at, len);
+    }
+
+    /// Asks the host to read ahead.
+    pub(crate) fn ask_will_need(&mut self, owner: O, at: u64, len: u32) {
+        self.question(owner, Work::WillNeed(Target::Home), at, len);
+    }
+
+    fn question(&mut self, owner: O, work: Work, at: u64, len: u32) {
+        let name = JobName::Question(self.questions.insert(owner));
+        let job = Job { name, work, at, len: len.into(), buf: Vec::new(), from: 0 };
+        if let Err(job) = self.workers.send(job) {
+            self.worker_lost(job);
+        }
+    }
+
+    /// Whether reads go home although copies stand.
+    pub(crate) fn bypass(&mut self, on: bool) {
+        self.engine.handle(self.now, Input::Bypass(on));
+    }
+
+    /// A new layout.
+    pub(crate) fn install(&mut self, plan: Plan) {
+        self.engine.handle(self.now, Input::Install(plan));
+        self.pump_background();
+    }
+
+    /// Where writes go from now on.
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        if self.guarding.want(Some(mode)) || self.files.guard().is_none() {
+            self.obey(mode);
+        }
+        self.guard();
+    }
+
+    fn obey(&mut self, mode: Mode) {
+        self.holds = self.engine.replicated().is_none();
+        self.engine.handle(self.now, Input::SetMode(mode));
+        self.pump_background();
+    }
+
+    /// Replicas to be written, soon where somebody waits for them.
+    pub(crate) fn replicate(&mut self, list: Vec<Replica>, soon: bool) {
+        if !self.holds {
+            let input = if soon { Input::ReplicateSoon(list) } else { Input::Replicate(list) };
+            self.engine.handle(self.now, input);
+            self.pump_background();
+        }
+    }
+
+    /// A part of where replicas may stand, and of what has one; `None` where there are none.
+    pub(crate) fn room(&self, from: RoomFrom) -> RoomReply {
+        self.engine.replicated().map(|state| {
+            let part = self.engine.room_part(from);
+            let free = if self.holds { Vec::new() } else { part.free };
+            let pages = Pages::new(self.engine.config().grid, self.engine.config().capacity);
+            (Room { free, placed: part.placed, state, pages }, part.next)
+        })
+    }
+
+    /// Whether home alone holds what clients read.
+    fn is_home_complete(&self) -> bool {
+        self.engine.is_drained()
+            && (self.holds && self.engine.stained().next().is_none()
+                || self.engine.replicated().is_none())
+            && !self.engine.is_withdrawing()
+            && !self.engine.is_replicating()
+    }
+
+    /// Everything goes home.
+    pub(crate) fn drain_area(&mut self) {
+        self.guarding.want(None);
+        self.holds = true;
+        self.engine.handle(self.now, Input::Drain);
+        self.engine.handle(self.now, Input::Withdraw);
+        self.pump_background();
+        self.guard();
+    }
+
+    /// Whether home's ends stand elsewhere, so that nobody mounts it by itself.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.files.guard().is_some_and(Region::is_in_region)
+    }
+
+    /// Moves the guard, where that is due.
+    fn guard(&mut self) {
+        if self.files.guard().is_none() {
+            return;
+        }
+        loop {
+            let up = self.is_guarded();
+            let busy = || {
+                let mut running = self.running.iter().flatten();
+                running.any(|r| concerns(self.files.guard(), &r.io))
+            };
+            match self.guarding.step(up, self.is_home_complete(), busy) {
+                Step::Rest => return,
+                Step::Obey(mode) => self.obey(mode),
+                Step::Move(to) => {
+                    let (name, work) = (JobName::Guard, Work::Guard(to));
+                    let job = Job { name, work, at: 0, len: 0, buf: Vec::new(), from: 0 };
+                    if let Err(job) = self.workers.send(job) {
+                        self.worker_lost(job);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What waited for the guard goes on.
+    fn guard_moved(&mut self, result: Result<(), Errno>) {
+        if let Err(errno) = result {
+            let (target, op, extent) = (Target::Home, Op::Write, Extent::new(0, EDGE));
+            self.failure = Some(IoFailure { target, op, extent, errno });
+        }
+        for io in self.guarding.moved(result.is_ok()) {
+            self.submit(io, &mut Current::nobody());
+        }
+        self.pump_background();
+        self.guard();
+    }
+
+    /// Has the area put to rest, once nobody asks for anything any more. True where that is done.
+    pub(crate) fn detach(&mut self) -> bool {
+        if !self.lasting {
+            return true;
+        }
+        if !self.detaching {
+            // What was asked for is written while that takes no long time: it would write home after the proof.
+            self.holds = true;
+            let since = *self.resting.get_or_insert(self.now);
+            if self.engine.is_replicating() && self.now.since(since) < REPLICATE_MOST {
+                return false;
+            }
+            self.guard();
+            if self.guarding.is_moving() {
+                return false;
+            }
+            self.detaching = true;
+            // Should something be on its way home just now, the proof fails at the next attach, and copies
+            // are compared before they are used.
+            let stamp = self.files.stamp_home();
+            self.engine.handle(self.now, Input::Detach { stamp });
+            self.pump_background();
+        }
+        self.engine.is_detached()
+    }
+
+    /// How the area stands.
+    pub(crate) fn area(&self) -> AreaStats {
+        AreaStats {
+            lasting: self.lasting,
+            mode: self.engine.mode(),
+            dirty_sectors: self.engine.dirty().0,
+            in_doubt_sectors: self.engine.in_doubt().0,
+            drained: self.is_home_complete() && !self.is_guarded(),
+            replicas: self.engine.replicated(),
+            guarded: self.is_guarded(),
+            trouble: self.engine.trouble(),
+            failure: self.failure,
+        }
+    }
+
+    /// Takes in what the workers, the emulated disk and the clock have brought.
+    pub(crate) fn advance(&mut self) {
+        while let Some(ended) = self.workers.ended() {
+            self.ended(ended);
+        }
+        while let Some(id) = self.emulated.as_mut().and_then(|e| e.poll(self.now)) {
+            if let Some(Some(running)) = self.running.get(id.0 as usize).copied() {
+                if let Some(tap) = &mut self.tap {
+                    tap.io(self.now, &running.io);
+                }
+                self.carry_out(running);
+            }
+            self.pump_background();
+        }
+        if self.engine.wakeup().is_some_and(|at| at <= self.now) {
+            self.engine.handle(self.now, Input::Tick);
+            self.pump_background();
+        }
+        self.guard();
+    }
+
+    /// How long nothing will happen by itself.
+    pub(crate) fn idle_for(&mut self) -> Option<std::time::Duration> {
+        let disk = self.emulated.as_ref().and_then(Emulated::next_event);
+        if let Some(then) = disk.filter(|_| self.clock.jumps()) {
+            self.clock.jump(then);
+        }
+        let next = [disk, self.engine.wakeup()].into_iter().flatten().min()?;
+        Some(self.clock.wait(self.clock.now(), next))
+    }
+
+    /// The requests that ended since the last call.
+    pub(crate) fn drain(&mut self) -> Option<Finished<O>> {
+        self.finished.pop_front()
+    }
+
+    /// Whether nothing is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.memories.requests.is_empty() && self.questions.is_empty()
+    }
+
+    /// Whether copies are on their way to their places.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.engine.progress().is_some()
+    }
+
+    pub(crate) fn stats(&self) -> (Stats, Sectors, Option<Progress>, u64) {
+        let state = self.engine.replicated().filter(|_| self.engine.is_replicating());
+        let replicating =
+            state.map(|r| Progress { done: r.standing, total: r.standing + r.waiting });
+        let progress = self.engine.progress().or(replicating);
+        (self.engine.stats(), self.engine.copied(), progress, self.unobserved)
+    }
+
+    pub(crate) fn disk_stats(&self) -> Option<DiskStats> {
+        self.emulated.as_ref().map(|e| e.stats(self.now))
+    }
+
+    pub(crate) fn head_path(&self) -> Vec<HeadSample> {
+        self.emulated.as_ref().map(|e| e.path().to_vec()).unwrap_or_default()
+    }
+
+    pub(crate) fn reset_disk_stats(&mut self) {
+        if let Some(e) = &mut self.emulated {
+            e.reset(self.now);
+        }
+    }
+
+    /// The ring of observations is at least half full.
+    pub(crate) fn observer_needs_room(&self) -> bool {
+        self.observer.as_ref().is_some_and(|r| r.slots() * 2 < r.buffer().capacity())
+    }
+
+    /// Ends the workers, after what they have to do, and makes what was written durable.
+    pub(crate) fn stop(self) -> Result<(), Errno> {
+        self.workers.stop();
+        let home = Target::Home;
+        self.files.change(home, Op::Flush, seekless_block::Flags::NONE, 0, 0, &[]).map_err(errno_of)
+    }
+
+    fn pump_background(&mut self) {
+        self.pump(&mut Current::nobody());
+    }
+
+    /// Does what the engine says until it says nothing.
+    fn pump(&mut self, current: &mut Current<'_>) {
+        while let Some(output) = self.engine.poll() {
+            match output {
+                Output::Submit(io) => self.submit(io, current),
+                Output::Move(m) => self.memories.copy(m, current),
+                Output::Put { page, to } => self.memories.put(self.engine.page(page), to),
+                Output::Zero { to, len } => self.memories.zero(to, len, current),
+                Output::Sum(sum) => {
+                    self.memories.sum(sum.from, sum.pages, current, &mut self.sums);
+                    self.engine.summed(&self.sums);
+                }
+                Output::Complete { id, result } => self.complete(id.0 as usize, result, current),
+            }
+        }
+    }
+
+    fn complete(&mut self, id: usize, result: Result<(), Fault>, current: &mut Current<'_>) {
+        let Some(inflight) = self.memories.requests.try_remove(id) else { return };
+        let result = result.map_err(|fault| match fault {
+            Fault::OutOfRange { .. } => Errno::Inval,
+            Fault::Device(_) => self.errno,
+            Fault::Damaged(_) => Errno::Io,
+        });
+        if id == current.id && current.result.is_none() && inflight.buf.is_none() {
+            current.result = Some(result);
+        } else {
+            let Inflight { owner, buf, .. } = inflight;
+            self.finished.push_back(Finished { owner, result, buf, runs: Vec::new() });
+        }
+    }
+
+    /// Starts an I/O; does it at once where that cannot block.
+    fn submit(&mut self, io: Io, current: &mut Current<'_>) {
+        if self.guarding.park(self.files.guard(), &io) {
+            if matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id) {
+                self.memories.detach(current);
+            }
+            return;
+        }
+        if self.emulated.is_none()
+            && let Some(tap) = &mut self.tap
+        {
+            tap.io(self.now, &io);
+        }
+        if self.emulated.is_none()
+            && let Some(result) = self.try_now(&io, current)
+        {
+            self.report(&io, result);
+            return;
+        }
+        if matches!(io.memory, Some(Memory::Client { id, .. }) if id.0 as usize == current.id) {
+            self.memories.detach(current);
+        }
+        let slot = io.id.0 as usize;
+        if slot >= self.running.len() {
+            self.running.resize(slot + 1, None);
+        }
+        let running = Running { io, home: Home::Bounce };
+        if let Some(entry) = self.running.get_mut(slot) {
+            *entry = Some(running);
+        }
+        match &mut self.emulated {
+            Some(disk) => {
+                if disk.submit(self.now, &io) {
+                    self.fetch(&io);
+                } else {
+                    self.ran(io.id);
+                    self.report(&io, Err(Errno::Io));
+                }
+            }
+            None => self.carry_out(running),
+        }
+    }
+
+    /// Has the host read while the emulated disk takes its time: a read that waits for the host only after
+    /// that would be late.
+    fn fetch(&mut self, io: &Io) {
+        let (at, len) = (io.extent.start.0.saturating_mul(SECTOR_BYTES), io.extent.bytes().0);
+        if io.op != Op::Read || self.files.holds(io.target, at, len) {
+            return;
+        }
+        let (name, work) = (JobName::Hint, Work::WillNeed(io.target));
+        // Where the worker is gone, the read itself will tell.
+        let _ = self.workers.send(Job { name, work, at, len, buf: Vec::new(), from: 0 });
+    }
+
+    /// Does an I/O if that does not wait for the disk.
+    #[inline]
+    fn try_now(&mut self, io: &Io, current: &mut Current<'_>) -> Option<Result<(), Errno>> {
+        let at = io.extent.start.0.checked_mul(SECTOR_BYTES)?;
+        let len = io.extent.bytes().0 as usize;
+        let memory = io.memory?;
+        match io.op {
+            Op::Read => {
+                let buf = self.memories.place_mut(memory, len, current)?;
+                self.files.read_now(io.target, at, buf).map(Ok)
+            }
+            Op::Write if !io.flags.contains(seekless_block::Flags::FUA) => {
+                let buf = self.memories.place(memory, len, current)?;
+                let result = self.files.write_now(io.target, at, buf)?;
+                Some(result.map_err(errno_of))
+            }
+            _ => None,
+        }
+    }
+
+    /// Tells the engine how an I/O ended.
+    fn report(&mut self, io: &Io, result: Result<(), Errno>) {
+        if let Some(disk) = &mut self.emulated
+            && let Some(due) = disk.due(io.id)
+        {
+            disk.was_late(self.clock.wait(due, self.clock.now()));
+        }
+        if let Err(errno) = result {
+            self.errno = errno;
+            let Io { target, op, extent, .. } = *io;
+            self.failure = Some(IoFailure { target, op, extent, errno });
+        }
+        let result = result.map_err(|_| IoFailed);
+        self.engine.handle(self.now, Input::Done { io: io.id, result });
+    }
+
+    /// Hands an I/O to the workers, or does it at once if that does not wait.
+    fn carry_out(&mut self, running: Running) {
+        let io = running.io;
+        let mut nobody = Current::nobody();
+        if self.emulated.is_some()
+            && let Some(result) = self.try_now(&io, &mut nobody)
+        {
+            self.ran(io.id);
+            self.report(&io, result);
+            return;
+        }
+        let (buf, from, home) = self.lend(&io);
+        if let Some(Some(entry)) = self.running.get_mut(io.id.0 as usize) {
+            entry.home = home;
+        }
+        let job = Job {
+            name: JobName::Io(io.id),
+            work: Work::Io(io.target, io.op, io.flags),
+            at: io.extent.start.0.saturating_mul(SECTOR_BYTES),
+            len: io.extent.bytes().0,
+            buf,
+            from,
+        };
+        if let Err(job) = self.workers.send(job) {
+            self.worker_lost(job);
+        }
+    }
+
+    /// The memory of an I/O as a buffer that a worker can own: the thing itself where it is a buffer of
+    /// its own, else a bounce buffer.
+    fn lend(&mut self, io: &Io) -> (Vec<u8>, usize, Home) {
+        let Some(memory) = io.memory else { return (Vec::new(), 0, Home::Bounce) };
+        let len = io.extent.bytes().0 as usize;
+        let from = range_of(memory, len).start;
+        match memory {
+            Memory::Client { id, .. } => {
+                let id = id.0 as usize;
+                if let Some(inflight) = self.memories.requests.get_mut(id) {
+                    let bytes = inflight.bytes;
+                    let own = inflight.buf.take();
+                    let buf = own.unwrap_or_else(|| self.memories.buffers.take(bytes));
+                    return (buf, from, Home::Client(id));
+                }
+            }
+            Memory::Buffer { index, .. } => {
+                let index = index as usize;
+                let buf = std::mem::take(self.memories.read_buffer(index));
+                if !buf.is_empty() {
+                    return (buf, from, Home::Buffer(index));
+                }
+            }
+            Memory::Slot { .. } | Memory::Stage { .. } => {}
+        }
+        let mut bounce = self.memories.buffers.take(len);
+        if io.op == Op::Write {
+            let nobody = Current::nobody();
+            transfer(bounce.get_mut(..len), self.memories.place(memory, len, &nobody));
+        }
+        (bounce, 0, Home::Bounce)
+    }
+
+    /// An I/O is in flight no more.
+    fn ran(&mut self, io: IoId) -> Option<Running> {
+        self.running.get_mut(io.0 as usize).and_then(Option::take)
+    }
+
+    /// A job came back.
+    fn ended(&mut self, ended: Ended) {
+        let io = match ended.name {
+            JobName::Io(io) => io,
+            JobName::Hint => return,
+            JobName::Guard => return self.guard_moved(ended.result),
+            JobName::Question(index) => {
+                if let Some(owner) = self.questions.try_remove(index) {
+                    let Ended { result, runs, .. } = ended;
+                    self.finished.push_back(Finished { owner, result, buf: None, runs });
+                }
+                return;
+            }
+        };
+        let Some(Running { io, home }) = self.ran(io) else { return };
+        match home {
+            Home::Client(id) => {
+                if let Some(inflight) = self.memories.requests.get_mut(id) {
+                    inflight.buf = Some(ended.buf);
+                }
+            }
+            Home::Buffer(index) => *self.memories.read_buffer(index) = ended.buf,
+            Home::Bounce => {
+                let len = io.extent.bytes().0 as usize;
+                if let (Op::Read, Some(memory)) = (io.op, io.memory) {
+                    let mut nobody = Current::nobody();
+                    let to = self.memories.place_mut(memory, len, &mut nobody);
+                    transfer(to, ended.buf.get(..len));
+                }
+                self.memories.buffers.give(ended.buf);
+            }
+        }
+        self.report(&io, ended.result);
+        self.pump_background();
+    }
+
+    /// A worker is gone, which only a bug can bring about: the job fails.
+    fn worker_lost(&mut self, job: Job) {
+        let Job { name, buf, .. } = job;
+        self.ended(Ended { name, result: Err(Errno::Io), buf, runs: Vec::new() });
+    }
+}

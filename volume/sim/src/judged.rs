@@ -1,0 +1,421 @@
+//! A system that judges itself: the actual one, vanilla beside it, and a third that tries each plan on paper, all
+//! asked the same requests; [`Judge`] decides, and this carries it out. The simulator runs it as a policy. A live
+//! volume mirrors what it does: [`Act`].
+
+use std::collections::BTreeMap;
+
+use seekless_block::{
+    Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
+};
+use seekless_disk::Device;
+use seekless_learn::{
+    AccessGraph, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Pages, Plan,
+    PlanConfig, Price, Training, instalment, ios_left, next_plan,
+};
+
+use crate::measure::Measured;
+use crate::simulation::{Replay, SimConfig, SimError, Simulation};
+
+/// How a system that judges itself is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct JudgedConfig {
+    /// The actual system. Vanilla is the same without an area.
+    pub sim: SimConfig,
+    /// The planner.
+    pub plan: PlanConfig,
+    /// How much of the past counts.
+    pub training: Training,
+    /// What may be risked.
+    pub judge: JudgeConfig,
+    /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
+    /// ([`Judged::rest`]). In a closed loop, data is moved between two requests.
+    pub idle: Option<Duration>,
+    /// Requests in flight at each of the systems, at most: what comes faster than a disk can answer waits.
+    pub in_flight: u32,
+    /// Edges that the access graph keeps.
+    pub edges: usize,
+    /// Learn as if one stream had asked for everything.
+    pub one_stream: bool,
+}
+
+/// When a request comes, as far as judging goes. Neither runs backwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// The day that its costs are accounted to.
+    pub day: u64,
+    /// Intervals of reconfiguration so far.
+    pub turn: u64,
+}
+
+/// What the actual system is told. A live volume is told the same.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// A plan to move to.
+    Install(Plan),
+    /// Whether reads go home although copies stand.
+    Bypass(bool),
+}
+
+/// The account of one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayCosts {
+    /// As in [`Clock`].
+    pub day: u64,
+    /// What it cost.
+    pub costs: Ledger,
+}
+
+/// Three systems, and what they cost.
+#[derive(Debug)]
+pub struct Judged {
+    actual: Metered,
+    vanilla: Metered,
+    paper: Metered,
+    graph: AccessGraph,
+    plan: PlanConfig,
+    training: Training,
+    one_stream: bool,
+    judge: Judge,
+    /// On paper.
+    candidate: Plan,
+    uses: Uses,
+    /// Busy time that an I/O of the candidate took when all of it was moved on paper.
+    an_io: Duration,
+    /// I/Os moved so far, and how long they kept the disk busy.
+    moved: (u64, Duration),
+    open: bool,
+    idle: Option<Duration>,
+    in_flight: u32,
+    clock: Option<Clock>,
+    last_arrival: SimTime,
+    days: Vec<DayCosts>,
+    acts: Vec<Act>,
+}
+
+impl Judged {
+    /// Three devices at rest, with no copies.
+    ///
+    /// # Errors
+    /// Where addresses and area do not fit the device, or it cannot spin down as asked.
+    pub fn new(device: &Device, config: &JudgedConfig) -> Result<Self, SimError> {
+        let mut bare = config.sim;
+        bare.engine.area = Sectors(0);
+        bare.engine.cluster = Bytes(0);
+        bare.area_at = Lba(bare.engine.capacity.0);
+        let metered = |sim| Simulation::new(device.clone(), sim).map(Metered::new);
+        Ok(Self {
+            actual: metered(config.sim)?,
+            vanilla: metered(bare)?,
+            paper: metered(config.sim)?,
+            graph: AccessGraph::new(
+                Pages::new(bare.engine.grid, bare.engine.capacity),
+                bare.engine.cache_bytes,
+                config.edges,
+            ),
+            plan: config.plan,
+            training: config.training,
+            one_stream: config.one_stream,
+            judge: Judge::new(config.judge),
+            candidate: Plan::default(),
+            uses: Uses::default(),
+            an_io: Duration::ZERO,
+            moved: (0, Duration::ZERO),
+            open: config.sim.replay == Replay::Open,
+            idle: config.idle,
+            in_flight: config.in_flight,
+            clock: None,
+            last_arrival: SimTime::ZERO,
+            days: Vec::new(),
+            acts: Vec::new(),
+        })
+    }
+
+    /// Learns from a request that is not served.
+    pub fn learn(&mut self, request: &Request) {
+        let stream = if self.one_stream { StreamId(0) } else { request.stream };
+        self.graph.observe(&Request { stream, ..*request });
+    }
+
+    /// A day has passed since the requests so far: see [`Training::day_ended`].
+    pub fn age(&mut self) {
+        self.training.day_ended(&mut self.graph);
+    }
+
+    /// Judges what came so far, does what that calls for, and serves one more request.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
+        let before = *self.clock.get_or_insert(clock);
+        let quiet = request.arrival.since(self.last_arrival);
+        self.last_arrival = self.last_arrival.max(request.arrival);
+        // What is moved now is of the day that begins: it must not be paid from the day before.
+        let may_move =
+            before.day == clock.day && (!self.open || self.idle.is_some_and(|idle| quiet >= idle));
+        self.judge(before.day, clock.turn, may_move, self.idle.unwrap_or_default())?;
+        if before.day != clock.day {
+            self.days.push(DayCosts { day: before.day, costs: *self.judge.today() });
+            self.uses.fade();
+        }
+        self.clock = Some(clock);
+        self.learn(request);
+        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+            system.sim.settle_below(self.in_flight)?;
+        }
+        let at_home = |s: &Metered| s.sim.stats().home_reads;
+        let before = (at_home(&self.vanilla), at_home(&self.paper));
+        self.vanilla.sim.offer(request)?;
+        self.paper.sim.offer(request)?;
+        // Served by a copy, or by what a read of one left in RAM.
+        if at_home(&self.vanilla) > before.0 && at_home(&self.paper) == before.1 {
+            self.uses.count(request.extent);
+        }
+        self.actual.sim.offer(request)
+    }
+
+    /// It is quiet, and data may be moved: judges what came so far, and does what that calls for.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
+        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+            system.sim.settle_below(1)?;
+        }
+        // Of a day that has begun with nothing, nothing may be spent.
+        let Some(Clock { day, .. }) = self.clock else { return Ok(()) };
+        self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
+    }
+
+    /// Moves to all that a plan of what was learned calls for, because someone said so: that is not held against it.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn adopt(&mut self) -> Result<Plan, SimError> {
+        self.replan()?;
+        let plan = self.candidate.clone();
+        self.actual.try_out(plan.clone())?;
+        self.bypass(false);
+        self.judge.adopted();
+        self.acts.push(Act::Install(plan.clone()));
+        Ok(plan)
+    }
+
+    /// What the actual system cost since the last lap; see [`Simulation::lap`].
+    ///
+    /// # Errors
+    /// Where a request could not be served.
+    pub fn lap(&mut self) -> Result<Measured, SimError> {
+        // All three at the same request: else one of them would have answered more of a day's than another.
+        self.vanilla.lap()?;
+        self.paper.lap()?;
+        self.actual.lap()
+    }
+
+    /// Every day's account so far, the one that has not ended included.
+    #[must_use]
+    pub fn days(&self) -> Vec<DayCosts> {
+        let mut days = self.days.clone();
+        if let Some(clock) = self.clock {
+            let mut judge = self.judge.clone();
+            let (mut actual, mut vanilla) = (self.actual.costs, self.vanilla.costs);
+            let (clients, moving) = actual.read(&self.actual.sim);
+            let costs = Costs {
+                vanilla: vanilla.read(&self.vanilla.sim).0,
+                actual: clients,
+                moving,
+                paper: Duration::ZERO,
+            };
+            judge.look(&Look { day: clock.day, turn: clock.turn, costs, may_move: false });
+            days.push(DayCosts { day: clock.day, costs: *judge.today() });
+        }
+        days
+    }
+
+    /// What clients may address.
+    #[must_use]
+    pub const fn capacity(&self) -> Sectors {
+        self.vanilla.sim.capacity()
+    }
+
+    /// How often a layout was given up; see [`Judge::failures`].
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.judge.failures()
+    }
+
+    /// What the actual system was told since this was last asked.
+    pub fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.acts)
+    }
+
+    /// Looks, and does what that calls for; what is to be moved, after so much time.
+    fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
+        let may_move = quiet && !self.actual.sim.is_moving();
+        let (actual, moving) = self.actual.take();
+        let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
+        self.moved.1 += moving;
+        let costs = Costs { vanilla, actual, moving, paper };
+        match self.judge.look(&Look { day, turn, costs, may_move }) {
+            Decision::Keep => Ok(()),
+            Decision::Replan => {
+                self.replan()?;
+                // What earlier plans earned may be spent on this one, now if ever: a live volume is seldom quiet.
+                self.judge(day, turn, quiet, after)
+            }
+            Decision::Move(means) => self.advance(&means, after),
+            Decision::Bypass => {
+                self.bypass(true);
+                if self.actual.sim.is_moving() {
+                    let standing = self.actual.sim.standing();
+                    self.install(standing, Duration::ZERO)?;
+                }
+                Ok(())
+            }
+            Decision::Resume => {
+                self.bypass(false);
+                Ok(())
+            }
+            Decision::Withdraw => {
+                self.bypass(false);
+                // What comes after it is not to be a revision of what failed.
+                self.candidate = Plan::default();
+                self.install(Plan::default(), Duration::ZERO)
+            }
+        }
+    }
+
+    fn replan(&mut self) -> Result<(), SimError> {
+        let plan = next_plan(&self.candidate, &self.graph, &self.plan);
+        self.training.planned(&mut self.graph);
+        let standing = self.actual.sim.standing();
+        let ios = ios_left(&plan, &standing);
+        self.paper.try_out(standing)?;
+        let all = self.paper.try_out(plan.clone())?;
+        self.an_io = Duration(all.0 / ios.max(1));
+        self.candidate = plan;
+        self.judge.on_paper(self.price(ios));
+        Ok(())
+    }
+
+    /// A little at a time takes longer than all at once, where more I/Os share the way of the head: as long as it took
+    /// so far.
+    fn price(&self, ios: u64) -> Price {
+        let so_far = Duration(self.moved.1.0 / self.moved.0.max(1));
+        let an_io = self.an_io.max(so_far);
+        let times = |n: u64| Duration(an_io.0.saturating_mul(n));
+        Price { all: times(ios), least: times(PART_IOS) }
+    }
+
+    fn advance(&mut self, means: &Means, after: Duration) -> Result<(), SimError> {
+        let standing = self.actual.sim.standing();
+        let ios = PART_IOS * means.most.0 / self.price(0).least.0.max(1);
+        let uses = |home| self.uses.of(home);
+        match instalment(&self.candidate, &standing, uses, ios, means.proof) {
+            Some(step) => {
+                self.moved.0 += step.ios;
+                let left = ios_left(&self.candidate, &step.plan);
+                self.judge.moved(step.uses, self.price(left));
+                self.install(step.plan, after)
+            }
+            None => {
+                self.judge.nothing_for(means);
+                Ok(())
+            }
+        }
+    }
+
+    fn bypass(&mut self, on: bool) {
+        self.actual.sim.bypass(on);
+        self.acts.push(Act::Bypass(on));
+    }
+
+    fn install(&mut self, plan: Plan, after: Duration) -> Result<(), SimError> {
+        self.acts.push(Act::Install(plan.clone()));
+        if self.open { self.actual.sim.begin(after, plan) } else { self.actual.sim.install(plan) }
+    }
+}
+
+/// How often copies would have spared vanilla a read of the disk, by the page that the request began at.
+#[derive(Clone, Debug, Default)]
+struct Uses(BTreeMap<u64, u32>);
+
+impl Uses {
+    /// What one use counts.
+    const USE: u32 = 16;
+
+    fn count(&mut self, request: Extent) {
+        *self.0.entry(request.start.0 / PAGE_SECTORS).or_insert(0) += Self::USE;
+    }
+
+    fn of(&self, home: Extent) -> u64 {
+        let pages = home.start.0 / PAGE_SECTORS..home.end().0.div_ceil(PAGE_SECTORS);
+        self.0.range(pages).map(|(_, &n)| u64::from(n)).sum()
+    }
+
+    /// By a fifth, as the judge's evidence does.
+    fn fade(&mut self) {
+        self.0.retain(|_, n| {
+            *n = *n * 4 / 5;
+            *n > 0
+        });
+    }
+}
+
+/// A simulation, and how much of what it cost has been read.
+#[derive(Debug)]
+struct Metered {
+    sim: Simulation,
+    costs: Read,
+}
+
+/// How far a simulation's costs were read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    clients: Duration,
+    moving: Duration,
+    /// Costs of laps that ended, not read yet.
+    left: (Duration, Duration),
+}
+
+impl Read {
+    /// What it cost since it was last read: for clients, and for moving data.
+    fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
+        let m = sim.so_far();
+        self.read_from(m)
+    }
+
+    fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
+        let (clients, moving) = (m.foreground.busy(), m.background.busy());
+        let new = (clients - self.clients, moving - self.moving);
+        (self.clients, self.moving) = (clients, moving);
+        let left = std::mem::take(&mut self.left);
+        (left.0 + new.0, left.1 + new.1)
+    }
+}
+
+impl Metered {
+    fn new(sim: Simulation) -> Self {
+        Self { sim, costs: Read::default() }
+    }
+
+    fn take(&mut self) -> (Duration, Duration) {
+        self.costs.read(&self.sim)
+    }
+
+    fn lap(&mut self) -> Result<Measured, SimError> {
+        let m = self.sim.lap()?;
+        let left = self.costs.read_from(&m);
+        self.costs = Read { left, ..Read::default() };
+        Ok(m)
+    }
+
+    /// Has a plan at once, and says how long moving to it would keep the disk busy. None of that is read later.
+    fn try_out(&mut self, plan: Plan) -> Result<Duration, SimError> {
+        // Of an open loop's times, the next request's counts as now.
+        self.lap()?;
+        self.sim.install(plan)?;
+        let moving = self.sim.so_far().background.busy();
+        self.costs.moving = moving;
+        Ok(moving)
+    }
+}

@@ -1,0 +1,351 @@
+//! What a comparison found, as plain data: the JSON of schema `seekless.simulate/1`. Units stand in the
+//! keys; numbers are raw.
+
+use seekless_disk::{ByState, Operations, VolumeSpec};
+use seekless_learn::Ledger;
+use seekless_sim::{DayCosts, Measured};
+use serde::Serialize;
+
+/// What is in a trace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceFacts {
+    /// As the user named it.
+    pub path: String,
+    /// Name of its format.
+    pub format: String,
+    /// Requests of every kind.
+    pub requests: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, of zeroes too.
+    pub writes: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Bytes read or written at least once.
+    pub footprint_bytes: u64,
+    /// From the first arrival to the last; none where the trace has no times.
+    pub span_s: Option<f64>,
+    /// Whether it has arrival times.
+    pub has_times: bool,
+    /// Whether it names processes.
+    pub has_processes: bool,
+    /// Devices, laid end to end on the simulated disk.
+    pub devices: u64,
+    /// Days with requests; 0 where the trace does not count days.
+    pub days: u64,
+    /// Malformed records passed over.
+    pub skipped: u64,
+}
+
+/// What was learned from, and what was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Split {
+    /// `days` or `requests`.
+    pub by: String,
+    /// Days in the trace; 0 where it has none.
+    pub days: u64,
+    /// Days learned from.
+    pub train_days: u64,
+    /// Requests learned from.
+    pub train_requests: u64,
+    /// Requests measured.
+    pub measured_requests: u64,
+}
+
+/// Response times in milliseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResponseMs {
+    /// Arithmetic mean, exact.
+    pub mean: f64,
+    /// Median; percentiles to three significant digits.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Longest.
+    pub max: f64,
+}
+
+/// Energy in joules, modelled.
+#[derive(Clone, Debug, Serialize)]
+pub struct EnergyJoules {
+    /// Everything: the others together.
+    pub total: f64,
+    /// Moving the arm for clients.
+    pub seek: f64,
+    /// Waiting for the platter and transferring, for clients.
+    pub rotation_transfer: f64,
+    /// Nothing to do, from the first request to the last completion.
+    pub idle: f64,
+    /// Nothing to do, at a lower level of idling, platters turning.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling, for clients.
+    pub spin_up: f64,
+    /// Reconfiguration.
+    pub background: f64,
+}
+
+/// A number for each state a drive can be in.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct States {
+    /// Moving the arm.
+    pub seek: f64,
+    /// Waiting for the platter, transferring, and what the controller takes.
+    pub rotation_transfer: f64,
+    /// Nothing to do.
+    pub idle: f64,
+    /// Nothing to do, at a lower level of idling, platters turning.
+    pub low_idle: f64,
+    /// Stopping the platters.
+    pub spin_down: f64,
+    /// Platters at rest.
+    pub standby: f64,
+    /// Bringing the platters up to speed, and leaving lower levels of idling.
+    pub spin_up: f64,
+}
+
+impl States {
+    /// Each as `number` has it.
+    pub fn new<T: Copy>(by: &ByState<T>, number: impl Fn(T) -> f64) -> Self {
+        Self {
+            seek: number(by.seek),
+            rotation_transfer: number(by.rotation_transfer),
+            idle: number(by.idle),
+            low_idle: number(by.low_idle),
+            spin_down: number(by.spin_down),
+            standby: number(by.standby),
+            spin_up: number(by.spin_up),
+        }
+    }
+}
+
+/// Operations as the provider counts them, of the measured requests and of moving data.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationCount {
+    /// Those that read.
+    pub reads: u64,
+    /// Those that write.
+    pub writes: u64,
+    /// Of both, for reconfiguration.
+    pub background: u64,
+}
+
+/// What a priced device costs, in US dollars.
+#[derive(Clone, Debug, Serialize)]
+pub struct CostUsd {
+    /// Its operations.
+    pub operations: f64,
+    /// Holding it for `span_s`: capacity, and rates paid for.
+    pub holding: f64,
+    /// Both.
+    pub total: f64,
+    /// Both, over the client requests, times a million.
+    pub per_million_requests: f64,
+}
+
+impl CostUsd {
+    fn new(spec: &VolumeSpec, counted: &Operations, m: &Measured) -> Self {
+        let operations = spec.operations_usd(counted);
+        let holding = spec.holding_usd(m.span.as_secs_f64());
+        let total = operations + holding;
+        let per_million_requests = total / m.requests.max(1) as f64 * 1e6;
+        Self { operations, holding, total, per_million_requests }
+    }
+}
+
+/// Disk busy time of one day: what a system that judges itself answers for.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Day {
+    /// The trace's number of it, or which 24 hours of its time; where these are fewer than four, which fold.
+    pub day: u64,
+    /// What vanilla would have taken.
+    pub vanilla_s: f64,
+    /// What clients took.
+    pub busy_s: f64,
+    /// What moving data took.
+    pub background_busy_s: f64,
+}
+
+impl Day {
+    pub(crate) fn of(day: &DayCosts) -> Self {
+        let Ledger { vanilla, actual, moving } = day.costs;
+        Self {
+            day: day.day,
+            vanilla_s: vanilla.as_secs_f64(),
+            busy_s: actual.as_secs_f64(),
+            background_busy_s: moving.as_secs_f64(),
+        }
+    }
+
+    /// Busy time against vanilla's, moving counted; negative where it was more.
+    #[must_use]
+    pub fn saves(&self) -> f64 {
+        crate::estimate::saved(self.vanilla_s, self.busy_s + self.background_busy_s)
+    }
+}
+
+/// One policy's run over the measured requests.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// `vanilla`, `borg` or `oracle`.
+    pub policy: String,
+    /// First sector of the optimized area on the disk; none under vanilla.
+    pub optimized_start_sector: Option<u64>,
+    /// Client requests.
+    pub requests: u64,
+    /// Foreground disk I/Os.
+    pub device_ios: u64,
+    /// Foreground busy time: seek, rotation, transfer and controller overhead.
+    pub busy_s: f64,
+    /// Moving the arm.
+    pub seek_s: f64,
+    /// Waiting for the platter.
+    pub rotation_s: f64,
+    /// Transferring, later track switches of the same I/O included.
+    pub transfer_s: f64,
+    /// Controller overhead.
+    pub overhead_s: f64,
+    /// Busy time of reconfiguration.
+    pub background_busy_s: f64,
+    /// Bytes that reconfiguration wrote.
+    pub moved_bytes: u64,
+    /// Response times.
+    pub response_ms: ResponseMs,
+    /// Energy.
+    pub energy_j: EnergyJoules,
+    /// All of it over the client requests.
+    pub j_per_op: f64,
+    /// Time by state, background work included; together `span_s`, or twice that where two actuators are counted.
+    pub state_s: States,
+    /// How often the platters were stopped.
+    pub spin_downs: u64,
+    /// Operations counted; absent for disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationCount>,
+    /// What it cost; absent where nobody sends a bill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<CostUsd>,
+    /// Share of foreground disk I/Os that did not start where the I/O before ended.
+    pub nonsequential_share: f64,
+    /// Mean distance between the end of an I/O and the start of the next foreground one.
+    pub seek_distance_mean_sectors: f64,
+    /// Requests answered from RAM alone.
+    pub cache_hits: u64,
+    /// Reads answered from a copy.
+    pub copy_hits: u64,
+    /// Day by day, where it judges itself; absent for others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<Day>,
+    /// Time from the first request to the last completion, simulated.
+    pub span_s: f64,
+    /// Time this computer took.
+    pub wall_s: f64,
+    /// Requests simulated a second of that.
+    pub requests_per_wall_s: f64,
+}
+
+impl Run {
+    pub(crate) fn new(
+        policy: &str,
+        area: Option<u64>,
+        m: &Measured,
+        wall_s: f64,
+        priced: Option<&VolumeSpec>,
+    ) -> Self {
+        let ios = m.device_ios.max(1) as f64;
+        let joules = |e: seekless_block::Energy| e.as_joules_f64();
+        let all = m.energy.total() + m.background_energy;
+        let energy = &m.energy;
+        Self {
+            policy: policy.to_owned(),
+            optimized_start_sector: area,
+            requests: m.requests,
+            device_ios: m.device_ios,
+            busy_s: m.foreground.busy().as_secs_f64(),
+            seek_s: m.foreground.seek.as_secs_f64(),
+            rotation_s: m.foreground.rotation.as_secs_f64(),
+            transfer_s: m.foreground.transfer.as_secs_f64(),
+            overhead_s: m.foreground.overhead.as_secs_f64(),
+            background_busy_s: m.background.busy().as_secs_f64(),
+            moved_bytes: m.engine.moved_bytes,
+            response_ms: ResponseMs {
+                mean: m.response.mean_ms(),
+                p50: m.response.quantile_ms(0.50),
+                p95: m.response.quantile_ms(0.95),
+                p99: m.response.quantile_ms(0.99),
+                max: m.response.max_ms(),
+            },
+            energy_j: EnergyJoules {
+                total: joules(all),
+                seek: joules(energy.seek),
+                rotation_transfer: joules(energy.rotation_transfer),
+                idle: joules(energy.idle),
+                low_idle: joules(energy.low_idle),
+                spin_down: joules(energy.spin_down),
+                standby: joules(energy.standby),
+                spin_up: joules(energy.spin_up),
+                background: joules(m.background_energy),
+            },
+            j_per_op: joules(all) / m.requests.max(1) as f64,
+            state_s: States::new(&m.state_time, seekless_block::Duration::as_secs_f64),
+            operations: m.operations.map(|o| OperationCount {
+                reads: o.reads,
+                writes: o.writes,
+                background: o.background,
+            }),
+            cost_usd: priced.zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
+            spin_downs: m.spin_downs,
+            nonsequential_share: m.nonsequential as f64 / ios,
+            seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,
+            cache_hits: m.engine.cache_hits,
+            copy_hits: m.engine.copy_reads,
+            days: Vec::new(),
+            span_s: m.span.as_secs_f64(),
+            wall_s,
+            requests_per_wall_s: if wall_s > 0.0 { m.requests as f64 / wall_s } else { 0.0 },
+        }
+    }
+}
+
+/// A comparison, whole. Serializes as `seekless.simulate/1`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// `seekless.simulate/1`.
+    pub schema: &'static str,
+    /// The trace.
+    pub trace: TraceFacts,
+    /// Name of the disk.
+    pub disk: String,
+    /// Name of the scheduler.
+    pub scheduler: String,
+    /// When the platters stop: `none`, `adaptive` or seconds without work.
+    pub spin_down: String,
+    /// `closed` or `open`.
+    pub replay: &'static str,
+    /// Requests in flight of a closed loop; none for an open one.
+    pub queue_depth: Option<u32>,
+    /// RAM, the same for every policy.
+    pub cache_bytes: u64,
+    /// Read-ahead, the same for every policy.
+    pub read_ahead_bytes: u64,
+    /// What a read of a copy fetches at least.
+    pub cluster_bytes: u64,
+    /// Size of the optimized area.
+    pub optimized_bytes: u64,
+    /// Share asked to be learned from.
+    pub train: f64,
+    /// What that came to.
+    pub split: Split,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+    /// One a policy, in the order asked.
+    pub runs: Vec<Run>,
+    /// What the figures are drawn from, in the same order; no part of the JSON.
+    #[serde(skip)]
+    pub measured: Vec<Measured>,
+}

@@ -1,0 +1,273 @@
+//! The first pass over a trace: what is in it, how its devices are laid out on one disk, and where
+//! training ends.
+
+use std::collections::BTreeMap;
+
+use seekless_block::{Extent, Op, Sectors, SimTime};
+use seekless_learn::{GridCount, Pages};
+use seekless_trace::{Reader, Record};
+
+use crate::outcome::{Split, TraceFacts};
+
+/// Devices of a trace start on the simulated disk at multiples of this many sectors (1 MiB).
+const ALIGN: u64 = 2048;
+
+/// More sectors than any disk has. Readers let no sector number past 2^55 through, but any number of devices.
+const CAPACITY_MAX: u64 = 1 << 60;
+
+/// A set of sectors, as disjoint ranges that do not touch.
+#[derive(Clone, Debug, Default)]
+pub struct RangeSet(BTreeMap<u64, u64>);
+
+impl RangeSet {
+    /// Adds every sector of the extent.
+    pub fn insert(&mut self, extent: Extent) {
+        let (mut start, mut end) = (extent.start.0, extent.end().0);
+        if start == end {
+            return;
+        }
+        if let Some((&s, &e)) = self.0.range(..=start).next_back()
+            && e >= start
+        {
+            if e >= end {
+                return;
+            }
+            start = s;
+        }
+        while let Some((&s, &e)) = self.0.range(start..=end).next() {
+            end = end.max(e);
+            self.0.remove(&s);
+        }
+        self.0.insert(start, end);
+    }
+
+    /// What is in the set, in order, neighbours as one.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.0.iter().map(|(&start, &end)| Extent::span(start, end))
+    }
+
+    /// How many sectors are in the set.
+    #[must_use]
+    pub fn len(&self) -> Sectors {
+        Sectors(self.0.iter().map(|(s, e)| e - s).sum())
+    }
+
+    /// Whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What the first pass found.
+#[derive(Clone, Debug)]
+pub(crate) struct Scan {
+    pub(crate) facts: TraceFacts,
+    /// First sector of each device on the simulated disk; `None` for a device left out.
+    offsets: Vec<Option<u64>>,
+    /// Client addresses: all devices, end to end.
+    pub(crate) capacity: Sectors,
+    /// The pages that copies are made of. The grid is that of most reads of the whole trace: how the devices are
+    /// partitioned, not what will be asked for.
+    pub(crate) pages: Pages,
+    pub(crate) grid: Sectors,
+    days: BTreeMap<u32, u64>,
+    /// What a reader of any result from this trace should know.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Scan {
+    /// Counts a trace. Where `device` names one, only that device's requests count. `each(reader, record, how many
+    /// so far)` sees every one that counts.
+    pub(crate) fn new(
+        reader: &mut Reader,
+        device: Option<&str>,
+        mut each: impl FnMut(&Reader, &Record, u64),
+    ) -> Result<Self, ScanError> {
+        let mut facts = TraceFacts::default();
+        let mut ends: Vec<u64> = Vec::new();
+        let mut footprint: Vec<RangeSet> = Vec::new();
+        let mut days: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut grid = GridCount::default();
+        let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
+        while let Some(record) = reader.next_record()? {
+            let at = record.device as usize;
+            if ends.len() <= at {
+                ends.resize(at + 1, 0);
+                footprint.resize(at + 1, RangeSet::default());
+            }
+            if !wanted(reader, &record, device) {
+                continue;
+            }
+            let Record { request, day, .. } = record;
+            facts.requests += 1;
+            let moved = match request.op {
+                Op::Read => {
+                    facts.reads += 1;
+                    true
+                }
+                Op::Write | Op::WriteZeroes => {
+                    facts.writes += 1;
+                    true
+                }
+                Op::Discard | Op::Flush => false,
+            };
+            if moved {
+                facts.bytes = facts.bytes.saturating_add(request.extent.bytes().0);
+                footprint[at].insert(request.extent);
+            }
+            grid.observe(&request);
+            ends[at] = ends[at].max(request.extent.end().0);
+            first = first.min(request.arrival);
+            last = last.max(request.arrival);
+            if let Some(day) = day {
+                *days.entry(day).or_insert(0) += 1;
+            }
+            each(reader, &record, facts.requests);
+        }
+        if facts.requests == 0 {
+            let names = reader.devices().iter().map(|d| d.name.clone()).collect();
+            return Err(ScanError::Empty { device: device.map(ToOwned::to_owned), names });
+        }
+        let info = reader.info();
+        facts.format = info.format.name().to_owned();
+        facts.has_times = info.has_times;
+        facts.has_processes = info.has_processes;
+        facts.span_s = info.has_times.then(|| last.since(first).as_secs_f64());
+        facts.footprint_bytes =
+            footprint.iter().fold(0, |sum: u64, f| sum.saturating_add(f.len().bytes().0));
+        facts.days = if info.has_days { days.len() as u64 } else { 0 };
+        facts.skipped = reader.skipped().malformed;
+        let mut offsets = Vec::with_capacity(ends.len());
+        let mut capacity = 0u64;
+        for &end in &ends {
+            let start = capacity.next_multiple_of(ALIGN);
+            offsets.push((end > 0).then_some(start));
+            facts.devices += u64::from(end > 0);
+            if end > 0 {
+                // What passes this fits no disk, and is refused before anything is placed.
+                capacity = (start + end).min(CAPACITY_MAX);
+            }
+        }
+        if !info.has_days {
+            days.clear();
+        }
+        let notes = notes(reader, &facts);
+        let (capacity, grid) = (Sectors(capacity), grid.grid());
+        let pages = Pages::new(grid, capacity);
+        Ok(Self { facts, offsets, capacity, pages, grid, days, notes })
+    }
+
+    /// The record's request at its address on the simulated disk; `None` if its device is left out.
+    pub(crate) fn place(&self, record: &Record) -> Option<seekless_block::Request> {
+        let offset = Sectors((*self.offsets.get(record.device as usize)?)?);
+        let mut request = record.request;
+        if request.op != Op::Flush {
+            request.extent.start = request.extent.start + offset;
+        }
+        Some(request)
+    }
+
+    /// Where training ends: after `share` of the days, where there are at least two, else of the requests.
+    pub(crate) fn split(&self, share: f64) -> (Boundary, Split) {
+        let total = self.facts.requests;
+        let (boundary, train, train_days) = if self.days.len() > 1 && share > 0.0 && share < 1.0 {
+            let days = self.days.len();
+            let take = ((days as f64 * share).round() as usize).clamp(1, days - 1);
+            let train = self.days.values().take(take).sum();
+            let first = self.days.keys().nth(take).copied().unwrap_or(u32::MAX);
+            (Boundary::Day(first), train, take as u64)
+        } else {
+            let train = ((total as f64 * share).floor() as u64).min(total);
+            (Boundary::Index(train), train, 0)
+        };
+        let split = Split {
+            by: if train_days > 0 { "days" } else { "requests" }.to_owned(),
+            days: self.days.len() as u64,
+            train_days,
+            train_requests: train,
+            measured_requests: total - train,
+        };
+        (boundary, split)
+    }
+}
+
+/// What separates training from measurement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Boundary {
+    /// Requests before this index train.
+    Index(u64),
+    /// Requests of days before this one train.
+    Day(u32),
+}
+
+impl Boundary {
+    /// Whether the record, the `index`-th of those wanted, belongs to training.
+    pub(crate) fn trains(self, index: u64, record: &Record) -> bool {
+        match self {
+            Self::Index(n) => index < n,
+            Self::Day(first) => record.day.is_some_and(|d| d < first),
+        }
+    }
+}
+
+fn wanted(reader: &Reader, record: &Record, device: Option<&str>) -> bool {
+    let Some(name) = device else { return true };
+    reader.devices().get(record.device as usize).is_some_and(|d| d.name == name)
+}
+
+fn notes(reader: &Reader, facts: &TraceFacts) -> Vec<String> {
+    let mut notes: Vec<String> =
+        reader.info().format.caveat().map(ToOwned::to_owned).into_iter().collect();
+    if facts.devices > 1 {
+        notes
+            .push(format!("the trace's {} devices are laid end to end on one disk", facts.devices));
+    }
+    let skipped = reader.skipped();
+    if skipped.malformed > 0 {
+        notes.push(format!("{} malformed records were passed over", skipped.malformed));
+    }
+    if skipped.late > 0 {
+        notes.push(format!(
+            "{} records stay out of order: they come too late to be sorted",
+            skipped.late
+        ));
+    }
+    if skipped.lost_events > 0 {
+        notes
+            .push(format!("{} events were lost while the trace was recorded", skipped.lost_events));
+    }
+    notes
+}
+
+#[derive(Debug)]
+pub(crate) enum ScanError {
+    Trace(seekless_trace::TraceError),
+    Empty { device: Option<String>, names: Vec<String> },
+}
+
+impl From<seekless_trace::TraceError> for ScanError {
+    fn from(error: seekless_trace::TraceError) -> Self {
+        Self::Trace(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_set_counts_each_sector_once() {
+        let mut set = RangeSet::default();
+        let mut twin = [false; 100];
+        let mut x = 7u64;
+        for _ in 0..400 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (start, len) = ((x >> 33) % 90, (x >> 20) % 6);
+            set.insert(Extent::new(start, len));
+            twin[start as usize..(start + len) as usize].fill(true);
+            assert_eq!(set.len().0, twin.iter().filter(|&&b| b).count() as u64);
+        }
+        assert!(!set.is_empty());
+    }
+}
