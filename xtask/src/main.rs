@@ -1,6 +1,6 @@
 //! The project's own checks: `cargo xtask tidy` fails where a rule of the house is broken, and
 //! `cargo xtask arrows` prints the table of rooms as ARCHITECTURE.md carries it; `cargo xtask format-doc` writes
-//! docs/on-disk-format.md and docs/group-store-format.md.
+//! docs/changing/on-disk-format.md and docs/changing/group-store-format.md.
 //!
 //! A rule is a pure function of the repository's text ([`repo::Repo`]) and returns findings. This crate knows
 //! nothing of what the product does, but for the documents of its on-disk formats, which engine and group store write.

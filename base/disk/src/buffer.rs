@@ -2,7 +2,7 @@
 //!
 //! Everything the disk does on its own account is worked out when the next command comes, from the time
 //! that has passed: no event of its own is needed. The equations and what they leave out are in
-//! `docs/disk-models.md`.
+//! `docs/believing/disk-models.md`.
 
 use seekless_block::{Duration, Extent, Lba, SimTime};
 

@@ -1,7 +1,7 @@
 //! DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) to a [`DiskSpec`].
 //!
 //! Gets texts, never files: the caller says how a named file is read. What the parameters mean is put
-//! down in `docs/disk-models.md`; DiskSim's own defects are not reproduced.
+//! down in `docs/believing/disk-models.md`; DiskSim's own defects are not reproduced.
 
 use crate::check::RangeError;
 use crate::device::Kind;

@@ -2,7 +2,7 @@
 //!
 //! A disk here is a pure function of absolute time: where the platter stands is computed from the time
 //! an access starts, never drawn or averaged. The crate knows no clock, no file, no layout policy; what
-//! it computes, and what it leaves out, is written down in `docs/disk-models.md`.
+//! it computes, and what it leaves out, is written down in `docs/believing/disk-models.md`.
 #![forbid(unsafe_code)]
 
 mod anticipation;

@@ -3,7 +3,7 @@
 //!
 //! The structure (one persistent cache, a static map of bands, cleaning in the order of the log, in idle time or
 //! only when the cache is full) is what Aghayev and Desnoyers found in drives ("Skylight", FAST 2015). What no paper
-//! says is assumed here, and listed in `docs/disk-models.md`.
+//! says is assumed here, and listed in `docs/believing/disk-models.md`.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -90,7 +90,7 @@ macro_rules! formats {
 }
 
 formats! {
-    /// The native store: Parquet, schema in `docs/trace-store.md`.
+    /// The native store: Parquet, schema in `docs/changing/trace-store.md`.
     Native = "parquet", "native store (Parquet)";
     /// blktrace's binary records, one file per CPU, or ftrace's binary stream of the same records.
     Blktrace = "blktrace", "blktrace binary";
@@ -176,7 +176,7 @@ impl Format {
                 "the trace is of files: what programs asked for, before any page cache; the files are laid end to end, so distances between them are ours",
             ),
             Self::Synthetic => Some(
-                "the trace is made up: only what docs/synth.md says was matched is as it was on a real machine",
+                "the trace is made up: only what docs/lab/synth.md says was matched is as it was on a real machine",
             ),
             Self::Oracle => Some(
                 "the trace is of a cache's objects: their numbers were taken for addresses, and every access for a read",

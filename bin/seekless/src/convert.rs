@@ -14,8 +14,8 @@ use crate::trace_args::ReadArgs;
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
 ///
 /// The store reads faster than text, keeps what the trace could tell (times or days, processes, devices,
-/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow. docs/trace-store.md lists its
-/// columns, docs/trace-formats.md says what each other format keeps and loses. A file stands there whole or
+/// service times), and is read as it is by DuckDB, Polars, Spark and pyarrow. docs/changing/trace-store.md lists its
+/// columns, docs/using/trace-formats.md says what each other format keeps and loses. A file stands there whole or
 /// not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -44,7 +44,7 @@ pub(crate) enum Args {
 /// move to the group store, a file or a device elsewhere, and back, while they are used. Clients of MOUNTPOINT, which may be
 /// DIR itself, see all files as ever. Without the mount, a file that is grouped looks empty in DIR: `seekless fs unmount --return`
 /// brings every file home. Needs root, and a file system with file handles and trusted extended attributes, such as ext4,
-/// XFS or Btrfs. Stops on SIGINT or SIGTERM, with everything in order; see docs/groups.md.
+/// XFS or Btrfs. Stops on SIGINT or SIGTERM, with everything in order; see docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -16,7 +16,7 @@ use crate::{disks, output};
 
 /// What clustering hot data would bring on a disk, by analysis alone: seek time, utilization, queues
 ///
-/// Staelin and Garcia-Molina's model (docs/clustering.md). A layout says which cylinder is accessed how often: random;
+/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout says which cylinder is accessed how often: random;
 /// perfect (as their traces are, hottest in the middle); normal:SIGMA; concentrated:SHARE (the rest of the disk unused);
 /// buckets:N; lazy:SHARE (only the hottest part organized); any of them with +drift:SHARE, the accesses whose data has
 /// drifted anywhere. Expected seeks are exact; waiting for the platter is counted exactly; queues are drawn.

@@ -58,7 +58,7 @@ Examples:
   # With the time that the disk took for each request, for `seekless disk fit`
   seekless record /dev/sdb --event D -o sdb.parquet --max-requests 100000
 
-docs/record.md says what is seen, what is not, and what it costs.")]
+docs/using/record.md says what is seen, what is not, and what it costs.")]
 pub(crate) struct Args {
     /// The block device: a whole disk or a partition
     device: PathBuf,

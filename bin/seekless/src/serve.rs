@@ -46,7 +46,7 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
 /// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
 /// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
-/// with --replicas, copies stand in what clients have discarded (docs/replicas.md). Stops on
+/// with --replicas, copies stand in what clients have discarded (docs/believing/replicas.md). Stops on
 /// SIGINT or SIGTERM, with everything written made durable and the area in order; learns at once on SIGUSR1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     learning: LearnArgs,
     /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
-    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/judge.md
+    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/believing/judge.md
     #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
     judge: bool,
     /// With --judge: move data only after so long without a request

@@ -21,7 +21,7 @@ use crate::trace_args::{StudyArgs, share, size};
 /// whole sequences. Moving the
 /// data is counted as background time and energy. All times and joules are modelled.
 ///
-/// By temperature alone (docs/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
+/// By temperature alone (docs/believing/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
 /// was read most into the area, hottest in its middle; `outer-zone` hottest first, into an area where the disk's own
 /// curve makes it cheapest. `cylinders-in-place` and `blocks-in-place` copy nothing: data changes places over the whole disk,
 /// as in the literature.

@@ -19,7 +19,7 @@ const MEMORY_MIN: Bytes = Bytes(16 << 20);
 /// BORG's Table 1 and Figure 1 (top-20% share, partial determinism, rank and frequency, heat map, working sets by
 /// day), temperature, reuse distance and miss ratio, sizes, distances, bursts, alignment, processes. One pass over
 /// the trace. Every number is exact while what grows with the trace fits --memory; beyond, a sample of the pages
-/// stands for all of them, and each number says what it may be off by. docs/stat.md defines every number.
+/// stands for all of them, and each number says what it may be off by. docs/using/stat.md defines every number.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

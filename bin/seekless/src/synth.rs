@@ -18,7 +18,7 @@ use crate::output;
 ///
 /// The four weeks of BORG's Table 1 (FAST 2009), and one of which no numbers are printed; and four days of file requests of
 /// EEFS's Table 1, which are written as text of strace. What is written is then counted as `seekless stat` counts any
-/// trace, and the counts are printed beside the paper's. Everything is made up; docs/synth.md says what was
+/// trace, and the counts are printed beside the paper's. Everything is made up; docs/lab/synth.md says what was
 /// matched and what was invented. The same name, scale and seed give the same trace. Other commands can also
 /// read `synth:NAME` in place of a file.
 #[derive(Debug, clap::Args)]

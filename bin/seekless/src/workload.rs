@@ -64,7 +64,7 @@ Examples:
   # How long do pages take when 3,000 operations a second come, whether or not the disk keeps up?
   seekless workload run webserver --dir /mnt/test --scale 0.05 --rate 3000
 
-docs/workloads.md says what each does, and how its numbers are made.")]
+docs/lab/workloads.md says what each does, and how its numbers are made.")]
 pub(crate) struct RunArgs {
     /// A name from `seekless workload list`, with :VARIANT where it has such, or the path of a .toml or .f file
     personality: String,

@@ -1,7 +1,7 @@
 //! A model of the Berkeley fast file system (McKusick and others, ACM TOCS 2(3), 1984), as far as a disk sees it: the
 //! other module of EEFS in simulations, and the baseline. Cylinder groups with inodes and blocks, directories, indirect
 //! blocks, a buffer cache, delayed and synchronous writes. It holds no bytes; out come the disk's requests. What is
-//! modelled, and what is not, is in docs/groups.md.
+//! modelled, and what is not, is in docs/believing/groups.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -94,7 +94,7 @@ pub struct GroupAt {
     pub live: u32,
 }
 
-// One for each file, and it must be little: see docs/groups.md.
+// One for each file, and it must be little: see docs/believing/groups.md.
 const _: () = assert!(size_of::<Option<File>>() == 64);
 
 /// Why records do not make a table.

@@ -1,6 +1,6 @@
 //! EEFS's experiment: the same trace of files under a fast file system, the same with read-ahead of a cluster, and EEFS,
 //! whose other module is that same file system; on the same modelled disk, with the same memory. All that moves files is
-//! counted. How to read the results is in docs/groups.md.
+//! counted. How to read the results is in docs/believing/groups.md.
 
 mod eefs;
 mod world;

@@ -5,8 +5,8 @@ use crate::repo::{Finding, Repo};
 /// Where they stand, and what they must say.
 pub(crate) fn documents() -> [(&'static str, String); 2] {
     [
-        ("docs/on-disk-format.md", seekless_engine::format::document()),
-        ("docs/group-store-format.md", seekless_store::format::document()),
+        ("docs/changing/on-disk-format.md", seekless_engine::format::document()),
+        ("docs/changing/group-store-format.md", seekless_store::format::document()),
     ]
 }
 

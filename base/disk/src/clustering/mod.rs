@@ -3,7 +3,7 @@
 //! layout ([`Access`]), how far the arm then travels ([`Arm`]), what waiting for the platter costs where several
 //! requests meet in a cylinder ([`Rotation`], counted exactly), and what a loaded disk makes of both ([`Load`]).
 //!
-//! Knows no trace and no plan. `docs/clustering.md` says where it departs from the paper, and why.
+//! Knows no trace and no plan. `docs/believing/clustering.md` says where it departs from the paper, and why.
 
 mod access;
 mod arm;

@@ -1,5 +1,5 @@
 //! The native store: one Parquet file, one row per request, readable by any tool that reads Parquet. This
-//! file holds the one definition of its columns; `docs/trace-store.md` repeats them and a test compares.
+//! file holds the one definition of its columns; `docs/changing/trace-store.md` repeats them and a test compares.
 //! Parquet is used through its column interface, without Arrow: every column is flat.
 
 mod read;
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_document_names_every_column_as_it_is() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-store.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/changing/trace-store.md");
         let document = std::fs::read_to_string(path).unwrap();
         for c in COLUMNS {
             let kind = match c.kind {
@@ -166,7 +166,7 @@ mod tests {
             };
             let optional = if c.optional { "optional" } else { "required" };
             let row = format!("| `{}` | {kind} | {optional} | {} |", c.name, c.meaning);
-            assert!(document.contains(&row), "docs/trace-store.md lacks the row\n{row}");
+            assert!(document.contains(&row), "docs/changing/trace-store.md lacks the row\n{row}");
         }
         let table = document.split("## Keys").next().unwrap();
         assert_eq!(table.matches("\n| `").count(), COLUMNS.len(), "a row too many");
@@ -174,7 +174,7 @@ mod tests {
             .into_iter()
             .chain([KEY_PROCESSES, KEY_SERVICE, KEY_LOST, SCHEMA])
         {
-            assert!(document.contains(&format!("`{key}`")), "docs/trace-store.md lacks {key}");
+            assert!(document.contains(&format!("`{key}`")), "docs/changing/trace-store.md lacks {key}");
         }
     }
 }

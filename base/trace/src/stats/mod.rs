@@ -1,6 +1,6 @@
 //! What a trace is like: BORG's Table 1 and Figure 1, temperature, reuse, sizes, distances, bursts; in one
 //! pass. Everything is exact while it fits the memory allowed; afterwards a sample of pages stands for all of
-//! them, and each number says how far off it may be. docs/stat.md defines each. Requests come in, plain data
+//! them, and each number says how far off it may be. docs/using/stat.md defines each. Requests come in, plain data
 //! goes out: this module knows no file, no format and no clock.
 
 mod days;

@@ -1,5 +1,5 @@
 //! What is said of a trace, as plain data: the body of the JSON of schema `seekless.stat/1`. Units stand in
-//! the keys. docs/stat.md defines every one of them. Knows nothing of how a number came about, but how far off
+//! the keys. docs/using/stat.md defines every one of them. Knows nothing of how a number came about, but how far off
 //! it may be.
 
 use serde::ser::SerializeStruct as _;

@@ -1,6 +1,6 @@
 //! Made-up days of file requests whose sums are those of EEFS's Table 1: programs that look at a set of files over and
 //! over, read them, and write some. Everything is drawn from a seed. What is matched and what is invented is told in
-//! docs/synth.md. It knows no disk.
+//! docs/lab/synth.md. It knows no disk.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,6 @@
 //! Loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system, made up: its traces are not to be had.
 //! What the paper prints of each is how long it ran, how busy the disk was, and, of TPC-W, the mean access; how many files
-//! there are, where they lie and how much of a run repeats is ours, and said in `docs/synth.md`. Knows no disk.
+//! there are, where they lie and how much of a run repeats is ours, and said in `docs/lab/synth.md`. Knows no disk.
 //!
 //! A load is a list of *places* and of *visits*, runs of places that are read one after the other, always in the same
 //! order. A run begins with nothing in RAM, and reads each place once at most.

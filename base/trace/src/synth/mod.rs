@@ -1,7 +1,7 @@
 //! Made-up traces: a week of requests whose statistics are those that a paper prints of its own, which nobody
 //! can have any more. One file a personality, data alone; what they share is here. Everything is drawn from a
 //! seed: the same personality, scale and seed give the same trace. What is matched and what is invented is
-//! told in docs/synth.md. It knows no file: requests come out of a [`crate::Source`] like any others.
+//! told in docs/lab/synth.md. It knows no file: requests come out of a [`crate::Source`] like any others.
 
 mod borg_developer;
 mod borg_office;

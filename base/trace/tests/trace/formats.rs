@@ -290,13 +290,13 @@ fn samples_of_real_traces() {
 
 #[test]
 fn the_document_names_every_format() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-formats.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/using/trace-formats.md");
     let document = std::fs::read_to_string(path).unwrap();
     let read = document.split("## Written").next().unwrap();
     for format in Format::ALL {
         let row = read
             .lines()
             .find(|l| l.starts_with('|') && l.contains(&format!("`{}`", format.name())));
-        assert!(row.is_some(), "docs/trace-formats.md lacks {}", format.name());
+        assert!(row.is_some(), "docs/using/trace-formats.md lacks {}", format.name());
     }
 }

@@ -23,7 +23,7 @@ use crate::trace_args::size;
 /// With --replicas copies do not stand in the area but in what the volume's clients have discarded (FS2): near the head, on
 /// space that costs nobody anything, and given back at once when it is written to. The area then has their maps and the
 /// write buffer; it is small, and best a file on another disk. Mount with `-o discard`, or run `fstrim` now and then: only
-/// what is discarded counts as free. See docs/replicas.md; `seekless detach` ends it and leaves the disk as it was.
+/// what is discarded counts as free. See docs/believing/replicas.md; `seekless detach` ends it and leaves the disk as it was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

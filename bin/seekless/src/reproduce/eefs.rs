@@ -33,7 +33,7 @@ const SYSTEMS: [(FileSystem, &str); 3] = [
 /// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a modelled disk
 ///
 /// Three systems with the same memory: a fast file system, the same with plain read-ahead of one cluster, and EEFS. With
-/// --trace, the same over your own trace of files. docs/groups.md says what is modelled and what was invented.
+/// --trace, the same over your own trace of files. docs/believing/groups.md says what is modelled and what was invented.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -37,7 +37,7 @@ Examples:
   # On a real disk, whose content is lost
   seekless study run mine.toml -o mine-run --confirm-erase /dev/sdX
 
-docs/study.md says how a specification is written and what the tables mean.")]
+docs/lab/study.md says how a specification is written and what the tables mean.")]
 pub(crate) struct RunArgs {
     /// The specification, a TOML file
     spec: PathBuf,

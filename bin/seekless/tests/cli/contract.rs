@@ -159,7 +159,7 @@ fn the_keys_of_the_json_are_those_promised() {
 
 #[test]
 fn the_document_names_every_key() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/simulate.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/using/simulate.md");
     let document = std::fs::read_to_string(path).unwrap();
     let table = document.split("## The JSON").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();
@@ -171,7 +171,7 @@ fn the_document_names_every_key() {
             format!(".{key}."),
             format!("`{key}."),
         ];
-        assert!(named.iter().any(|n| table.contains(n)), "docs/simulate.md does not name {key}");
+        assert!(named.iter().any(|n| table.contains(n)), "docs/using/simulate.md does not name {key}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! As [`crate::twin`] has it for names, but with open descriptors, mappings, locks, watches, ACLs, directory streams and clients who are
 //! not root: whatever a client can ask is asked of a plain directory and of the mount, each answer must be the same, and so must what
-//! is left. Where the two cannot be alike for a reason that docs/groups.md gives, the operation says so below.
+//! is left. Where the two cannot be alike for a reason that docs/believing/groups.md gives, the operation says so below.
 //! SEEKLESS_STRICT=N: N operations; SEEKLESS_SEED repeats a run.
 
 use std::collections::BTreeMap;
@@ -414,7 +414,7 @@ impl Side {
                 let n = fill(&file, &mut all).map_err(|e| word(&e))?;
                 Ok(sum(&all[..n]))
             }
-            // Its times are set at once: when they move is not the same, and docs/groups.md says so.
+            // Its times are set at once: when they move is not the same, and docs/believing/groups.md says so.
             26 => match &self.map {
                 Some((map, len, mapped, true)) => {
                     let len = (*len).min(rustix::fs::fstat(mapped)?.st_size as usize);

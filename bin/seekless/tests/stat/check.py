@@ -1,7 +1,7 @@
 """Calculates the statistics of a trace once more and compares: `check.py tracefs|lis|srt STAT.json < TRACE`.
 
 Reads the trace, not compressed, by a parser of its own, and shares nothing with seekless but the definitions in
-docs/stat.md. Says how many numbers it compared; exits with 1 and says which differ by more than they say they may.
+docs/using/stat.md. Says how many numbers it compared; exits with 1 and says which differ by more than they say they may.
 Needs Python alone.
 """
 

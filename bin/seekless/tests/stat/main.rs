@@ -143,7 +143,7 @@ fn every_key_of_the_json_is_in_the_document() {
     if let Some(shared) = shared("every_key_of_the_json_is_in_the_document: service times") {
         keys(&json(&dir, &[shared.join("ajw.1week.srt.xz").to_str().unwrap()]), "", &mut all);
     }
-    let document = std::fs::read_to_string(format!("{ROOT}/docs/stat.md")).unwrap();
+    let document = std::fs::read_to_string(format!("{ROOT}/docs/using/stat.md")).unwrap();
     let shape = ["count", "mean", "min", "p50", "p90", "p99", "max", "plus_minus_share", "curve"];
     for key in &all {
         // Distributions share their keys.
@@ -153,7 +153,7 @@ fn every_key_of_the_json_is_in_the_document() {
             // A list that is empty here.
             || document.contains(&format!("`{key}[]."))
             || base.is_some_and(|(above, last)| known(above) && known(&format!(".{last}")));
-        assert!(ok, "docs/stat.md does not name {key}");
+        assert!(ok, "docs/using/stat.md does not name {key}");
     }
     assert!(all.len() > 90, "{}", all.len());
 }

@@ -1,4 +1,4 @@
-//! docs/group-store-format.md, from the definitions that the code reads and writes by. `cargo xtask format-doc`
+//! docs/changing/group-store-format.md, from the definitions that the code reads and writes by. `cargo xtask format-doc`
 //! writes it, `cargo xtask tidy` says when it is out of date.
 
 use std::fmt::Write as _;

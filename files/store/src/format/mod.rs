@@ -1,5 +1,5 @@
 //! What stands on a group store, but for the files' own bytes. Structures are written down once, by [`layout!`]; from
-//! that come the codec and docs/group-store-format.md. It refuses to know when a page is written, and by whom.
+//! that come the codec and docs/changing/group-store-format.md. It refuses to know when a page is written, and by whom.
 //!
 //! No bytes make it panic: what is wrong is a [`FormatError`].
 

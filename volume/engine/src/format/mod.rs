@@ -1,5 +1,5 @@
 //! What stands on the area: every page that is not data, as a plain struct with `encode` and `decode`. Fields
-//! are written down once, in [`page!`]; from that come the codec and docs/on-disk-format.md. It refuses to
+//! are written down once, in [`page!`]; from that come the codec and docs/changing/on-disk-format.md. It refuses to
 //! know when a page is written, and by whom.
 //!
 //! No bytes make it panic: what is wrong with a page is a [`FormatError`].

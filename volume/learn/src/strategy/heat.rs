@@ -3,7 +3,7 @@
 //! read.
 //!
 //! Copies stand in the optimized area, so what the paper calls the middle of the disk is the middle of what is
-//! copied, and the area lies where the caller puts it. The paper moves data itself, over the whole disk; `docs/clustering.md`
+//! copied, and the area lies where the caller puts it. The paper moves data itself, over the whole disk; `docs/believing/clustering.md`
 //! says what that changes.
 
 use std::cmp::Reverse;

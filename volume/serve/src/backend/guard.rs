@@ -1,7 +1,7 @@
 //! Keeping the bare disk from being mounted while its newest data stand in an area elsewhere: home's two ends are
 //! moved into the guard region behind the area, and pages that are no file system's take their place. Written in an
 //! order that leaves, whatever moment the power fails at, either home as it was or all that is needed to make it so;
-//! see docs/on-disk-format.md. It refuses to know when a guard is wanted.
+//! see docs/changing/on-disk-format.md. It refuses to know when a guard is wanted.
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Figures 9 (a2) to (c2) and 11: how long accesses take by how far the head goes for them. The paper's are clouds of points
 //! without numbers; beside ours stands what its own method (4.2) makes of our accesses: the seek time that its curve gives for each
-//! distance, with coefficients unrounded so far that its two parts meet (docs/disk-models.md).
+//! distance, with coefficients unrounded so far that its two parts meet (docs/believing/disk-models.md).
 
 use seekless_disk::SeekCurve;
 use seekless_report::{Axis, Cell, Column, Figure, Points, Scatter, Table, Unit};
