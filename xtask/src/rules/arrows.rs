@@ -6,7 +6,9 @@ use crate::repo::{Finding, Repo};
 
 /// A crate of ours.
 pub(crate) struct Room {
-    /// Folder under crates/.
+    /// The group of rooms: a folder at the repository's root.
+    pub(crate) group: &'static str,
+    /// The folder in the group.
     pub(crate) name: &'static str,
     /// Whether it may not touch a clock, a thread, a socket or a file.
     pub(crate) pure: bool,
@@ -14,30 +16,57 @@ pub(crate) struct Room {
     pub(crate) uses: &'static [&'static str],
 }
 
-const fn room(name: &'static str, pure: bool, uses: &'static [&'static str]) -> Room {
-    Room { name, pure, uses }
+impl Room {
+    /// Its folder, from the repository's root.
+    pub(crate) fn folder(&self) -> String {
+        format!("{}/{}", self.group, self.name)
+    }
+}
+
+/// Each group, and the groups whose rooms its rooms may use.
+pub(crate) const GROUPS: &[(&str, &[&str])] = &[
+    ("base", &["base"]),
+    ("files", &["base", "files"]),
+    ("volume", &["base", "volume"]),
+    ("lab", &["base", "files", "volume", "lab"]),
+    ("bin", &["base", "files", "volume", "lab"]),
+];
+
+const fn room(
+    group: &'static str,
+    name: &'static str,
+    pure: bool,
+    uses: &'static [&'static str],
+) -> Room {
+    Room { group, name, pure, uses }
 }
 
 /// From the bottom to the top: a room uses only rooms above it in this list.
 pub(crate) const ROOMS: &[Room] = &[
-    room("block", true, &[]),
-    room("nbd", true, &[]),
-    room("workload", false, &["block", "nbd"]),
-    room("trace", false, &["block"]),
-    room("disk", true, &["block"]),
-    room("layout", true, &["block"]),
-    room("fs", true, &["block", "layout"]),
-    room("engine", true, &["block", "layout"]),
-    room("sim", true, &["block", "disk", "layout", "engine"]),
-    room("serve", false, &["block", "nbd", "trace", "disk", "layout", "fs", "engine"]),
-    room("study", false, &["block", "workload", "trace", "disk", "layout", "fs", "engine", "sim"]),
-    room("report", false, &["block"]),
+    room("base", "block", true, &[]),
+    room("base", "nbd", true, &[]),
+    room("base", "trace", false, &["block"]),
+    room("base", "disk", true, &["block"]),
+    room("base", "report", false, &["block"]),
+    room("files", "store", true, &["block", "learn"]),
+    room("volume", "learn", true, &["block"]),
+    room("volume", "engine", true, &["block", "learn"]),
+    room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
+    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "learn", "store", "engine"]),
+    room("lab", "workload", false, &["block", "nbd"]),
     room(
-        "cli",
+        "volume",
+        "study",
+        false,
+        &["block", "workload", "trace", "disk", "learn", "store", "engine", "sim"],
+    ),
+    room(
+        "bin",
+        "seekless",
         false,
         &[
-            "block", "nbd", "workload", "trace", "disk", "layout", "fs", "engine", "sim", "serve",
-            "study", "report",
+            "block", "nbd", "workload", "trace", "disk", "learn", "store", "engine", "sim",
+            "serve", "study", "report",
         ],
     ),
 ];
@@ -53,7 +82,7 @@ pub(crate) fn table() -> String {
         let pure = if room.pure { "yes" } else { "" };
         let uses =
             if room.uses.is_empty() { "none of ours".to_owned() } else { room.uses.join(", ") };
-        let _ = writeln!(out, "| {} | {pure} | {uses} |", room.name);
+        let _ = writeln!(out, "| {} | {pure} | {uses} |", room.folder());
     }
     out + END + "\n"
 }
@@ -78,7 +107,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
 
 /// The room that a package is.
 fn room_of(package: &str) -> Option<&str> {
-    if package == "seekless" { Some("cli") } else { package.strip_prefix("seekless-") }
+    if package == "seekless" { Some(package) } else { package.strip_prefix("seekless-") }
 }
 
 fn package(name: &str, dependencies: &[String]) -> Vec<Finding> {
@@ -131,7 +160,7 @@ mod tests {
         ];
         assert_eq!(check(&repo), []);
         repo.packages = vec![ours("seekless-engine", &["seekless-disk"])];
-        assert_eq!(check(&repo)[0].text, "may not use disk; it may use block, layout");
+        assert_eq!(check(&repo)[0].text, "may not use disk; it may use block, learn");
         repo.packages = vec![ours("seekless-nbd", &["seekless-block"])];
         assert_eq!(check(&repo).len(), 1);
         repo.packages =
@@ -144,8 +173,8 @@ mod tests {
     #[test]
     fn a_document_out_of_step_is_found() {
         assert_eq!(check(&Repo::of(&[])).len(), 1);
-        let stale = table()
-            .replace("| engine | yes | block, layout |", "| engine | yes | block, layout, disk |");
+        let stale =
+            table().replace("engine | yes | block, learn |", "engine | yes | block, learn, disk |");
         assert_ne!(stale, table());
         assert_eq!(check(&Repo::of(&[(DOCUMENT, &stale)])).len(), 1);
     }

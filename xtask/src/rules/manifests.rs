@@ -13,9 +13,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             "is missing or not tracked; builds must be the same everywhere",
         ));
     }
-    let members = repo
-        .ending("Cargo.toml")
-        .filter(|(p, _)| p.starts_with("crates/") || p.starts_with("xtask/"));
+    let members =
+        repo.ending("Cargo.toml").filter(|(p, _)| !p.starts_with("fuzz/") && p.contains('/'));
     for (path, text) in members {
         for key in INHERITED {
             if !has_line(text, "[package]", &format!("{key}.workspace=true")) {
@@ -52,9 +51,8 @@ mod tests {
 
     #[test]
     fn a_crate_that_goes_its_own_way_is_found() {
-        let of = |text: &str| {
-            check(&Repo::of(&[("Cargo.lock", ""), ("crates/a/Cargo.toml", text)])).len()
-        };
+        let of =
+            |text: &str| check(&Repo::of(&[("Cargo.lock", ""), ("base/a/Cargo.toml", text)])).len();
         assert_eq!(of(GOOD), 0);
         assert_eq!(of(&GOOD.replace("edition.workspace = true", "edition = \"2021\"")), 1);
         assert_eq!(of(&GOOD.replace("[lints]", "[lints.rust]")), 1);

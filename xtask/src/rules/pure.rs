@@ -23,7 +23,7 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         found.push(Finding::new(PATTERN, "is missing; the pure rooms repeat it"));
     }
     for room in ROOMS.iter().filter(|r| r.pure) {
-        let folder = format!("crates/{}", room.name);
+        let folder = room.folder();
         if !repo.holds(&folder) {
             continue;
         }
