@@ -8,8 +8,8 @@ use seekless_report::Unit;
 use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
-use crate::output;
-use crate::trace_args::ReadArgs;
+use seekless_cli::args::ReadArgs;
+use seekless_cli::output;
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
 ///

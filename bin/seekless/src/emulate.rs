@@ -7,8 +7,8 @@ use seekless_block::Bytes;
 use seekless_disk::{Scheduler, SpinDown};
 use seekless_serve::{Address, HostQueue};
 
-use crate::trace_args::size;
-use crate::{disks, serve};
+use crate::serve;
+use seekless_cli::args::size;
 
 /// Run a modelled disk in real time: an image that answers as late as that disk would
 ///
@@ -68,7 +68,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let spec = disks::named(&args.name)?;
+    let spec = seekless_cli::disk::named(&args.name)?;
     let whole = || spec.capacity().bytes();
     let existing = args.image.metadata().ok().filter(std::fs::Metadata::is_file);
     let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);

@@ -18,10 +18,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
-use crate::disks;
-use crate::output;
-use crate::serve::duration;
-use crate::trace_args::size;
+use seekless_cli::args::duration;
+use seekless_cli::args::size;
+use seekless_cli::output;
 
 /// How often a mount that failed, or is in use, is looked after.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -125,7 +124,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<Sleep> {
     ensure!(after >= Duration::from_secs(2), "--sleep {after:?}: expected at least 2s");
-    let power = disk.map(disks::plain).transpose()?.map(|disk| PowerStates::new(&disk.power));
+    let power =
+        disk.map(seekless_cli::disk::plain).transpose()?.map(|disk| PowerStates::new(&disk.power));
     Ok(Sleep { after: SimDuration(after.as_nanos() as u64), power })
 }
 

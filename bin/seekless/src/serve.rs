@@ -29,10 +29,10 @@ use signal_hook::iterator::Signals;
 
 use crate::admin::control_socket;
 use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
-use crate::output;
-use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
 use memory::Memory;
+use seekless_cli::args::{LearnArgs, duration, size};
+use seekless_cli::output;
 use watching::HttpArgs;
 
 /// How often the status line moves, and a server that failed is noticed.
@@ -468,7 +468,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.observe(device.clone());
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
-        let spec = crate::disks::named(name)?;
+        let spec = seekless_cli::disk::named(name)?;
         builder = builder.emulate(Emulation {
             disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
@@ -488,7 +488,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
 /// What judges the layout.
 fn judged(args: &Args) -> anyhow::Result<Setup> {
     let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
-    let disk = named.map(|name| crate::disks::named(name)).transpose()?;
+    let disk = named.map(|name| seekless_cli::disk::named(name)).transpose()?;
     let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
     let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
     Ok(Setup {
@@ -542,22 +542,6 @@ fn status_line() -> ProgressBar {
         line.set_style(style);
     }
     line
-}
-
-/// A time with a unit, not zero.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..) {
-        Some("ms") => 1,
-        Some("s") => 1_000,
-        Some("m" | "min") => 60_000,
-        Some("h") => 3_600_000,
-        Some("d") => 86_400_000,
-        _ => return Err(bad()),
-    };
-    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
 }
 
 /// Hours of the day, from the first on, to before the second.

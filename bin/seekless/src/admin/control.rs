@@ -12,8 +12,8 @@ use seekless_serve::{Address, Backing, Builder, ServerHandle, area};
 use serde_json::Value;
 
 use super::{ReplicaState, VOLUME_SCHEMA, VolumeArgs, VolumeState, mode_name, mode_of, server_of};
-use crate::output;
-use crate::top::ask::{ask, command};
+use seekless_cli::ask::{ask, command};
+use seekless_cli::output;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// What has not moved for so long is stuck.

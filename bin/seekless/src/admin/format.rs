@@ -9,8 +9,8 @@ use seekless_serve::area::{At, Made, MakeOptions, Share, make};
 use seekless_serve::{Backing, Builder};
 
 use super::mode_of;
-use crate::output;
-use crate::trace_args::size;
+use seekless_cli::args::size;
+use seekless_cli::output;
 
 /// Make an optimized area that outlasts the server, on a blank disk or beside one in use
 ///

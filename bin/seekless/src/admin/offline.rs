@@ -11,8 +11,8 @@ use seekless_serve::area::{self, At, Lasting};
 use serde::Serialize;
 
 use super::{VolumeArgs, format::told, mode_name, server_of};
-use crate::output;
-use crate::trace_args::size;
+use seekless_cli::args::size;
+use seekless_cli::output;
 
 /// Look into an area, and with --data read every copy and hold it against its checksum; writes nothing
 #[derive(Debug, clap::Args)]

@@ -11,9 +11,9 @@ use seekless_serve::{Address, extents};
 use serde::{Deserialize, Serialize};
 
 use super::{VolumeState, server_of};
-use crate::output;
-use crate::top::ask::{ask, command};
-use crate::trace_args::size;
+use seekless_cli::args::size;
+use seekless_cli::ask::{ask, command};
+use seekless_cli::output;
 
 /// Extents that one command carries.
 const SOME: usize = 200;

@@ -7,20 +7,19 @@ use anyhow::{Context as _, bail, ensure};
 use seekless_block::{Bytes, Duration, Op, Sectors};
 use seekless_disk::fit::{Distance, Fit, FitError, FittedZone, Sample, SpeedFrom, fit};
 use seekless_disk::validate::{Measured, parse_measured};
-use seekless_report::{Axis, Basis, Cell, Column, Figure, Plot, Points, Scatter, Table, Unit};
+use seekless_report::{Basis, Cell, Column, Table, Unit};
 use seekless_trace::Source;
 use serde_json::json;
 
-use super::text;
-use crate::output;
-use crate::trace_args::{ReadArgs, size};
+use seekless_cli::args::{ReadArgs, size};
+use seekless_cli::figures::access_figure;
+use seekless_cli::output;
+use seekless_cli::text;
 
 /// Milliseconds that the longest seek of an arm takes at least: changing heads takes longer.
 const NO_ARM: f64 = 0.2;
 /// Before the path of a trace as `disk validate` reads it.
 const MEASURED: &str = "measured:";
-/// Most points drawn; more would only be ink.
-const DRAWN: usize = 6_000;
 
 /// Describe a disk from a trace with service times
 ///
@@ -152,7 +151,7 @@ impl To {
         let toml = fitted.spec.to_toml().context("cannot write TOML")?;
         output::write(&self.output, &format!("# {from}.\n{toml}"))?;
         if let Some(path) = &self.plot {
-            output::write(path, &figure(&fitted, Basis::Measured, from).svg())?;
+            output::write(path, &access_figure(&fitted, Basis::Measured, from).svg())?;
         }
         if let Some(path) = json {
             output::json(path, &document(&fitted, from))?;
@@ -241,38 +240,4 @@ fn zones(fit: &Fit) -> Table {
         ]);
     }
     table
-}
-
-/// Access time over logical seek distance, with the lower envelope.
-pub(crate) fn figure(fit: &Fit, basis: Basis, from: &str) -> Figure {
-    let every = fit.points.len().div_ceil(DRAWN).max(1);
-    let seconds = |p: &(f64, f64)| (p.0, p.1 / 1e3);
-    let curve = curve(fit);
-    let scatter = Scatter {
-        x: Axis::new("Logical seek distance", Unit::Other("sectors".into())),
-        y: Axis::new("Access time", Unit::Seconds),
-        series: vec![
-            Points::new(
-                "accesses",
-                fit.points.iter().step_by(every).map(seconds).collect::<Vec<_>>(),
-            ),
-            Points::new("lower envelope", curve),
-        ],
-    };
-    let title = format!("{}: access time over seek distance", fit.spec.name);
-    Figure::new(title, basis, Plot::from(scatter)).caption(format!(
-        "{from}. The band is one revolution high, {:.2} ms; its lower envelope is the seek curve.",
-        fit.revolution_ms
-    ))
-}
-
-/// The envelope at even distances, for drawing.
-fn curve(fit: &Fit) -> Vec<(f64, f64)> {
-    let last = fit.envelope.last().map_or(0.0, |p| p.0);
-    let at = |x: f64| {
-        let after = fit.envelope.partition_point(|k| k.0 < x);
-        let (a, b) = (fit.envelope.get(after.wrapping_sub(1))?, fit.envelope.get(after)?);
-        Some((x, (a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)) / 1e3))
-    };
-    (1..400).filter_map(|i| at(last * f64::from(i) / 400.0)).collect()
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use seekless_disk::{DiskSpec, import_disksim};
 use serde_json::json;
 
-use super::text;
-use crate::output;
+use seekless_cli::output;
+use seekless_cli::text;
 
 /// Turn a drive description of DiskSim 4.0 into a catalogue entry
 ///

@@ -13,8 +13,8 @@ use seekless_block::Op;
 use seekless_disk::fit::{Pace, Sample, workload};
 
 use super::fit::To;
-use crate::output;
-use crate::serve::duration;
+use seekless_cli::args::duration;
+use seekless_cli::output;
 
 /// Direct I/O wants memory and lengths on these bounds.
 const ALIGN: usize = 4096;

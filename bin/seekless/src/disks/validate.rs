@@ -12,8 +12,9 @@ use seekless_disk::{Disk, DiskSpec, Scheduler};
 use seekless_report::{Cell, Column, Table, Unit};
 use serde_json::{Value, json};
 
-use super::{import, text};
-use crate::output;
+use seekless_cli::{output, text};
+
+use super::import;
 
 const SCHEMA: &str = "seekless.disk-validate/1";
 
@@ -47,7 +48,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (value, tables) = match &args.disk {
-        Some(name) => one(&super::plain(name)?, &args.input)?,
+        Some(name) => one(&seekless_cli::disk::plain(name)?, &args.input)?,
         None if args.input.is_dir() => folder(args)?,
         None => bail!(
             "{} is no folder of references; to compare with measured requests, say which disk: --disk NAME",

@@ -7,8 +7,8 @@ use anyhow::bail;
 use seekless_block::Bytes;
 use seekless_serve::eefs;
 
-use crate::output;
-use crate::trace_args::size;
+use seekless_cli::args::size;
+use seekless_cli::output;
 
 /// Make a group store
 #[derive(Debug, clap::Args)]

@@ -10,7 +10,7 @@ use rustix::mount::UnmountFlags;
 use seekless_block::Bytes;
 use seekless_serve::eefs::{DO, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
 
-use crate::output;
+use seekless_cli::output;
 
 /// Longest state that is read.
 const STATE_BYTES: usize = 64 << 10;
