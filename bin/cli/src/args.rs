@@ -13,13 +13,17 @@ use seekless_trace::{Event, OpenOptions};
 
 use crate::output;
 
+/// Which event of a block trace counts as a request.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum EventArg {
-    #[value(name = "Q", alias = "q")]
+    /// Queued.
+    #[value(name = "Q", alias = "q", help = "")]
     Queue,
-    #[value(name = "D", alias = "d")]
+    /// Issued to the driver.
+    #[value(name = "D", alias = "d", help = "")]
     Issue,
-    #[value(name = "C", alias = "c")]
+    /// Completed.
+    #[value(name = "C", alias = "c", help = "")]
     Complete,
 }
 
@@ -35,6 +39,8 @@ pub struct ReadArgs {
 }
 
 impl ReadArgs {
+    /// The options of the reader.
+    #[must_use]
     pub const fn options(self) -> OpenOptions {
         let event = match self.event {
             EventArg::Queue => Event::Queue,
@@ -63,6 +69,8 @@ pub struct LearnArgs {
 }
 
 impl LearnArgs {
+    /// The settings of the learner.
+    #[must_use]
     pub const fn learner(self) -> Learner {
         let Self { strategy, training, planning } = self;
         Learner { strategy, training, planning }
@@ -108,6 +116,8 @@ impl SystemArgs {
         Host { disk, scheduler, spin_down, cache, read_ahead, cluster, gather }
     }
 
+    /// Closed or open loop.
+    #[must_use]
     pub const fn replay(&self) -> Replay {
         if self.open_loop { Replay::Open } else { Replay::Closed { depth: self.queue_depth } }
     }
@@ -125,11 +135,14 @@ pub struct StudyArgs {
     pub device: Option<String>,
     #[command(flatten)]
     read: ReadArgs,
+    /// Where results go.
     #[command(flatten)]
     pub out: Out,
 }
 
 impl StudyArgs {
+    /// The system on this disk.
+    #[must_use]
     pub fn host(&self, disk: DeviceSpec) -> Host {
         self.system.host(disk)
     }

@@ -7,6 +7,7 @@ pub mod ask;
 pub mod disk;
 pub mod figures;
 pub mod manual;
+pub mod moved;
 pub mod output;
 pub mod signals;
 pub mod text;

@@ -30,6 +30,10 @@ pub struct ManArgs {
     dir: PathBuf,
 }
 
+/// Prints completions of `command` for a shell.
+///
+/// # Errors
+/// Where standard output cannot be written.
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<()> {
     let mut text = Vec::new();
     let name = command.get_name().to_owned();
@@ -37,6 +41,10 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> anyhow
     output::print(&String::from_utf8(text)?)
 }
 
+/// Writes the man pages of `command`.
+///
+/// # Errors
+/// Where a page cannot be written.
 pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
     let dir = args.dir.display();
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {dir}"))?;

@@ -1,17 +1,13 @@
-//! The command line: arguments in, the rooms' functions called, tables and JSON out. It decides nothing
-//! else.
+//! The command line for people who have disks: parses arguments, calls one function, prints.
 
-mod admin;
 mod advise;
 mod advise_report;
 mod convert;
 mod demo;
-mod disks;
-mod emulate;
-mod fs;
+mod disk;
+mod files;
 mod learner;
 mod record;
-mod rescue;
 mod serve;
 mod simulate;
 mod simulate_report;
@@ -20,14 +16,15 @@ mod stat_heat;
 mod stat_report;
 mod stat_tables;
 mod top;
+mod volume;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use seekless_cli::{manual, output};
+use seekless_cli::{manual, moved, output};
 
-/// Less seeking, less waiting, fewer joules: learns what a disk is asked for together, and serves it from
-/// copies laid side by side.
+/// Less seeking, less waiting, fewer joules: learns which data a disk is asked for together, and serves
+/// them from copies laid side by side
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = output::STATUS)]
 struct Cli {
@@ -38,61 +35,67 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Record(record::Args),
+    Stat(stat::Args),
     Advise(advise::Args),
     Simulate(simulate::Args),
-    Stat(stat::Args),
     Convert(convert::Args),
-    Record(record::Args),
     Serve(serve::Args),
-    Emulate(emulate::Args),
     Top(top::Args),
-    Format(admin::FormatArgs),
-    Status(admin::StatusArgs),
-    Replan(admin::ReplanArgs),
-    Replicate(admin::ReplicateArgs),
-    Drain(admin::DrainArgs),
-    Mode(admin::ModeArgs),
-    Detach(admin::DetachArgs),
-    Check(admin::CheckArgs),
-    Repair(admin::RepairArgs),
-    Dump(admin::DumpArgs),
-    Resize(admin::ResizeArgs),
-    Rescue(rescue::Args),
-    /// Disks and other devices: the catalogue, and getting one from measurements
+    /// A volume and its area: make, look at, steer, check, repair, take apart
     #[command(subcommand)]
-    Disk(disks::Args),
-    /// A directory whose small files are kept in groups, after EEFS: mounted, looked after, and as it was
+    Volume(volume::Args),
+    /// A directory whose small files are kept in groups: mount, look at, unmount
     #[command(subcommand)]
-    Fs(fs::Args),
+    Files(files::Args),
+    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real time
+    #[command(subcommand)]
+    Disk(disk::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
 
+/// Verbs of earlier versions, and where each is today.
+const MOVED: &[(&str, &str)] = &[
+    ("format", "seekless volume format"),
+    ("status", "seekless volume status"),
+    ("replan", "seekless volume replan"),
+    ("replicate", "seekless volume replicate"),
+    ("drain", "seekless volume drain"),
+    ("mode", "seekless volume mode"),
+    ("detach", "seekless volume detach"),
+    ("check", "seekless volume check"),
+    ("repair", "seekless volume repair"),
+    ("dump", "seekless volume dump"),
+    ("resize", "seekless volume resize"),
+    ("rescue", "seekless volume rescue"),
+    ("fs", "seekless files"),
+    ("emulate", "seekless disk emulate"),
+    ("reproduce", "seekless-lab reproduce"),
+    ("synth", "seekless-lab synth"),
+    ("workload", "seekless-lab workload"),
+    ("study", "seekless-lab study"),
+    ("model", "seekless-lab model"),
+    ("cluster", "seekless-lab cluster"),
+    ("tune", "seekless-lab tune"),
+];
+
 fn main() -> ExitCode {
+    if let Some(code) = moved::refuse(MOVED) {
+        return code;
+    }
     output::exit(match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Stat(args) => stat::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Simulate(args) => simulate::run(&args),
-        Command::Stat(args) => stat::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Record(args) => record::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Emulate(args) => emulate::run(&args),
-        Command::Disk(args) => disks::run(&args),
         Command::Top(args) => top::run(&args),
-        Command::Format(args) => admin::format(&args),
-        Command::Status(args) => admin::status(&args),
-        Command::Replan(args) => admin::replan(&args),
-        Command::Replicate(args) => admin::replicate(&args),
-        Command::Drain(args) => admin::drain(&args),
-        Command::Mode(args) => admin::mode(&args),
-        Command::Detach(args) => admin::detach(&args),
-        Command::Check(args) => admin::check(&args),
-        Command::Repair(args) => admin::repair(&args),
-        Command::Dump(args) => admin::dump(&args),
-        Command::Resize(args) => admin::resize(&args),
-        Command::Rescue(args) => rescue::run(&args),
-        Command::Fs(args) => fs::run(&args),
+        Command::Volume(args) => volume::run(&args),
+        Command::Files(args) => files::run(&args),
+        Command::Disk(args) => disk::run(&args),
         Command::Completions(args) => manual::completions(&args, Cli::command()),
         Command::Man(args) => manual::man(&args, Cli::command()),
     })

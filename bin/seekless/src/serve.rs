@@ -27,8 +27,8 @@ use seekless_serve::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::admin::control_socket;
 use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
+use crate::volume::control_socket;
 use disk::Emulated;
 use memory::Memory;
 use seekless_cli::args::{LearnArgs, duration, size};
@@ -43,7 +43,7 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and re-lay it under way
 ///
 /// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
-/// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
+/// copies side by side in the optimized area. One that `seekless volume format` has made outlasts the server: it is found
 /// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
 /// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
 /// with --replicas, copies stand in what clients have discarded (docs/believing/replicas.md). Stops on
@@ -60,7 +60,7 @@ Examples:
   losetup -f --show --direct-io=on /run/disk
 
   # A disk with its own area, made once
-  seekless format /dev/sdb
+  seekless volume format /dev/sdb
   seekless serve /dev/sdb --fuse /run/disk
 
   # A file mounted over itself: who opens disk.img now talks to seekless
@@ -92,7 +92,7 @@ pub(crate) struct Args {
     /// size, for losetup or any program. Only the user who serves it may open it
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
-    /// The area that was made for the backing by `seekless format BACKING --at FILE-or-DEVICE`
+    /// The area that was made for the backing by `seekless volume format BACKING --at FILE-or-DEVICE`
     #[arg(long, value_name = "FILE-or-DEVICE", help_heading = "Learning")]
     area: Option<PathBuf>,
     /// The backing may have another name than when its area was made

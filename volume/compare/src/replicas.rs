@@ -15,7 +15,7 @@ const PIECE: u64 = 2048;
 /// Background of the area beside replicas: superblocks, a log, maps.
 const BESIDE: Bytes = Bytes(32 << 20);
 
-/// How large an area stands beside replicas of this size: about what `seekless format --replicas` makes.
+/// How large an area stands beside replicas of this size: about what `seekless volume format --replicas` makes.
 #[must_use]
 pub fn sidecar(replicas: Sectors) -> Sectors {
     Sectors((replicas.0 / 40 + BESIDE.0 / 512) / 8 * 8)

@@ -26,7 +26,7 @@ pub struct StudySpec {
     pub seconds: f64,
     /// In seconds: the power at rest is taken for so long, once.
     pub idle_s: f64,
-    /// Meters, as `seekless workload run --power` takes them.
+    /// Meters, as `seekless-lab workload run --power` takes them.
     pub power: String,
     /// Bytes of RAM that a workload and its page cache have; none: the host's.
     pub memory: Option<u64>,
@@ -77,7 +77,7 @@ pub enum DeviceKind {
         /// Its path.
         path: String,
     },
-    /// A modelled disk in real time (`seekless emulate`).
+    /// A modelled disk in real time (`seekless disk emulate`).
     Emulated {
         /// Its name or file.
         disk: String,
@@ -100,9 +100,9 @@ pub struct WorkloadSpec {
     pub name: String,
     /// A built-in one's name, or a file's.
     pub personality: String,
-    /// As of `seekless workload run`.
+    /// As of `seekless-lab workload run`.
     pub scale: f64,
-    /// As of `seekless workload run`.
+    /// As of `seekless-lab workload run`.
     pub threads: f64,
     /// Loads in operations a second, for file systems as they come: power over load.
     pub rates: Vec<f64>,

@@ -1,4 +1,4 @@
-//! `seekless fs`: a directory whose small files are kept in groups; arguments in, the live world called. It decides
+//! `seekless files`: a directory whose small files are kept in groups; arguments in, the live world called. It decides
 //! nothing.
 
 mod offline;
@@ -33,7 +33,7 @@ pub(crate) enum Args {
     Format(offline::FormatArgs),
     Unmount(running::UnmountArgs),
     Shuffle(running::ShuffleArgs),
-    Stat(running::StatArgs),
+    Status(running::StatusArgs),
     Check(offline::CheckArgs),
 }
 
@@ -41,24 +41,24 @@ pub(crate) enum Args {
 ///
 /// DIR stays an ordinary directory of its file system; which of its files are used together is learned from who opens what, and they
 /// move to the group store, a file or a device elsewhere, and back, while they are used. Clients of MOUNTPOINT, which may be
-/// DIR itself, see all files as ever. Without the mount, a file that is grouped looks empty in DIR: `seekless fs unmount --return`
+/// DIR itself, see all files as ever. Without the mount, a file that is grouped looks empty in DIR: `seekless files unmount --return`
 /// brings every file home. Needs root, and a file system with file handles and trusted extended attributes, such as ext4,
 /// XFS or Btrfs. Stops on SIGINT or SIGTERM, with everything in order; see docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   # Over itself: whoever opens a file below /srv/www now talks to seekless
-  seekless fs mount /srv/www /srv/www --store /var/lib/seekless/www.groups --create 1GiB
-  seekless fs stat /srv/www
+  seekless files mount /srv/www /srv/www --store /var/lib/seekless/www.groups --create 1GiB
+  seekless files status /srv/www
 
   # All files home, and away
-  seekless fs unmount /srv/www --return")]
+  seekless files unmount /srv/www --return")]
 pub(crate) struct MountArgs {
     /// The directory
     dir: PathBuf,
     /// Where it is mounted: a directory, the same one perhaps
     mountpoint: PathBuf,
-    /// The group store, made by `seekless fs format`; not below DIR
+    /// The group store, made by `seekless files format`; not below DIR
     #[arg(long, value_name = "FILE-or-DEVICE")]
     store: PathBuf,
     /// Make the store, as a sparse file of this size, if it is not there
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Format(args) => offline::format(args),
         Args::Unmount(args) => running::unmount(args),
         Args::Shuffle(args) => running::shuffle(args),
-        Args::Stat(args) => running::stat(args),
+        Args::Status(args) => running::status(args),
         Args::Check(args) => offline::check(args),
     }
 }

@@ -14,8 +14,8 @@ use seekless_cli::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless fs format /var/lib/seekless/www.groups --size 1GiB
-  seekless fs format /dev/sdb1 --cluster 64KiB")]
+  seekless files format /var/lib/seekless/www.groups --size 1GiB
+  seekless files format /dev/sdb1 --cluster 64KiB")]
 pub(crate) struct FormatArgs {
     /// The file, new or old, or the device
     store: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct FormatArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless fs check /srv/www --store /var/lib/seekless/www.groups")]
+  seekless files check /srv/www --store /var/lib/seekless/www.groups")]
 pub(crate) struct CheckArgs {
     /// The directory; not mounted
     dir: PathBuf,
@@ -88,6 +88,6 @@ pub(super) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     let uuid: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
     let store = args.store.display();
     output::print(&format!(
-        "group store {store}, uuid {uuid}\nmount: seekless fs mount DIR MOUNTPOINT --store {store}"
+        "group store {store}, uuid {uuid}\nmount: seekless files mount DIR MOUNTPOINT --store {store}"
     ))
 }

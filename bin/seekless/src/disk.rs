@@ -1,6 +1,7 @@
 //! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
 //! file of its own.
 
+mod emulate;
 mod fit;
 mod import;
 mod probe;
@@ -33,6 +34,7 @@ pub(crate) enum Args {
     Validate(validate::Args),
     Fit(fit::Args),
     Probe(probe::Args),
+    Emulate(emulate::Args),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -42,6 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Validate(args) => validate::run(args),
         Args::Fit(args) => fit::run(args),
         Args::Probe(args) => probe::run(args),
+        Args::Emulate(args) => emulate::run(args),
         Args::Show { name, json: true } => {
             let spec = named(name)?;
             let mut value = serde_json::to_value(&spec)?;

@@ -5,24 +5,53 @@ mod control;
 mod format;
 mod offline;
 mod replicate;
+mod rescue;
 
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use clap::Subcommand;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::{Mode, Replicated};
 use seekless_serve::{Address, ServerStats};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use control::{
-    DetachArgs, DrainArgs, ModeArgs, ReplanArgs, StatusArgs, detach, drain, mode, replan, status,
-};
-pub(crate) use format::{FormatArgs, format};
-pub(crate) use offline::{
-    CheckArgs, DumpArgs, RepairArgs, ResizeArgs, check, dump, repair, resize,
-};
-pub(crate) use replicate::{Placed, ReplicateArgs, replicate};
+pub(crate) use replicate::Placed;
+
+/// What is to be done to a volume.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Args {
+    Format(format::FormatArgs),
+    Status(control::StatusArgs),
+    Replan(control::ReplanArgs),
+    Mode(control::ModeArgs),
+    Drain(control::DrainArgs),
+    Detach(control::DetachArgs),
+    Check(offline::CheckArgs),
+    Repair(offline::RepairArgs),
+    Dump(offline::DumpArgs),
+    Resize(offline::ResizeArgs),
+    Rescue(rescue::Args),
+    Replicate(replicate::ReplicateArgs),
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args {
+        Args::Format(args) => format::format(args),
+        Args::Status(args) => control::status(args),
+        Args::Replan(args) => control::replan(args),
+        Args::Mode(args) => control::mode(args),
+        Args::Drain(args) => control::drain(args),
+        Args::Detach(args) => control::detach(args),
+        Args::Check(args) => offline::check(args),
+        Args::Repair(args) => offline::repair(args),
+        Args::Dump(args) => offline::dump(args),
+        Args::Resize(args) => offline::resize(args),
+        Args::Rescue(args) => rescue::run(args),
+        Args::Replicate(args) => replicate::replicate(args),
+    }
+}
 
 /// A volume.
 #[derive(Clone, Debug, clap::Args)]

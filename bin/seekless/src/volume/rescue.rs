@@ -1,4 +1,4 @@
-//! `seekless rescue`: the plain disk, read from home and area, nothing written.
+//! `seekless volume rescue`: the plain disk, read from home and area, nothing written.
 
 use std::path::PathBuf;
 
@@ -15,11 +15,11 @@ use crate::serve;
 #[command(after_help = "\
 Examples:
   # Copy the plain disk elsewhere
-  seekless rescue disk.img --area disk.area --nbd unix:/tmp/rescue.sock &
+  seekless volume rescue disk.img --area disk.area --nbd unix:/tmp/rescue.sock &
   nbdcopy 'nbd+unix:///?socket=/tmp/rescue.sock' plain.img
 
   # Mount what is on it
-  seekless rescue /dev/sdb --fuse /run/rescued &
+  seekless volume rescue /dev/sdb --fuse /run/rescued &
   mount -o loop,ro,noload /run/rescued /mnt")]
 pub(crate) struct Args {
     /// The file or block device that was served

@@ -18,8 +18,8 @@ use seekless_cli::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless check /dev/sdb --data
-  seekless check disk.img --area disk.area")]
+  seekless volume check /dev/sdb --data
+  seekless volume check disk.img --area disk.area")]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -35,8 +35,8 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless repair /dev/sdb
-  seekless repair disk.img --area disk.area --lose-data")]
+  seekless volume repair /dev/sdb
+  seekless volume repair disk.img --area disk.area --lose-data")]
 pub(crate) struct RepairArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -49,8 +49,8 @@ pub(crate) struct RepairArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless dump /dev/sdb
-  seekless dump disk.img --area disk.area --json | jq '.map | length'")]
+  seekless volume dump /dev/sdb
+  seekless volume dump disk.img --area disk.area --json | jq '.map | length'")]
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -68,12 +68,12 @@ pub(crate) struct DumpArgs {
 #[command(after_help = "\
 Examples:
   # The disk has grown: everything home, then take the new size up
-  seekless detach disk.img --area disk.area
+  seekless volume detach disk.img --area disk.area
   truncate -s 20G disk.img
-  seekless resize disk.img --area disk.area
+  seekless volume resize disk.img --area disk.area
 
   # A larger area
-  seekless resize disk.img --area disk.area --optimized 2GiB")]
+  seekless volume resize disk.img --area disk.area --optimized 2GiB")]
 pub(crate) struct ResizeArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -84,7 +84,7 @@ pub(crate) struct ResizeArgs {
 
 fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
     if server_of(&volume.backing)?.is_some() {
-        bail!("{}: is served; `seekless detach` first", volume.backing.display());
+        bail!("{}: is served; `seekless volume detach` first", volume.backing.display());
     }
     Ok(area::open(&volume.backing, volume.area.as_deref(), write)?)
 }
@@ -107,7 +107,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     if found != home {
         let _ = writeln!(
             text,
-            "harmless: made for a device of {found}, and this one has {home}; run `seekless resize`"
+            "harmless: made for a device of {found}, and this one has {home}; run `seekless volume resize`"
         );
     }
     if let Err(why) = lasting.is_guarded() {
@@ -118,7 +118,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     if lost > 0 {
         output::print(text.trim_end())?;
         bail!(
-            "{lost} pages that stand in the area alone are damaged; `seekless repair --lose-data` gives them up"
+            "{lost} pages that stand in the area alone are damaged; `seekless volume repair --lose-data` gives them up"
         );
     }
     text += if args.data && replicas {
@@ -303,7 +303,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
 pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
     if server_of(backing)?.is_some() {
-        bail!("{}: is served; `seekless detach` first", backing.display());
+        bail!("{}: is served; `seekless volume detach` first", backing.display());
     }
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
     let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));

@@ -1,4 +1,4 @@
-//! `seekless format`.
+//! `seekless volume format`.
 
 use std::path::{Path, PathBuf};
 
@@ -23,24 +23,24 @@ use seekless_cli::output;
 /// With --replicas copies do not stand in the area but in what the volume's clients have discarded (FS2): near the head, on
 /// space that costs nobody anything, and given back at once when it is written to. The area then has their maps and the
 /// write buffer; it is small, and best a file on another disk. Mount with `-o discard`, or run `fstrim` now and then: only
-/// what is discarded counts as free. See docs/believing/replicas.md; `seekless detach` ends it and leaves the disk as it was.
+/// what is discarded counts as free. See docs/believing/replicas.md; `seekless volume detach` ends it and leaves the disk as it was.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   # A new volume on a blank disk, a twentieth of it for the area
-  seekless format /dev/sdb
+  seekless volume format /dev/sdb
   seekless serve /dev/sdb --nbd unix:/run/disk.sock
 
   # Adopt a disk with a file system on it; the area is a file on another disk
-  seekless format /dev/sda --at /var/lib/seekless/sda.area --optimized 8GiB
+  seekless volume format /dev/sda --at /var/lib/seekless/sda.area --optimized 8GiB
   seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
 
   # Replicas in the free space of an ext4 that is not mounted: up to a tenth of the disk
-  seekless format /dev/sda --at /var/lib/seekless/sda.area --replicas 10% --free-from ext
+  seekless volume format /dev/sda --at /var/lib/seekless/sda.area --replicas 10% --free-from ext
   seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
 
   # Absorb writes, half of the area for them
-  seekless format /dev/sdb --optimized 10% --mode writeback --write-buffer 50%")]
+  seekless volume format /dev/sdb --optimized 10% --mode writeback --write-buffer 50%")]
 pub(crate) struct FormatArgs {
     /// The file or block device to be served
     backing: PathBuf,

@@ -1,4 +1,4 @@
-//! `seekless replicate`: files or ranges of a served volume replicated near a place of one's choice (FS2-static).
+//! `seekless volume replicate`: files or ranges of a served volume replicated near a place of one's choice (FS2-static).
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -23,7 +23,7 @@ const STUCK: Duration = Duration::from_secs(20);
 
 /// Replicate files or ranges of a served volume, near a place of your choice (FS2-static)
 ///
-/// The volume must have been made with `seekless format --replicas`, and must have discarded space near that place. Files are
+/// The volume must have been made with `seekless volume format --replicas`, and must have discarded space near that place. Files are
 /// those of the file system mounted from it; their blocks are asked of the kernel (FIEMAP), and laid side by side in the order
 /// given, in the file's own order each. A write to a file sends reads of what was written home again; nothing follows a
 /// file that is replaced. What has a replica already keeps it.
@@ -31,10 +31,10 @@ const STUCK: Duration = Duration::from_secs(20);
 #[command(after_help = "\
 Examples:
   # A shared library beside the program that loads it
-  seekless replicate /dev/sda --file /usr/lib/libbig.so --near /usr/bin/program
+  seekless volume replicate /dev/sda --file /usr/lib/libbig.so --near /usr/bin/program
 
   # The first 64 MiB, near the middle of a disk
-  seekless replicate disk.img --range 0+64MiB --near 250GiB --json")]
+  seekless volume replicate disk.img --range 0+64MiB --near 250GiB --json")]
 pub(crate) struct ReplicateArgs {
     /// The file or block device that is served
     backing: PathBuf,
@@ -87,7 +87,7 @@ pub(crate) fn replicate(args: &ReplicateArgs) -> anyhow::Result<()> {
     let before: VolumeState = ask(&server, None, "/state")?;
     ensure!(
         before.replicas.is_some(),
-        "{}: its area was not made for replicas: `seekless format --replicas` makes one",
+        "{}: its area was not made for replicas: `seekless volume format --replicas` makes one",
         args.backing.display()
     );
     let near = match size(&args.near) {
@@ -151,7 +151,7 @@ fn settled(server: &Address) -> anyhow::Result<u64> {
         }
         ensure!(
             since.elapsed() < STUCK,
-            "asked for, but nothing was written for {STUCK:?}; `seekless status` shows how it goes on"
+            "asked for, but nothing was written for {STUCK:?}; `seekless volume status` shows how it goes on"
         );
         bar.set_message(format!("{} of replicas to be written", Bytes(all - done.min(all))));
         std::thread::sleep(LOOK_EVERY);

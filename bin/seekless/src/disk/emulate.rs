@@ -1,4 +1,4 @@
-//! `seekless emulate`: a modelled disk in real time over a sparse image. It is `serve` with everything off but
+//! `seekless disk emulate`: a modelled disk in real time over a sparse image. It is `serve` with everything off but
 //! the emulation.
 
 use std::path::PathBuf;
@@ -18,12 +18,12 @@ use seekless_cli::args::size;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
-  seekless emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
-  seekless emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10
+  seekless disk emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
+  seekless disk emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
+  seekless disk emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10
 
   # A disk without a queue of its own, under the host's elevator
-  seekless emulate wd800jb disk.img --fuse /run/disk --queue-depth 1 --host-scheduler clook")]
+  seekless disk emulate wd800jb disk.img --fuse /run/disk --queue-depth 1 --host-scheduler clook")]
 pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     name: String,

@@ -25,8 +25,8 @@ const STUCK: Duration = Duration::from_secs(20);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless status /dev/sdb
-  seekless status disk.img --area disk.area --json | jq .dirty_bytes")]
+  seekless volume status /dev/sdb
+  seekless volume status disk.img --area disk.area --json | jq .dirty_bytes")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -39,7 +39,7 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless replan /dev/sdb")]
+  seekless volume replan /dev/sdb")]
 pub(crate) struct ReplanArgs {
     /// The file or block device that is served
     backing: PathBuf,
@@ -48,12 +48,12 @@ pub(crate) struct ReplanArgs {
 /// Write everything home that stands in the area alone, and absorb nothing more
 ///
 /// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume with its
-/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless mode writeback`.
+/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless volume mode writeback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless drain /dev/sdb
-  seekless drain disk.img --area disk.area")]
+  seekless volume drain /dev/sdb
+  seekless volume drain disk.img --area disk.area")]
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -66,8 +66,8 @@ pub(crate) struct DrainArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless mode writeback /dev/sdb
-  seekless mode writethrough disk.img --area disk.area")]
+  seekless volume mode writeback /dev/sdb
+  seekless volume mode writethrough disk.img --area disk.area")]
 pub(crate) struct ModeArgs {
     /// writethrough or writeback
     #[arg(value_parser = mode_of)]
@@ -83,7 +83,7 @@ pub(crate) struct ModeArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless detach /dev/sdb")]
+  seekless volume detach /dev/sdb")]
 pub(crate) struct DetachArgs {
     #[command(flatten)]
     volume: VolumeArgs,
@@ -177,7 +177,8 @@ fn words(s: &VolumeState) -> String {
         Bytes(s.copied_bytes),
     );
     if s.guarded {
-        text += "\nguard    up: the bare disk cannot be mounted; `seekless drain` takes it down";
+        text +=
+            "\nguard    up: the bare disk cannot be mounted; `seekless volume drain` takes it down";
     }
     if s.in_doubt_bytes > 0 {
         text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
@@ -197,7 +198,10 @@ fn words(s: &VolumeState) -> String {
             text += ": below 10% nothing is replicated, until 15% are";
         }
         if r.stained_bytes > 0 {
-            text += &format!("\nstained  {}: `seekless drain` zeroes them", Bytes(r.stained_bytes));
+            text += &format!(
+                "\nstained  {}: `seekless volume drain` zeroes them",
+                Bytes(r.stained_bytes)
+            );
         }
     }
     if s.served {
@@ -205,7 +209,7 @@ fn words(s: &VolumeState) -> String {
     }
     if s.damaged_pages > 0 {
         text += &format!(
-            "\ndamaged  {} pages of the area did not match their checksums; run `seekless check --data`",
+            "\ndamaged  {} pages of the area did not match their checksums; run `seekless volume check --data`",
             s.damaged_pages
         );
     }
@@ -229,7 +233,7 @@ fn why(state: &VolumeState) -> String {
     }
     if state.damaged_pages > 0 {
         why += &format!(
-            "; {} pages of the area are damaged: stop the server, run `seekless check --data` and `seekless repair`",
+            "; {} pages of the area are damaged: stop the server, run `seekless volume check --data` and `seekless volume repair`",
             state.damaged_pages
         );
     }
@@ -244,7 +248,7 @@ fn served(backing: &Path) -> anyhow::Result<Address> {
 
 pub(crate) fn replan(args: &ReplanArgs) -> anyhow::Result<()> {
     let _: Value = command(&served(&args.backing)?, "/replan")?;
-    output::print("a new plan is being made; `seekless status` shows the move to it")
+    output::print("a new plan is being made; `seekless volume status` shows the move to it")
 }
 
 /// A volume that nobody serves, opened to be changed.

@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless fs unmount /srv/www
+  seekless files unmount /srv/www
   # Every file home first: the directory is then as if there had never been a group store
-  seekless fs unmount /srv/www --return")]
+  seekless files unmount /srv/www --return")]
 pub(crate) struct UnmountArgs {
     /// Where it is mounted
     mountpoint: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct UnmountArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless fs shuffle /srv/www")]
+  seekless files shuffle /srv/www")]
 pub(crate) struct ShuffleArgs {
     /// Where it is mounted
     mountpoint: PathBuf,
@@ -46,9 +46,9 @@ pub(crate) struct ShuffleArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless fs stat /srv/www
-  seekless fs stat /srv/www --json | jq .grouped_files")]
-pub(crate) struct StatArgs {
+  seekless files status /srv/www
+  seekless files status /srv/www --json | jq .grouped_files")]
+pub(crate) struct StatusArgs {
     /// Where it is mounted
     mountpoint: PathBuf,
     /// As JSON (schema seekless.fs/1)
@@ -61,7 +61,7 @@ fn state(point: &Path) -> anyhow::Result<State> {
     let len = match rustix::fs::getxattr(point, STATE, &mut bytes[..]) {
         Ok(len) => len,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => {
-            bail!("{}: no mount of `seekless fs mount`, or you are not root", point.display())
+            bail!("{}: no mount of `seekless files mount`, or you are not root", point.display())
         }
         Err(e) => {
             return Err(e).with_context(|| format!("{}: cannot ask the mount", point.display()));
@@ -153,7 +153,7 @@ pub(super) fn shuffle(args: &ShuffleArgs) -> anyhow::Result<()> {
     ))
 }
 
-pub(super) fn stat(args: &StatArgs) -> anyhow::Result<()> {
+pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
     let s = state(&args.mountpoint)?;
     if args.json {
         return output::json(Path::new("-"), &s);
