@@ -7,8 +7,8 @@ mod world;
 
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
-use seekless_learn::{GroupConfig, GroupConfigError};
 use seekless_store::{AttachError, FfsFull};
+use seekless_store::{GroupConfig, GroupConfigError};
 use seekless_trace::{FileEvent, FileOp, FileReader, TraceError};
 use serde::Serialize;
 

@@ -48,11 +48,13 @@ pub(crate) const ROOMS: &[Room] = &[
     room("base", "trace", false, &["block"]),
     room("base", "disk", true, &["block"]),
     room("base", "report", false, &["block"]),
-    room("files", "store", true, &["block", "learn"]),
+    room("base", "host", false, &["block"]),
+    room("files", "store", true, &["block"]),
+    room("files", "mount", false, &["block", "disk", "host", "store"]),
     room("volume", "learn", true, &["block"]),
     room("volume", "engine", true, &["block", "learn"]),
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
-    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "learn", "store", "engine"]),
+    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "host", "learn", "engine"]),
     room("lab", "workload", false, &["block", "nbd"]),
     room(
         "volume",
@@ -65,8 +67,8 @@ pub(crate) const ROOMS: &[Room] = &[
         "seekless",
         false,
         &[
-            "block", "nbd", "workload", "trace", "disk", "learn", "store", "engine", "sim",
-            "serve", "study", "report",
+            "block", "nbd", "workload", "trace", "disk", "host", "learn", "store", "mount",
+            "engine", "sim", "serve", "study", "report",
         ],
     ),
 ];

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
-use seekless_learn::{Group, Stability, Successors};
 use seekless_store::{
     Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, Ffs, FileNumber, Gfs, Input, IoId,
     Member, Output, Phase, Reply, RequestId, Rest, Work, ahead, format_store,
 };
+use seekless_store::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::world::{Kind, Purpose, World};
