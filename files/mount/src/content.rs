@@ -11,9 +11,9 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use seekless_block::StreamId;
 
-use super::handle::Handle;
-use super::live::{Admitted, Live, Open};
-use super::shuffle::Seen;
+use crate::handle::Handle;
+use crate::live::{Admitted, Live, Open};
+use crate::shuffle::Seen;
 
 const SET_IDS: u32 = 0o6000;
 

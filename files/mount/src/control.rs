@@ -8,7 +8,7 @@ use seekless_block::Duration;
 use seekless_store::Phase;
 use serde::{Deserialize, Serialize};
 
-use super::live::Live;
+use crate::live::Live;
 
 /// To be read: a [`State`] as JSON.
 pub const STATE: &str = "trusted.seekless.state";

@@ -16,11 +16,18 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{getgid, getuid};
 
 /// Where the kernel hands out FUSE connections.
-pub(crate) const DEVICE: &str = "/dev/fuse";
+pub const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 
+/// Lets this thread and those it starts from now on, among them a volume's, write to disk when the host is
+/// short of memory instead of waiting for memory that only they can free: a file system mounted on the
+/// volume would have them do that. Without the privilege (`CAP_SYS_RESOURCE`) nothing changes.
+pub fn serve_under_memory_pressure() {
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+}
+
 /// Mounts over `path`; what is asked of the file comes out of the descriptor.
-pub(crate) fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
+pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let options = format!("rootmode=100600,user_id={user},group_id={group}");
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOATIME;
@@ -34,7 +41,7 @@ pub(crate) fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Mounts by the kernel's call, with options as fuse(4) has them, over what `rootmode` among them says.
-pub(crate) fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
+pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
     let options = CString::new(format!("fd={},{options}", device.as_raw_fd()))?;
     rustix::mount::mount("seekless", path, "fuse.seekless", flags, options.as_c_str())?;
@@ -42,7 +49,7 @@ pub(crate) fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Resul
 }
 
 /// Whether a FUSE mount is there that nobody serves any more. Its attributes the kernel may still know; room it must ask for.
-pub(crate) fn is_dead(path: &Path) -> bool {
+pub fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|e| e == Errno::NOTCONN)
 }
 
@@ -79,7 +86,7 @@ fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
 }
 
 /// Unmounts what is mounted over `path`. `lazily`: takes it out of sight even if it is in use.
-pub(crate) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
+pub fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {
         Ok(()) => Ok(()),

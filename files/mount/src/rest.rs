@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use seekless_block::{Duration, Energy, SimTime};
 use seekless_disk::PowerStates;
+use seekless_host::HostError;
 use seekless_store::{Phase, Rest, RestStats};
 
-use super::live::held;
-use crate::error::ServeError;
+use crate::error::MountError;
+use crate::live::held;
 
 /// What a directory's disk does when nobody asks it for anything.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +67,10 @@ impl Watched {
     ///
     /// # Errors
     /// Where its file system stands on no block device.
-    pub(super) fn new(dir: &Path, sleep: &Sleep) -> Result<Self, ServeError> {
+    pub(super) fn new(dir: &Path, sleep: &Sleep) -> Result<Self, MountError> {
         let fail = |what| {
             let path = dir.to_owned();
-            move |source| ServeError::Path { path, what, source }
+            move |source| HostError::Path { path, what, source }
         };
         let device = dir.metadata().map_err(fail("look at it"))?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -8,7 +8,7 @@ use rustc_hash::FxHasher;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::sys;
+use seekless_host::sys;
 
 /// Longest handle: ext2 to ext4 and F2FS have 8 bytes, XFS and tmpfs 12, Btrfs 20.
 const BYTES_MAX: usize = 22;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::StreamId;
-use seekless_learn::{GroupConfig, GroupConfigError, Successors};
-use seekless_store::{Ask, FILE_BYTES_MAX, Fault, FileNumber, Phase, ahead};
+use seekless_store::{
+    Ask, FILE_BYTES_MAX, Fault, FileNumber, GroupConfig, GroupConfigError, Phase, Successors, ahead,
+};
 
-use super::groups::Groups;
-use super::handle::Handle;
-use super::live::held;
-use super::rows::{Row, Rows};
+use crate::groups::Groups;
+use crate::handle::Handle;
+use crate::live::held;
+use crate::rows::{Row, Rows};
 
 /// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
 const SEEN_MAX: usize = 1 << 16;

@@ -14,9 +14,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::home::{CAPABILITIES, by_path};
-use super::live::{Live, OpenDir, ROOT, held};
-use crate::sys;
+use crate::home::{CAPABILITIES, by_path};
+use crate::live::{Live, OpenDir, ROOT, held};
+use seekless_host::sys;
 
 /// The beginning of our own extended attributes, which no client sees.
 const OURS: &[u8] = b"trusted.seekless.";

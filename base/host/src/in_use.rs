@@ -1,7 +1,7 @@
-//! Who uses a device or file, as the kernel tells it: mounts, swap, loop devices. It only looks.
+//! Who uses a device or file, as the kernel tells it: mounts and swap. It only looks.
 
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Of a block device: `major:minor`, and the same of its partitions.
 fn numbers(path: &Path) -> Vec<String> {
@@ -43,15 +43,4 @@ pub(crate) fn by_whom(path: &Path) -> String {
     }
     "another program or the kernel holds it: a server, a mount elsewhere, RAID or device mapper"
         .to_owned()
-}
-
-/// The loop device that stands on a regular file, if any.
-pub(crate) fn loop_device(path: &Path) -> Option<PathBuf> {
-    let path = path.canonicalize().ok()?;
-    let devices = std::fs::read_dir("/sys/block").ok()?;
-    devices.flatten().find_map(|entry| {
-        let file = std::fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
-        (Path::new(file.trim_end_matches('\n')) == path)
-            .then(|| Path::new("/dev").join(entry.file_name()))
-    })
 }

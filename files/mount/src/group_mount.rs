@@ -1,24 +1,4 @@
-//! EEFS, live: a directory of an existing file system, mounted again, with small files that are used together kept in a
-//! group store beside it. Which files these are is learned from who opens what; clients see one file system, and each of
-//! its files is in exactly one of the two places, whatever happens. See docs/believing/groups.md.
-//!
-//! From the top down: [`front`] is asked by the kernel, [`names`] and [`content`] carry it out on [`live`], which knows
-//! inodes and open files; [`shuffle`] learns and decides what moves, [`groups`] moves it and keeps the two modules one;
-//! [`home`] and [`handle`] are the directory.
-
-mod check;
-mod content;
-mod control;
-mod front;
-pub mod fuzzing;
-mod groups;
-mod handle;
-mod home;
-mod live;
-mod names;
-mod rest;
-mod rows;
-mod shuffle;
+//! A directory that is mounted, and its group store: made, attached, mounted, looked after, unmounted.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -32,25 +12,17 @@ use fuser::{Session, SessionACL};
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
-use seekless_learn::GroupConfig;
-use seekless_store::{Config, Phase, format_store};
+use seekless_host::{FileDevice, HostError, Opened, cannot, fuse_mount, signature};
+use seekless_store::{Config, GroupConfig, Phase, format_store};
 
-use crate::backend::files::{Disk, Opened};
-use crate::backend::runs::Runs;
-use crate::backend::signature;
-use crate::error::{ServeError, host};
-use crate::fuse::mount as kernel;
-use front::Front;
-use groups::Groups;
-use home::Home;
-use live::Live;
-use rest::Watched;
-use shuffle::Shuffler;
-
-pub use check::{Checked, check};
-pub use control::{DO, DiskState, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
-pub use rest::Sleep;
-pub use shuffle::Shuffled;
+use crate::control::{self, State};
+use crate::error::MountError;
+use crate::front::Front;
+use crate::groups::Groups;
+use crate::home::Home;
+use crate::live::Live;
+use crate::rest::{Sleep, Watched};
+use crate::shuffle::{Shuffled, Shuffler};
 
 /// Threads that take requests.
 const THREADS: usize = 4;
@@ -89,7 +61,7 @@ pub struct GroupMount {
 }
 
 impl Live {
-    fn shuffle(&self) -> Shuffled {
+    pub(crate) fn shuffle(&self) -> Shuffled {
         self.shuffler.shuffle(&self.groups, |h| self.is_open(h))
     }
 
@@ -120,56 +92,52 @@ pub fn format(
     size: Option<Bytes>,
     cluster: Bytes,
     force: bool,
-) -> Result<[u8; 16], ServeError> {
+) -> Result<[u8; 16], MountError> {
     if let Some(size) = size {
         make_file(store, size)?;
     }
     let opened = Opened::path(store, false)?;
-    let mut disk = whole(opened);
+    let mut disk = FileDevice::new(opened);
     let failed =
-        |source| ServeError::GroupStore { path: store.to_owned(), source: Box::new(source) };
+        |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
     if let Some(what) = signature::found(&mut disk).map_err(|e| failed(e.into()))?
         && !force
     {
         let why = format!(
             "holds {what}; nothing was changed. --force overwrites it, and what it held is lost"
         );
-        return Err(ServeError::Refused { path: store.to_owned(), why });
+        return Err(HostError::Refused { path: store.to_owned(), why }.into());
     }
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
-        .map_err(host("get random bytes"))?;
+        .map_err(cannot("get random bytes"))?;
     format_store(&mut disk, uuid, cluster, "").map_err(failed)?;
     Ok(uuid)
 }
 
 /// Makes a sparse file, if there is none. It will hold bytes of files that not everybody may read.
-fn make_file(path: &Path, size: Bytes) -> Result<bool, ServeError> {
-    let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
+fn make_file(path: &Path, size: Bytes) -> Result<bool, MountError> {
+    let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
             file.set_len(size.0).map_err(fail("give it its size"))?;
             Ok(true)
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(fail("make it")(e)),
+        Err(e) => Err(fail("make it")(e).into()),
     }
 }
 
 /// Refuses a store that others can read: it has bytes of files that they may not.
-fn private(store: &Path) -> Result<(), ServeError> {
+fn private(store: &Path) -> Result<(), MountError> {
     match store.metadata() {
         Ok(meta) if meta.is_file() && meta.mode() & 0o077 != 0 => {
             let why =
                 "others can read this group store, and with it every file in it; `chmod 600` it";
-            Err(ServeError::Refused { path: store.to_owned(), why: why.to_owned() })
+            Err(HostError::Refused { path: store.to_owned(), why: why.to_owned() }.into())
         }
         _ => Ok(()),
     }
-}
-
-fn whole(opened: Opened) -> Disk {
-    Disk::new(opened.fd, Runs::new(&[(0, opened.bytes)]))
 }
 
 impl GroupMount {
@@ -182,14 +150,14 @@ impl GroupMount {
         point: &Path,
         options: &MountOptions,
         ended: impl FnOnce() + Send + 'static,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, MountError> {
         let fail = |path: &Path, what| {
             let path = path.to_owned();
-            move |source| ServeError::Path { path, what, source }
+            move |source| HostError::Path { path, what, source }
         };
-        if kernel::is_dead(point) {
+        if fuse_mount::is_dead(point) {
             let what = "take away the mount of a server that died";
-            kernel::unmount(point, true).map_err(fail(point, what))?;
+            fuse_mount::unmount(point, true).map_err(fail(point, what))?;
         }
         if let Some(size) = options.create
             && make_file(&options.store, size)?
@@ -203,7 +171,9 @@ impl GroupMount {
         {
             let why =
                 "the group store lies in the directory that is to be mounted: put it elsewhere";
-            return Err(ServeError::Refused { path: options.store.clone(), why: why.to_owned() });
+            return Err(
+                HostError::Refused { path: options.store.clone(), why: why.to_owned() }.into()
+            );
         }
         more_files();
         // What a client asks for is made as it says.
@@ -211,13 +181,12 @@ impl GroupMount {
         let home = Home::open(dir)?;
         let opened = Opened::path(&options.store, false)?;
         let config = Config { cache: options.cache, ..Config::default() };
-        let groups = Groups::attach(home, whole(opened), config, &options.store)?;
-        let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)
-            .map_err(|e| ServeError::Grouping(e.to_string()))?;
+        let groups = Groups::attach(home, FileDevice::new(opened), config, &options.store)?;
+        let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
         let rest = options.sleep.as_ref().map(|sleep| Watched::new(dir, sleep)).transpose()?;
         let live = Arc::new(Live::new(groups, shuffler, rest)?);
         let what = "mount over it";
-        let device = kernel::attach(
+        let device = fuse_mount::attach(
             point,
             "rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other",
             mount_flags(&live)?,
@@ -240,7 +209,7 @@ impl GroupMount {
             let _ = session.run();
             ended();
         });
-        mounted.session = Some(thread.map_err(host("start the thread of the mount"))?);
+        mounted.session = Some(thread.map_err(cannot("start the thread of the mount"))?);
         let (stop, stopped) = channel();
         let keeper = std::thread::Builder::new().name("seekless-shuffle".into()).spawn(move || {
             let mut due = None;
@@ -248,7 +217,7 @@ impl GroupMount {
                 live.look_after(&mut due);
             }
         });
-        mounted.keeper = Some((stop, keeper.map_err(host("start the thread of the shuffle"))?));
+        mounted.keeper = Some((stop, keeper.map_err(cannot("start the thread of the shuffle"))?));
         Ok(mounted)
     }
 
@@ -268,21 +237,21 @@ impl GroupMount {
     ///
     /// # Errors
     /// Where the host refuses.
-    pub fn unmount(&mut self) -> Result<bool, ServeError> {
+    pub fn unmount(&mut self) -> Result<bool, MountError> {
         match self.take_away(false) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => Ok(false),
             Err(source) => {
                 let path = self.point.clone();
-                Err(ServeError::Path { path, what: "unmount it", source })
+                Err(HostError::Path { path, what: "unmount it", source }.into())
             }
         }
     }
 
     fn take_away(&mut self, lazily: bool) -> std::io::Result<()> {
         let ended = self.session.as_ref().is_none_or(JoinHandle::is_finished);
-        if !self.gone && (!ended || kernel::is_dead(&self.point)) {
-            kernel::unmount(&self.point, lazily || ended)?;
+        if !self.gone && (!ended || fuse_mount::is_dead(&self.point)) {
+            fuse_mount::unmount(&self.point, lazily || ended)?;
         }
         self.gone = true;
         if let Some(thread) = self.session.take()
@@ -298,15 +267,16 @@ impl GroupMount {
     ///
     /// # Errors
     /// Why it could not be; what was durable is not lost.
-    pub fn end(mut self) -> Result<(), ServeError> {
+    pub fn end(mut self) -> Result<(), MountError> {
         self.take_away_anyhow();
         self.stop_keeper();
         let release = self.live.shuffler.is_stopped();
         let path = self.live.groups.home.path().to_owned();
-        self.live.groups.end(release).map_err(|fault| ServeError::Refused {
+        self.live.groups.end(release).map_err(|fault| HostError::Refused {
             path,
             why: format!("the group store could not be put to rest: {fault}"),
-        })
+        })?;
+        Ok(())
     }
 
     fn take_away_anyhow(&mut self) {
@@ -332,9 +302,10 @@ impl Drop for GroupMount {
 }
 
 /// What holds of the directory's own mount holds of this one.
-fn mount_flags(live: &Live) -> Result<MountFlags, ServeError> {
+fn mount_flags(live: &Live) -> Result<MountFlags, MountError> {
     use rustix::fs::StatVfsMountFlags as Own;
-    let own = live.groups.home.statvfs().map_err(host("ask for the directory's mount options"))?;
+    let own =
+        live.groups.home.statvfs().map_err(cannot("ask for the directory's mount options"))?;
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::NODEV, own.f_flag.contains(Own::NODEV));
     flags.set(MountFlags::NOSUID, own.f_flag.contains(Own::NOSUID));

@@ -1,9 +1,9 @@
 //! What the fuzz targets call, here so that a test can replay their corpora: decoders of what stands in extended attributes and in a
 //! group store. Each checks what must hold for any bytes at all.
 
-use super::handle::Handle;
-use super::home::{self, Marker};
-use super::rows::{Row, Rows};
+use crate::handle::Handle;
+use crate::home::{self, Marker};
+use crate::rows::{Row, Rows};
 
 #[derive(Clone, Copy)]
 struct Found;

@@ -16,17 +16,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use seekless_block::SimTime;
+use seekless_host::sys::{Others, lease};
+use seekless_host::{FileDevice, HostError};
 use seekless_store::{
     Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Name, Other,
     Phase, Reply, Store,
 };
 
-use super::handle::Handle;
-use super::home::{self, Found, Home, Marker};
-use super::rows::{Row, Rows};
-use crate::backend::files::Disk;
-use crate::error::ServeError;
-use crate::sys::{Others, lease};
+use crate::error::MountError;
+use crate::handle::Handle;
+use crate::home::{self, Found, Home, Marker};
+use crate::rows::{Row, Rows};
 
 /// Threads that wait for flushes.
 const AT_ONCE: usize = 32;
@@ -93,7 +93,7 @@ impl Other for SyncHome {
 #[derive(Debug)]
 pub(crate) struct Groups {
     pub(crate) home: Arc<Home>,
-    store: Mutex<Store<Disk, SyncHome>>,
+    store: Mutex<Store<FileDevice, SyncHome>>,
     uuid: [u8; 16],
     started: Instant,
     kept: RwLock<Rows<Kept>>,
@@ -172,21 +172,23 @@ impl Groups {
     /// Where the store is damaged or of another directory, or either module fails.
     pub(crate) fn attach(
         home: Home,
-        disk: Disk,
+        disk: FileDevice,
         config: Config,
         place: &Path,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, MountError> {
         let home = Arc::new(home);
         let path = home.path().to_owned();
         let fail = |what| {
             let path = path.clone();
-            move |e: Errno| ServeError::Path { path, what, source: e.into() }
+            move |e: Errno| HostError::Path { path, what, source: e.into() }
         };
         let store = Store::attach(disk, SyncHome(Arc::clone(&home)), config).map_err(|source| {
-            ServeError::GroupStore { path: place.to_owned(), source: Box::new(source) }
+            MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
         })?;
         let (uuid, files) = (store.gfs().uuid(), store.gfs().files().count());
-        let refuse = |why: &str| ServeError::Refused { path: path.clone(), why: why.to_owned() };
+        let refuse = |why: &str| -> MountError {
+            HostError::Refused { path: path.clone(), why: why.to_owned() }.into()
+        };
         match home.binding().map_err(fail("read its extended attributes"))? {
             Some((store, true)) if store == uuid => {}
             Some((_, true)) => {
@@ -301,7 +303,7 @@ impl Groups {
         self.uuid
     }
 
-    fn store(&self) -> MutexGuard<'_, Store<Disk, SyncHome>> {
+    fn store(&self) -> MutexGuard<'_, Store<FileDevice, SyncHome>> {
         held(self.store.lock())
     }
 

@@ -1,5 +1,5 @@
 //! What a disk looks like it holds, by the marks that file systems, partition tables and others leave near its
-//! beginning and its end, and where its file systems' blocks begin. It only reads, and guesses nothing finer.
+//! beginning and its end. It only reads, and guesses nothing finer.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES};
 
@@ -33,7 +33,7 @@ const MARKS: &[(usize, &[u8], &str)] = &[
 ];
 
 /// What a disk looks like it holds; `None` where its beginning and its end are all zeroes.
-pub(crate) fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
+pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
     let sectors = disk.capacity().0;
     let look = sectors.min(LOOK_BYTES / SECTOR_BYTES);
     let mut bytes = vec![0; (look * SECTOR_BYTES) as usize];
@@ -56,42 +56,11 @@ pub(crate) fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError
 }
 
 /// Whose mark a disk carries that begins with these bytes.
-pub(crate) fn marks(bytes: &[u8]) -> Option<&'static str> {
+pub fn marks(bytes: &[u8]) -> Option<&'static str> {
     let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
         bytes.get(at..at + mark.len()).is_some_and(|b| b == mark)
     };
     MARKS.iter().find(is).map(|(.., name)| *name)
-}
-
-/// The grid that suits what stands on a disk: where the first partition begins, within a page of 8 sectors; 0
-/// where there are no partitions, or one that covers whole pages.
-pub(crate) fn grid(disk: &mut dyn Device) -> Result<u64, DeviceError> {
-    if disk.capacity().0 < 64 {
-        return Ok(0);
-    }
-    let mut bytes = vec![0; 64 * SECTOR_BYTES as usize];
-    disk.read(Extent::new(0, 64), &mut bytes)?;
-    let u32_at = |at: usize| {
-        bytes.get(at..at + 4).map_or(0, |b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-    };
-    if bytes.get(510..512) != Some(&[0x55, 0xaa]) {
-        return Ok(0);
-    }
-    if bytes.get(512..520) == Some(b"EFI PART") {
-        // Entries follow at sector 2, as they do on nearly every disk; the first LBA is at byte 32 of each.
-        let size = u32_at(512 + 84) as usize;
-        let entry = |i: usize| 1024 + i * size.clamp(128, 4096);
-        let first = (0..4).map(entry).find(|at| u32_at(*at) != 0);
-        return Ok(first.map_or(0, |at| u64::from(u32_at(at + 32)) % 8));
-    }
-    // A boot sector of a file system ends like a partition table; then its entries make no sense.
-    let entries = (0..4).map(|i| 446 + 16 * i);
-    let starts: Vec<u32> = entries
-        .filter(|at| bytes.get(*at).is_some_and(|b| b & 0x7f == 0) && bytes[at + 4] != 0)
-        .map(|at| u32_at(at + 8))
-        .filter(|start| *start > 0 && u64::from(*start) < disk.capacity().0)
-        .collect();
-    Ok(starts.first().map_or(0, |start| u64::from(*start) % 8))
 }
 
 #[cfg(test)]
@@ -121,17 +90,5 @@ mod tests {
         assert!(said(8000 * 512, b"x").contains("last MiB"));
         // In the middle nothing is looked for.
         assert_eq!(found(&mut with(4096 * 512, b"x")).unwrap(), None);
-    }
-
-    #[test]
-    fn the_grid_is_the_first_partitions() {
-        let mut table = [0; 512];
-        table[446 + 4] = 0x83;
-        table[446 + 8] = 63;
-        table[510..].copy_from_slice(b"\x55\xaa");
-        assert_eq!(grid(&mut with(0, &table)).unwrap(), 7);
-        table[446 + 8..][..4].copy_from_slice(&2048u32.to_le_bytes());
-        assert_eq!(grid(&mut with(0, &table)).unwrap(), 0);
-        assert_eq!(grid(&mut with(1080, b"\x53\xef")).unwrap(), 0);
     }
 }

@@ -12,12 +12,13 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use slab::Slab;
 
-use super::groups::Groups;
-use super::handle::Handle;
-use super::rest::Watched;
-use super::rows::{Row, Rows};
-use super::shuffle::{Seen, Shuffler};
-use crate::error::{ServeError, host};
+use crate::error::MountError;
+use crate::groups::Groups;
+use crate::handle::Handle;
+use crate::rest::Watched;
+use crate::rows::{Row, Rows};
+use crate::shuffle::{Seen, Shuffler};
+use seekless_host::cannot;
 
 /// The root's number, for the kernel.
 pub(super) const ROOT: u64 = INodeNo::ROOT.0;
@@ -129,9 +130,9 @@ impl Live {
         groups: Groups,
         shuffler: Shuffler,
         rest: Option<Watched>,
-    ) -> Result<Self, ServeError> {
-        let root =
-            rustix::fs::fstat(groups.home.root()).map_err(host("ask for the root's attributes"))?;
+    ) -> Result<Self, MountError> {
+        let root = rustix::fs::fstat(groups.home.root())
+            .map_err(cannot("ask for the root's attributes"))?;
         let handle = groups.home.handle();
         let mut rows = Rows::new(handle.shape());
         rows.insert(handle, Node { ino: ROOT, lookups: 1 });
@@ -173,7 +174,7 @@ impl Live {
                         .try_clone()
                         .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::MFILE));
                 }
-                let path = super::home::by_path(fd);
+                let path = crate::home::by_path(fd);
                 return rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
             }
             handle

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, Stat, StatVfs, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
+use seekless_host::HostError;
 use seekless_store::FileNumber;
 
-use super::handle::Handle;
-use crate::error::ServeError;
+use crate::error::MountError;
+use crate::handle::Handle;
 
 /// Of a file that the group store has.
 pub(crate) const MARKER: &str = "trusted.seekless.group";
@@ -98,9 +99,9 @@ impl Home {
     /// # Errors
     /// Where it is none, or its file system has no file handles or no `trusted` extended attributes, or we may not
     /// use them.
-    pub(crate) fn open(path: &Path) -> Result<Self, ServeError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, MountError> {
         let fail = |what| {
-            move |e: Errno| ServeError::Path { path: path.to_owned(), what, source: e.into() }
+            move |e: Errno| HostError::Path { path: path.to_owned(), what, source: e.into() }
         };
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = rustix::mount::open_tree(rustix::fs::CWD, path, flags)
@@ -118,7 +119,7 @@ impl Home {
             root,
             handle,
             #[cfg(test)]
-            steps: super::groups::tests::Steps::default(),
+            steps: crate::groups::tests::Steps::default(),
             _tree: tree,
         })
     }

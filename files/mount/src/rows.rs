@@ -6,7 +6,7 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hash};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use super::handle::{Handle, Shape};
+use crate::handle::{Handle, Shape};
 
 /// What is known of an inode beside its handle.
 pub(crate) trait Row: Copy {
@@ -72,7 +72,7 @@ impl<T: Row> Rows<T> {
     }
 
     /// Sets a row; the one that had its key is returned. A handle of another shape is none of this file system's, of which
-    /// nobody is told ([`super::home::Home::handle_of`]).
+    /// nobody is told ([`crate::home::Home::handle_of`]).
     pub(crate) fn insert(&mut self, handle: Handle, row: T) -> Option<(Handle, T)> {
         if handle.shape() != self.shape {
             return None;

@@ -9,13 +9,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, UNIX_EPOCH};
 
 use seekless_block::StreamId;
-use seekless_learn::GroupConfig;
+use seekless_store::GroupConfig;
 
 use super::super::home::Step;
 use super::super::shuffle::{Seen, Shuffler};
-use super::super::{format, whole};
 use super::*;
-use crate::backend::files::Opened;
+use crate::format;
+use seekless_host::Opened;
 
 /// What was done, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,9 @@ impl Place {
         let place = Self { temp, groups: None };
         fs::create_dir(place.dir()).unwrap();
         if let Err(e) = Home::open(&place.dir()).and_then(|h| {
-            h.bind(Some([1; 16])).and_then(|()| h.bind(None)).map_err(crate::error::host("bind"))
+            h.bind(Some([1; 16]))
+                .and_then(|()| h.bind(None))
+                .map_err(|e| seekless_host::cannot("bind")(e).into())
         }) {
             eprintln!("SKIPPED the order of steps: {e}");
             return None;
@@ -174,7 +176,7 @@ impl Place {
     fn attach(&mut self) -> &Groups {
         self.groups = None;
         let home = Home::open(&self.dir()).unwrap();
-        let disk = whole(Opened::path(&self.store(), false).unwrap());
+        let disk = FileDevice::new(Opened::path(&self.store(), false).unwrap());
         self.groups.insert(Groups::attach(home, disk, Config::default(), &self.store()).unwrap())
     }
 

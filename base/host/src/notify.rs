@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::error::{ServeError, host};
+use crate::{HostError, cannot};
 
 /// Ready to serve.
 pub const READY: &str = "READY=1";
@@ -26,10 +26,10 @@ impl Manager {
     ///
     /// # Errors
     /// Where nobody listens there.
-    pub fn from_env() -> Result<Option<Self>, ServeError> {
+    pub fn from_env() -> Result<Option<Self>, HostError> {
         let name = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let manager = name.map(|name| Self::new(&name)).transpose();
-        manager.map_err(host("tell the service manager at NOTIFY_SOCKET"))
+        manager.map_err(cannot("tell the service manager at NOTIFY_SOCKET"))
     }
 
     /// One that listens at a path, or at an abstract name that begins with `@`.

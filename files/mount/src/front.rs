@@ -19,10 +19,10 @@ use fuser::{
 use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
-use super::control;
-use super::live::{Admitted, Live, ROOT, kind};
-use super::names::{Changes, New};
-use crate::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
+use crate::control;
+use crate::live::{Admitted, Live, ROOT, kind};
+use crate::names::{Changes, New};
+use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// How long the kernel may believe what it was told. We alone change anything; what it does by itself with a file that is
 /// mapped into memory shows in the file's times so much later.

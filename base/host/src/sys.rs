@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// `BUSY` where a partition is in use.
-pub(crate) fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(device)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
         return Ok(());
@@ -39,16 +39,17 @@ pub(crate) fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// `struct fsxattr` of linux/fs.h: flags, hints, project.
-pub(crate) const FSXATTR_BYTES: usize = 28;
-/// `FS_IOC_FSGETXATTR` and `FS_IOC_FSSETXATTR`.
-pub(crate) const FSGETXATTR: u32 = 0x801c_581f;
-pub(crate) const FSSETXATTR: u32 = 0x401c_5820;
+pub const FSXATTR_BYTES: usize = 28;
+/// `FS_IOC_FSGETXATTR` of linux/fs.h.
+pub const FSGETXATTR: u32 = 0x801c_581f;
+/// `FS_IOC_FSSETXATTR` of linux/fs.h.
+pub const FSSETXATTR: u32 = 0x401c_5820;
 
 /// What an inode has of flags, in the form that XFS began.
 ///
 /// # Errors
 /// The host's word; `NOTTY` or `OPNOTSUPP` where its file system has none.
-pub(crate) fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
+pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     let mut found = [0; FSXATTR_BYTES];
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the request fills in a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
@@ -60,7 +61,7 @@ pub(crate) fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
 ///
 /// # Errors
 /// As [`fsxattr`].
-pub(crate) fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
+pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the request reads a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
     let result = unsafe { libc::ioctl(fd, FSSETXATTR as _, to.as_ptr()) };
@@ -72,7 +73,7 @@ const F_SETSIG: libc::c_int = 10;
 
 /// What a lease is refused for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Others {
+pub enum Others {
     /// That others have the file open for writing.
     Writing,
     /// That others have it open at all. The file must be open for writing here.
@@ -84,7 +85,7 @@ pub(crate) enum Others {
 ///
 /// # Errors
 /// `AGAIN` where somebody has; else the host's word.
-pub(crate) fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
+pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
     let fd = file.as_fd().as_raw_fd();
     let kind = match others {
         Others::Writing => libc::F_RDLCK,
@@ -118,7 +119,7 @@ struct FileHandle {
 ///
 /// # Errors
 /// `OPNOTSUPP` where the file system has no handles.
-pub(crate) fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
+pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
     let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, data: [0; HANDLE_BYTES] };
     let mut mount = 0;
     // SAFETY: the path is a string that ends in a zero; the handle has room for as many bytes as it says, and begins as
@@ -143,7 +144,7 @@ pub(crate) fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno>
 ///
 /// # Errors
 /// `STALE` where it is gone.
-pub(crate) fn open_handle(
+pub fn open_handle(
     mount: BorrowedFd<'_>,
     kind: i32,
     bytes: &[u8],

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
+use seekless_host::{FileDevice, HostError, Opened};
 use seekless_store::{Config, Examined, FileNumber, Gfs, State, examine};
 
-use super::home::{self, Found, Home, Marker};
-use super::whole;
-use crate::backend::files::Opened;
-use crate::error::ServeError;
+use crate::error::MountError;
+use crate::home::{self, Found, Home, Marker};
 
 /// Room for entries of a directory.
 const ENTRIES_BYTES: usize = 32 << 10;
@@ -51,14 +50,14 @@ impl Checked {
 ///
 /// # Errors
 /// Where either cannot be read, they do not belong together, or somebody has them mounted.
-pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Checked, ServeError> {
+pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Checked, MountError> {
     let failed = |path: &Path, what| {
         let path = path.to_owned();
-        move |e: Errno| ServeError::Path { path, what, source: e.into() }
+        move |e: Errno| HostError::Path { path, what, source: e.into() }
     };
     let attach =
-        |source| ServeError::GroupStore { path: store.to_owned(), source: Box::new(source) };
-    let mut disk = whole(Opened::path(store, true)?);
+        |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
+    let mut disk = FileDevice::new(Opened::path(store, true)?);
     let mut found = Checked { store: examine(&mut disk).map_err(attach)?, ..Checked::default() };
     let gfs = Gfs::attach(&mut disk, Config::default()).map_err(attach)?;
     let home = Home::open(dir)?;
@@ -67,7 +66,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
         None if gfs.file_count() == 0 => {}
         _ => {
             let why = format!("is not the directory of the group store {}", store.display());
-            return Err(ServeError::Refused { path: dir.to_owned(), why });
+            return Err(HostError::Refused { path: dir.to_owned(), why }.into());
         }
     }
     let damaged: Vec<FileNumber> =
@@ -86,7 +85,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
                 found.dead += 1;
                 continue;
             }
-            Some(Err(e)) => return Err(failed(dir, "open an inode in it")(e)),
+            Some(Err(e)) => return Err(failed(dir, "open an inode in it")(e).into()),
         };
         let expected = Marker { store: gfs.uuid(), file: number, ino: stat.st_ino };
         let marker = home::marker(&fd).map_err(failed(dir, "look for a marker in it"))?;
