@@ -4,7 +4,6 @@
 
 mod budget;
 mod graph;
-mod groups;
 mod instalment;
 mod judge;
 mod pages;
@@ -13,14 +12,12 @@ mod planning;
 mod replication;
 mod revise;
 mod strategy;
-mod successors;
 mod temperature;
 mod training;
 
 pub use budget::Budget;
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
-pub use groups::{Group, Stability};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use pages::{GridCount, Pages};
@@ -29,6 +26,5 @@ pub use planning::{Planning, next_plan};
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
-pub use successors::{GroupConfig, GroupConfigError, Successors};
 pub use temperature::{Heat, Temperature};
 pub use training::Training;

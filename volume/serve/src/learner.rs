@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::{Extent, Lba, Request, Sectors};
 use seekless_engine::{Config, Replicated, RoomFrom};
+use seekless_host::cannot;
 use seekless_learn::{Pages, Plan, Replica};
 
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
 
@@ -208,7 +209,7 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
-        .map_err(host("start the learner's thread"))?;
+        .map_err(cannot("start the learner's thread"))?;
     let thread = LearnerThread { messages, learned: counts, streams, thread };
     Ok(Started { producer, link, thread })
 }
