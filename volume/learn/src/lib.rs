@@ -10,6 +10,7 @@ mod judge;
 mod pages;
 mod plan;
 mod planning;
+mod policy;
 mod replication;
 mod revise;
 mod strategy;
@@ -26,6 +27,9 @@ pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price}
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError, Replica};
 pub use planning::{Planning, next_plan};
+pub use policy::{
+    AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName, Streams,
+};
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
