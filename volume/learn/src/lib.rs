@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod days;
 mod graph;
 mod groups;
 mod instalment;
 mod judge;
+mod learner;
 mod pages;
 mod plan;
 mod planning;
@@ -19,11 +21,15 @@ mod temperature;
 mod training;
 
 pub use budget::Budget;
+pub use days::{AGES_MAX, DAY};
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
 pub use groups::{Group, Stability};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
+pub use learner::{
+    Act, EDGES_MAX, Learner, OtherVolume, ReplicaProgress, ReplicaSpace, VolumeShape, VolumeState,
+};
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError, Replica};
 pub use planning::{Planning, next_plan};
