@@ -1,6 +1,5 @@
 //! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of its JSON, what
 //! it refuses. Knows nothing of the code behind.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -20,7 +19,7 @@ struct Ran {
 
 /// Runs the binary in `dir` with `input` on its standard input.
 fn run(dir: &TempDir, args: &[&str], input: &[u8]) -> Ran {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_seekless"))
+    let mut child = Command::new(crate::PROGRAM)
         .arg("stat")
         .args(args)
         .current_dir(dir)
@@ -66,7 +65,7 @@ fn agrees(test: &str, format: &str, trace: &Path, args: &[&str]) -> bool {
     let ran = run(&dir, &[&[trace.to_str().unwrap(), "--json", "a.json"], args].concat(), b"");
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let mut check = Command::new("python3")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stat/check.py"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/stat/check.py"))
         .args([format.as_ref(), dir.path().join("a.json").as_os_str()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -163,7 +162,7 @@ fn the_store_the_pipe_and_the_file_say_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let text = "0.0 0 0 8 1\n1.0 0 100 8 1\n1.5 0 108 16 0\n900.0 1 0 8 1\n";
     std::fs::write(dir.path().join("a.trace"), text).unwrap();
-    let convert = Command::new(env!("CARGO_BIN_EXE_seekless"))
+    let convert = Command::new(crate::PROGRAM)
         .args(["convert", "a.trace", "a.parquet"])
         .current_dir(&dir)
         .status()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{shared, succeeds, word};
+use super::support::{shared, succeeds, word};
 
 /// Names, and the demerit to stay below in milliseconds: the reference simulator's published figure.
 const DRIVES: [(&str, &str, f64); 5] = [

@@ -45,7 +45,7 @@ fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
     ];
     let mut command: Vec<&std::ffi::OsStr> = args.iter().map(|a| (*a).as_ref()).collect();
     let files = dir.path().join("files");
-    let program = env!("CARGO_BIN_EXE_seekless");
+    let program = crate::PROGRAM;
     command.extend([log.as_os_str(), program.as_ref()]);
     let rest = [
         "workload",

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 /// Runs `seekless` with these words.
 pub(crate) fn seekless(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekless")).args(words).output().expect("the binary starts")
+    Command::new(crate::PROGRAM).args(words).output().expect("the binary starts")
 }
 
 /// Standard output of a run that must succeed.
@@ -31,7 +31,7 @@ pub(crate) fn shared(test: &str) -> Option<PathBuf> {
     if path.join("reference/mech/summary.csv").is_file() {
         return Some(path);
     }
-    println!("SKIPPED {test}: no ../shared");
+    eprintln!("SKIPPED {test}: no ../shared");
     None
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::{fails, succeeds, word};
+use super::support::{fails, succeeds, word};
 
 /// A small drive of our own in DiskSim's words.
 const SPECS: &str =

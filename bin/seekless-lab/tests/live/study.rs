@@ -95,12 +95,8 @@ fn a_study_that_is_killed_at_any_moment_leaves_nothing_and_goes_on() {
         child.wait().unwrap();
         left += usize::from(out.join("attached").exists());
         let before = lines(&out);
-        let output = attempt([
-            env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "study".as_ref(),
-            "clean".as_ref(),
-            out.as_os_str(),
-        ]);
+        let output =
+            attempt([crate::PROGRAM.as_ref(), "study".as_ref(), "clean".as_ref(), out.as_os_str()]);
         assert!(
             output.status.success() || !out.exists(),
             "kill {kill}: {}",
