@@ -197,6 +197,13 @@ impl Learner {
         self.every.is_some_and(|every| enough || now.since(self.planned_at) >= every)
     }
 
+    /// How long it is until the next plan, where that is a matter of time.
+    #[must_use]
+    pub fn due_in(&self, now: SimTime) -> Option<Duration> {
+        let every = self.every?;
+        Some(Duration(every.0.saturating_sub(now.since(self.planned_at).0)))
+    }
+
     /// Plans, if it is time to.
     pub fn tick(&mut self, now: SimTime, state: &VolumeState<'_>) -> Vec<Act> {
         if self.is_due(now) { self.plan(now, state) } else { Vec::new() }
