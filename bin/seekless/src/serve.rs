@@ -2,7 +2,6 @@
 //! clean end on a signal. It decides nothing about data.
 
 mod backing;
-mod control;
 mod disk;
 pub(crate) mod memory;
 mod report;
@@ -19,6 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_learn::{Budget, JudgeConfig, ReplicationRule};
+use seekless_serve::control::{self, MainThread};
 use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
@@ -28,7 +28,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
-use crate::volume::control_socket;
 use disk::Emulated;
 use memory::Memory;
 use seekless_cli::args::{LearnArgs, duration, size};
@@ -291,10 +290,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let _ = send.send(Event::Learn);
     }
     // Named before the volume is mounted, over the backing perhaps.
-    let control = control_socket(&args.backing)
-        .and_then(|socket| control::start(args, &socket, &server, send.clone()));
+    let commands = send.clone();
+    let control = control::start(&args.backing, &server, args.learns(), move |what| {
+        commands
+            .send(match what {
+                MainThread::Replan => Event::Learn,
+                MainThread::Stop => Event::Stop,
+            })
+            .is_ok()
+    });
     if let Err(why) = &control {
-        output::say(&format!("no control socket ({why:#}): signals alone steer this server"));
+        output::say(&format!("no control socket ({why}): only signals steer this server"));
     }
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
@@ -308,7 +314,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let result = watch(args, &server, mount, &events, told);
     drop(http);
     if server.attached().is_some() {
-        output::say("putting the area to rest");
+        output::say("saving the area");
     }
     let stats = server.stop().context("the server failed")?;
     // Until here, who asks is told that it is served.

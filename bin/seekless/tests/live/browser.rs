@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::browsing::{SHOWN, missing, pointing, pointing_down, report, sample, toggling, visit};
+use crate::browsing::{missing, pointing, pointing_down, report, sample, toggling, visit};
 use crate::need;
 use crate::watching::Watched;
 
