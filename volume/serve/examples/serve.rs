@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Extent, Flags, Lba, Op, Request, Sectors};
+use seekless_block::{Bytes, Extent, Flags, Lba, Op, Sectors};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan, Replica};
 use seekless_serve::area::{At, MakeOptions, Share, make};

@@ -632,7 +632,7 @@ impl Injector {
     ///
     /// # Errors
     /// Where the server has stopped.
-    pub fn room(&self) -> Result<Option<Room>, ServeError> {
+    pub(crate) fn room(&self) -> Result<Option<Room>, ServeError> {
         Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 

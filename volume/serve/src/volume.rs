@@ -13,7 +13,7 @@ use seekless_engine::{
     Engine, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum, Progress, RequestId,
     RoomFrom, Stats, Target,
 };
-use seekless_learn::{Plan, Replica};
+use seekless_learn::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
 use slab::Slab;
 
@@ -298,8 +298,10 @@ impl<O> Volume<O> {
         self.engine.replicated().map(|state| {
             let part = self.engine.room_part(from);
             let free = if self.holds { Vec::new() } else { part.free };
-            let degree = self.engine.config().degree;
-            (Room { free, placed: part.placed, degree, state }, part.next)
+            let config = self.engine.config();
+            let pages = Pages::new(config.grid, config.capacity);
+            let degree = config.degree;
+            (Room { free, placed: part.placed, degree, pages, state }, part.next)
         })
     }
 

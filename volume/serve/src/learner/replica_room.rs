@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Replicated, RoomFrom};
-use seekless_learn::{ReplicaProgress, ReplicaSpace};
+use seekless_learn::{Pages, ReplicaProgress, ReplicaSpace};
 
 /// Where replicas may stand, and what has one already.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Room {
     pub(crate) placed: Vec<Lba>,
     /// Most replicas of a page.
     pub(crate) degree: u32,
+    /// The volume's pages.
+    pub(crate) pages: Pages,
     /// How replication stands.
     pub(crate) state: Replicated,
 }
@@ -23,6 +25,11 @@ pub(crate) struct Room {
 pub(crate) type RoomReply = Option<(Room, Option<RoomFrom>)>;
 
 impl Room {
+    /// Whether the page that begins at this sector has a replica.
+    pub(crate) fn has_replica(&self, page: Lba) -> bool {
+        self.placed.binary_search(&page).is_ok()
+    }
+
     /// Of its parts, which the volume's thread gives one by one: it has no time for all at once, nor to sort.
     pub(crate) fn of_parts<E>(
         mut part: impl FnMut(RoomFrom) -> Result<RoomReply, E>,

@@ -2,7 +2,7 @@
 
 use seekless_block::{Bytes, Extent, Lba, Op};
 use seekless_disk::{Device, Scheduler, SpinDown, catalogue};
-use seekless_learn::{DAY, POLICIES};
+use seekless_learn::{DAY, POLICIES, Pages};
 use seekless_sim::{EngineSpace, Replay, SimConfig, Simulation};
 
 use super::*;
@@ -69,7 +69,8 @@ fn room_of(simulation: &Simulation) -> Option<Room> {
     let part = |from: RoomFrom| -> Result<RoomReply, std::convert::Infallible> {
         let part = engine.room_part(from);
         let degree = engine.config().degree;
-        let room = |state| Room { free: part.free, placed: part.placed, degree, state };
+        let pages = Pages::new(engine.config().grid, engine.config().capacity);
+        let room = |state| Room { free: part.free, placed: part.placed, degree, pages, state };
         Ok(engine.replicated().map(|state| (room(state), part.next)))
     };
     let Ok(room) = Room::of_parts(part);

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_block::{Bytes, Lba};
 use seekless_disk::{Disk, Scheduler, SpinDown, catalogue};
-use seekless_engine::Config;
-use seekless_learn::{AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, plan};
 use seekless_nbd::{Command, CommandFlags};
-use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learner, ServeError};
+use seekless_serve::{Backing, Builder, Emulation, HostQueue, Learning, ServeError};
 
 use crate::{Random, client};
 
