@@ -138,6 +138,21 @@ impl Learner {
         Self { every, ..self }
     }
 
+    /// The same, planning replicas whenever enough was read, whatever time has passed.
+    #[must_use]
+    pub fn when_due(self) -> Self {
+        self.every(Some(Duration(u64::MAX)))
+    }
+
+    /// The same, with regions of this length for replicas: the hottest of them is where replicas stand.
+    #[must_use]
+    pub fn region(mut self, region: Sectors) -> Self {
+        if let Seen::Reads(replication) = &mut self.seen {
+            replication.set_region(region);
+        }
+        self
+    }
+
     /// The same, with what an earlier learner saved; it asks to be saved too. Policies that plan replicas save nothing.
     ///
     /// # Errors

@@ -199,6 +199,11 @@ impl Replication {
         }
     }
 
+    /// Starts anew with regions of this length.
+    pub(crate) fn set_region(&mut self, region: Sectors) {
+        *self = Self::new(ReplicationConfig { region, ..self.config });
+    }
+
     /// Takes in one request, in order of arrival. Reads alone count.
     pub fn observe(&mut self, request: &Request) {
         let extent = self.pages.touched(request.extent);
