@@ -2,7 +2,7 @@
 """Small files in groups beside ext4 and XFS, in one run. As root, on a machine at rest:
 
   benches/fs/run.py [--files 1000000] [--grouped 250000] [--sets 250] [--singles 1000] [--lookups 1000] [--tries 3]
-                    [--program target/release/seekless] [--disk wd800jb] [--kinds ext4,groups,xfs] [--json FILE]
+                    [--program target/dist/seekless] [--disk wd800jb] [--kinds ext4,groups,xfs] [--json FILE]
 
 One image with ext4 and one with XFS, each with the same files; then the files of the first are used by sets of eight that lie in
 eight directories, and moved to groups in a store that is a file of that same ext4 (`groups`). What is measured, each time with
@@ -252,7 +252,7 @@ def main():
     parser.add_argument('--lookups', type=int, default=1_000)
     parser.add_argument('--tries', type=int, default=3)
     parser.add_argument('--cache', default='64MiB')
-    parser.add_argument('--program', default='target/release/seekless')
+    parser.add_argument('--program', default='target/dist/seekless')
     parser.add_argument('--disk', default='wd800jb')
     parser.add_argument('--kinds', default='ext4,groups,xfs')
     parser.add_argument('--json')
