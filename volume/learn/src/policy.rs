@@ -253,6 +253,16 @@ impl Policy {
     }
 }
 
+impl From<ReplicationRule> for PolicyName {
+    fn from(rule: ReplicationRule) -> Self {
+        match rule {
+            ReplicationRule::Paper => Self::Fs2,
+            ReplicationRule::Whole => Self::Fs2Whole,
+            ReplicationRule::Proven => Self::Fs2Proven,
+        }
+    }
+}
+
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name.text())?;

@@ -94,6 +94,12 @@ impl Learning {
         Self { say, ..self }
     }
 
+    /// Whether something is known from an earlier server.
+    #[must_use]
+    pub fn knows(&self) -> bool {
+        self.memory.as_ref().is_some_and(MemoryFile::knows)
+    }
+
     /// The learner for a volume, which follows `plan`; `None` where the policy is to learn nothing.
     ///
     /// # Errors
