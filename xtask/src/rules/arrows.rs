@@ -56,7 +56,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("volume", "engine", true, &["block", "learn"]),
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
     room("volume", "compare", false, &["block", "trace", "disk", "learn", "engine", "sim"]),
-    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "host", "learn", "engine"]),
+    room(
+        "volume",
+        "serve",
+        false,
+        &["block", "nbd", "trace", "disk", "host", "learn", "engine", "sim"],
+    ),
     room("lab", "workload", false, &["block"]),
     room(
         "lab",

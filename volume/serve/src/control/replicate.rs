@@ -42,7 +42,7 @@ pub(super) fn replicate(
         let home = room.pages.touched(*home);
         asked += home.len.0;
         for page in (home.start.0..home.end().0).step_by(PAGE_SECTORS as usize) {
-            if left < PAGE_SECTORS || room.is_placed(Lba(page)) {
+            if left < PAGE_SECTORS || room.has_replica(Lba(page)) {
                 continue;
             }
             left -= PAGE_SECTORS;
