@@ -4,7 +4,7 @@
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
 
-use crate::shape::Shape;
+use crate::core::shape::Shape;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

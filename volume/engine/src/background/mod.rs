@@ -1,20 +1,24 @@
 //! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
 //! is decided here; each job is a small machine of its own.
 
+pub(crate) mod checkpoint;
+pub(crate) mod move_plan;
+pub(crate) mod prove;
+
 use seekless_block::{
     Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
 };
 use seekless_learn::Plan;
 
-use crate::checkpoint::Checkpoint;
-use crate::destage::{Destage, Which};
+use crate::background::checkpoint::Checkpoint;
+use crate::background::move_plan::{Move, Todo};
+use crate::background::prove::Prove;
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
 use crate::format::{Content, PageSum};
-use crate::interference::Interference;
-use crate::pagemap::State;
-use crate::prove::Prove;
-use crate::reconfigure::{Move, Todo};
-use crate::replicate::{Clean, Replicate};
-use crate::writes::Mark;
+use crate::free_space::interference::Interference;
+use crate::free_space::replicate::{Clean, Replicate};
+use crate::write_buffer::destage::{Destage, Which};
 use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
@@ -458,7 +462,7 @@ impl Engine {
                 self.background.superblock_due = true;
             } else if now >= at {
                 self.background.clean_not_before = SimTime(now.0 + RETRY.0);
-                self.sync.wait(crate::sync::Waiter::Tail);
+                self.sync.wait(crate::write_buffer::durability::Waiter::Tail);
                 self.pump_sync();
             } else {
                 self.background.wake_at(at);
@@ -491,7 +495,7 @@ impl Engine {
             if self.background.now < at {
                 self.background.wake_at(at);
             } else if self.sync.is_idle() {
-                self.sync.wait(crate::sync::Waiter::Tail);
+                self.sync.wait(crate::write_buffer::durability::Waiter::Tail);
                 self.pump_sync();
             }
             return false;

@@ -7,13 +7,16 @@
 //! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
 //! not take it either is it lost.
 
+pub(crate) mod destage;
+pub(crate) mod durability;
+
 use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
 use crate::format::{Content, Entry, Header, PageSum, Position};
-use crate::pagemap::State;
-use crate::shape::Shape;
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 
 /// Records on their way at a time; what comes meanwhile gathers in the next one.

@@ -4,13 +4,13 @@
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
-use crate::attach::Moment;
+use crate::area::attach::Moment;
 use crate::background::{BackgroundIo, RETRY, Step};
+use crate::core::page_map::State;
 use crate::format::{
     AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE,
     PlanHeader, PlanPage, RUNS_PER_PAGE, Run,
 };
-use crate::pagemap::State;
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
 
 /// The log grows by so many times the checkpoint's size before the next one: an eighth of what is written.

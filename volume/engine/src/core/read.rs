@@ -9,10 +9,10 @@ use seekless_block::{
     StreamId,
 };
 
-use crate::cache::pieces;
+use crate::core::page_map::State;
+use crate::core::ram_cache::pieces;
+use crate::core::write_order::Mark;
 use crate::format::PageSum;
-use crate::pagemap::State;
-use crate::writes::Mark;
 use crate::{
     Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Sum, SumFor, Target,
 };

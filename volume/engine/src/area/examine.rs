@@ -2,11 +2,11 @@
 
 use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
-use crate::attach::{AttachError, write_page};
-use crate::extents::Extents;
+use crate::area::attach::{AttachError, write_page};
+use crate::area::recover::{Recovered, recover, salvage};
+use crate::core::page_map::State;
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
-use crate::pagemap::State;
-use crate::recover::{Recovered, recover, salvage};
+use crate::free_space::extents::Extents;
 use crate::{Config, Engine};
 
 /// Pages that are read at a time.

@@ -10,13 +10,18 @@
 //!   once the client has written it, in the round of the next flush, after home was flushed. That its bytes equal the
 //!   replica's proves nothing: a client may copy the same data there.
 
+pub(crate) mod extents;
+pub(crate) mod interference;
+pub(crate) mod replicas;
+pub(crate) mod replicate;
+
 use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
 
-use crate::extents::Extents;
+use crate::core::shape::Shape;
+use crate::core::write_order::Mark;
 use crate::format::{Content, RUNS_PER_PAGE, Run, RunKind};
-use crate::shape::Shape;
-use crate::sync::Waiter;
-use crate::writes::Mark;
+use crate::free_space::extents::Extents;
+use crate::write_buffer::durability::Waiter;
 use crate::{Asked, Config, Engine, Fault, Pending, RequestId, Target};
 
 /// Regions of a large device: 128 MiB, as block groups of ext4.

@@ -4,11 +4,11 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::cache::pieces;
-use crate::pagemap::State;
-use crate::read::WAITS;
-use crate::sync::Waiter;
-use crate::writes::Mark;
+use crate::core::page_map::State;
+use crate::core::ram_cache::pieces;
+use crate::core::read::WAITS;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
 use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
 
 /// A write on its way home.

@@ -3,16 +3,16 @@
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
-use crate::checkpoint::free_map_page;
+use crate::area::recover::{Recovered, recover};
+use crate::background::checkpoint::free_map_page;
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FormatError,
     Geometry, GeometryError, Label, Page, Position, RUNS_PER_PAGE, Superblock, SuperblockError,
     Which, page_extent,
 };
-use crate::log::Ring;
-use crate::pagemap::State;
-use crate::recover::{Recovered, recover};
-use crate::shape::Shape;
+use crate::write_buffer::Ring;
 use crate::{Config, Engine, Mode};
 
 /// What an area is made with.

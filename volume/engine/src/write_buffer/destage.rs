@@ -5,9 +5,9 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
-use crate::pagemap::State;
-use crate::sync::Waiter;
-use crate::writes::Mark;
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Fault, Move, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::extents::Extents;
-use crate::pagemap::State;
-use crate::shape::Shape;
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
+use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
 /// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest

@@ -7,11 +7,11 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
 use crate::background::{BackgroundIo, Job, PIECE_PAGES, RETRY, Step, stage};
-use crate::extents::Extents;
+use crate::core::page_map::State;
 use crate::format::{Content, Entry, Header, Position};
-use crate::pagemap::State;
-use crate::replicas::Batch;
-use crate::sync::Waiter;
+use crate::free_space::extents::Extents;
+use crate::free_space::replicas::Batch;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
-use crate::attach::AttachError;
-use crate::extents::Extents;
+use crate::area::attach::AttachError;
+use crate::core::page_map::{PageMap, State};
+use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
     Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
     RunKind, Superblock, Which, page_extent, page_sum, read_superblock,
 };
-use crate::log::Ring;
-use crate::pagemap::{PageMap, State};
-use crate::shape::Shape;
+use crate::free_space::extents::Extents;
+use crate::write_buffer::Ring;
 
 /// Pages of the log, 256 MiB, that a crash may have lost behind a record while it kept one that was written after them: more
 /// than disks hold in their caches. On a disk each MiB that is looked at beyond takes most of a turn of the platter.

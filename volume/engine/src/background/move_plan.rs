@@ -10,9 +10,9 @@ use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
 use crate::background::{BackgroundIo, PIECE_PAGES, Progress, Step, pages_in, stage};
+use crate::core::page_map::State;
 use crate::format::{Content, Entry, Header, Position};
-use crate::pagemap::State;
-use crate::sync::Waiter;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
 
 /// Windows without any motion that are looked at in one go.

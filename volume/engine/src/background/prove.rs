@@ -4,8 +4,8 @@
 use seekless_block::Op;
 
 use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
-use crate::pagemap::State;
-use crate::writes::Mark;
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
 /// Home pages between two copies in doubt that are read along rather than passed over.

@@ -1,0 +1,6 @@
+//! An area as a whole: making one, attaching one, looking at one, mending one. What happens to an area that is
+//! attached is not here.
+
+pub(crate) mod attach;
+pub(crate) mod examine;
+pub(crate) mod recover;
