@@ -21,8 +21,12 @@ pub use api::{
     Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
     Sum, Target, Trouble,
 };
-pub use area::attach::{AttachError, AttachReport, FormatOptions, format_area, resize_area};
+pub use area::attach::{
+    AttachError, AttachReport, FormatOptions, attach, format_area, resize_area,
+};
 pub use area::examine::{Examined, Finding, Repair, RepairReport, examine, repair};
+pub use area::guarding::{GuardStep, Guarding};
+pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;
 pub use core::Engine;
 pub(crate) use core::{Asked, Pending, SumFor};

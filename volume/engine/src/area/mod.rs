@@ -3,4 +3,6 @@
 
 pub(crate) mod attach;
 pub(crate) mod examine;
+pub(crate) mod guarding;
+pub(crate) mod proof;
 pub(crate) mod recover;

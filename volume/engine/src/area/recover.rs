@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::area::attach::AttachError;
+use crate::area::proof::Proof;
 use crate::core::page_map::{PageMap, State};
 use crate::core::shape::Shape;
 use crate::format::{
@@ -218,13 +219,13 @@ impl Recovered {
     }
 
     /// And home is as it was then.
-    pub(crate) fn is_trusted(&self, stamp: &[u8; 32]) -> bool {
-        self.is_clean() && *stamp != [0; 32] && *stamp == self.superblock.stamp
+    pub(crate) fn is_trusted(&self, proof: &Proof) -> bool {
+        self.is_clean() && proof.stamp != [0; 32] && proof.stamp == self.superblock.stamp
     }
 
     /// Where somebody else may have written home, only what may hold bytes of replicas counts as free.
-    pub(crate) fn doubt_free(&mut self, guarded: bool, stamp: &[u8; 32]) {
-        if !guarded && !self.is_trusted(stamp) {
+    pub(crate) fn doubt_free(&mut self, proof: &Proof) {
+        if !proof.keeps_home() && !self.is_trusted(proof) {
             self.free = self.stained.clone();
         }
     }

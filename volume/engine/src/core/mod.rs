@@ -168,6 +168,9 @@ impl Engine {
             config.buffer_bytes.0.max(u64::from(geo.segment_pages) * PAGE_BYTES);
         config.stage_bytes.0 =
             config.stage_bytes.0.max(2 * u64::from(geo.segment_pages) * PAGE_BYTES);
+        if config.mode == Mode::WriteBack {
+            config.stage_bytes = config.stage_bytes.max(config.sweep_bytes);
+        }
         Self {
             cache: RamCache::new(pages),
             map: PageMap::new(geo.slots()),
