@@ -165,7 +165,6 @@ impl<O> Volume<O> {
         let Parts { engine, lasting, drain, files, .. } = parts;
         let Parts { workers, bell, emulated, clock, observer, tap, .. } = parts;
         let guarding = Guarding::new(&engine, drain);
-        let replicates = engine.replicated().is_some();
         let mut volume = Self {
             clock,
             now: clock.now(),
@@ -188,8 +187,7 @@ impl<O> Volume<O> {
             guarding,
             failure: None,
         };
-        if volume.is_guarded() && volume.engine.mode() == Mode::WriteThrough && !replicates {
-            // A drain that was cut short goes on, so that the guard can come down.
+        if volume.guarding.resumes_drain(&volume.engine, volume.is_guarded()) {
             volume.drain_area();
         }
         Ok(volume)

@@ -3,15 +3,14 @@
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
+use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
-use crate::background::checkpoint::free_map_page;
 use crate::core::page_map::State;
 use crate::core::shape::Shape;
 use crate::format::{
-    AreaFlags, AreaId, CheckpointHeader, CheckpointPage, Contents, ENTRIES_PER_PAGE, Entry,
-    FormatError, Geometry, GeometryError, Label, Page, Position, RUNS_PER_PAGE, Superblock,
-    SuperblockError, Which, page_extent,
+    AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
+    Page, Position, Superblock, SuperblockError, Which, page_extent,
 };
 use crate::write_buffer::Ring;
 use crate::{Config, Engine, Mode};
@@ -272,6 +271,9 @@ impl Identity {
     }
 }
 
+/// Bytes of a checkpoint that an attach writes at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
 pub(crate) fn write_page(
     area: &mut dyn Device,
     at: u64,
@@ -466,58 +468,40 @@ impl Engine {
         }
     }
 
-    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
-    /// last.
-    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
-        let moment = Moment {
-            dirty: self.mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
-            stamp: None,
-            mode: self.mode,
+    /// What a checkpoint that begins now says of its moment: the other place, the next generation.
+    pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
+        Moment {
+            dirty: mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
+            stamp,
+            mode,
             checkpoint_slot: 1 - self.identity.checkpoint_slot,
             checkpoint_generation: self.identity.checkpoint_generation + 1,
             position: self.log.position(),
             tail: self.log.ring.tail_durable,
-            plan: self.identity.plan,
-        };
-        let start = self.geo.checkpoint_at(moment.checkpoint_slot);
-        let header = self.identity.checkpoint(&self.geo, &moment);
-        write_page(area, start, |page| {
-            header.encode(page);
-        })?;
-        let slots = self.geo.slots();
-        let most = slots.div_ceil(ENTRIES_PER_PAGE).min(256);
-        let mut buffer: Vec<u8> = Vec::with_capacity((most * PAGE_BYTES as u32) as usize);
-        let mut at = start + 1;
-        let mut first = 0;
-        while first < slots {
-            let entry = |i: usize| {
-                let slot = first + i as u32;
-                if slot < slots { self.entry(slot) } else { Entry::FREE }
-            };
-            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
-            let put =
-                CheckpointPage { uuid, generation, first, entries: std::array::from_fn(entry) };
-            let mut page: Page = [0; PAGE_BYTES as usize];
-            put.encode(&mut page);
-            buffer.extend_from_slice(&page);
-            first = first.saturating_add(ENTRIES_PER_PAGE);
-            if buffer.len() == buffer.capacity() || first >= slots {
-                let pages = (buffer.len() / PAGE_BYTES as usize) as u64;
-                area.write(page_extent(at, pages), &buffer)?;
-                at += pages;
-                buffer.clear();
-            }
+            plan: self.background.todo.plan(),
         }
-        if self.free.on {
-            let runs = self.free.snapshot(std::iter::empty());
-            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
-            for number in 0..=runs.len() as u32 / RUNS_PER_PAGE {
-                let at = self.geo.free_map_at(moment.checkpoint_slot) + u64::from(number);
-                write_page(area, at, |page| {
-                    free_map_page(uuid, generation, number, &runs).encode(page);
-                })?;
+    }
+
+    /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
+    /// last.
+    fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
+        let free = self.free_now(std::iter::empty());
+        let moment = Moment { plan: self.identity.plan, ..self.moment(self.mode, None) };
+        let mut pages = CheckpointPages::new(moment, free);
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(start) = pages.place(self) {
+            loop {
+                let mut page: Page = [0; PAGE_BYTES as usize];
+                pages.encode(self, &mut page);
+                buffer.extend_from_slice(&page);
+                if pages.begins_region() || buffer.len() >= WRITE_BYTES {
+                    break;
+                }
             }
+            area.write(page_extent(start, buffer.len() as u64 / PAGE_BYTES), &buffer)?;
+            buffer.clear();
         }
+        let moment = pages.moment;
         area.flush()?;
         self.identity.generation += 1;
         let superblock = self.identity.superblock(&self.config, &self.geo, &moment);

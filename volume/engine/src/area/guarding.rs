@@ -62,6 +62,12 @@ impl Guarding {
         }
     }
 
+    /// Whether a drain goes on that was cut short, so that the guard can come down: `up`, how the guard stands.
+    #[must_use]
+    pub fn resumes_drain(&self, engine: &Engine, up: bool) -> bool {
+        up && engine.mode() == Mode::WriteThrough && !self.has_replicas
+    }
+
     /// What the administrator wants from now on. Whether the engine may be told at once.
     pub fn want(&mut self, mode: Mode) -> bool {
         (self.wants, self.failed) = (Some(mode), false);

@@ -2,6 +2,7 @@
 //! attached is not here.
 
 pub(crate) mod attach;
+pub(crate) mod checkpoint_pages;
 pub(crate) mod examine;
 pub(crate) mod guarding;
 pub(crate) mod proof;

@@ -240,6 +240,7 @@ impl Engine {
     pub fn is_drained(&self) -> bool {
         self.mode == Mode::WriteThrough
             && !self.background.draining
+            && self.map.count(State::Dirty) == 0
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due

@@ -446,6 +446,14 @@ impl Engine {
         self.retry_blocked |= !self.blocked.is_empty();
     }
 
+    /// What is free, as a checkpoint that begins now puts it down; `under_way` is what clients are just writing.
+    pub(crate) fn free_now(
+        &mut self,
+        under_way: impl Iterator<Item = std::ops::Range<u64>>,
+    ) -> Vec<Run> {
+        if self.free.on { self.free.snapshot(under_way) } else { Vec::new() }
+    }
+
     /// What clients write, as pages: a checkpoint of what is free must know.
     pub(crate) fn pages_under_way(&self) -> Vec<std::ops::Range<u64>> {
         // Writes that wait for zeroes beside them are locked.

@@ -277,7 +277,7 @@ impl<M: Machine> Live<M> {
         let stamp = [1; 32];
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup.clone());
+        let world = World::new(machine, medium, Past::new(setup.home), setup.clone())?;
         Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
     }
 
@@ -449,7 +449,7 @@ impl<M: Machine> Live<M> {
             }
             let machine = attach::<M>(&self.setup, &medium, self.stamp)
                 .map_err(|r| format!("after a resize: {r:?}"))?;
-            self.world = World::new(machine, medium, past, self.setup.clone());
+            self.world = World::new(machine, medium, past, self.setup.clone())?;
             break;
         }
         if self.setup.write_back {
@@ -473,7 +473,7 @@ impl<M: Machine> Live<M> {
         let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
             .map_err(|r| format!("the next life: {r:?}"))?;
         self.end_life();
-        self.world = World::new(machine, medium, past, self.setup.clone());
+        self.world = World::new(machine, medium, past, self.setup.clone())?;
         Ok(())
     }
 
@@ -610,7 +610,7 @@ fn go_on<M: Machine>(
         }
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, past, setup.clone());
+    let mut world = World::new(machine, medium, past, setup.clone())?;
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;

@@ -130,6 +130,10 @@ pub trait Machine: Sized {
     fn guarding(&self) -> Option<Guarding> {
         None
     }
+    /// See [`Guarding::resumes_drain`].
+    fn resumes_drain(&self, _guarding: Option<&Guarding>, _up: bool) -> bool {
+        false
+    }
     /// See [`Guarding::step`]; no I/O of home's ends is waited for, as a guard moves in no time here.
     fn guard_step(&self, _guarding: &mut Guarding, _up: bool) -> GuardStep {
         GuardStep::Rest
@@ -250,6 +254,10 @@ impl Machine for Engine {
 
     fn guarding(&self) -> Option<Guarding> {
         Some(Guarding::new(self, false))
+    }
+
+    fn resumes_drain(&self, guarding: Option<&Guarding>, up: bool) -> bool {
+        guarding.is_some_and(|guarding| guarding.resumes_drain(self, up))
     }
 
     fn guard_step(&self, guarding: &mut Guarding, up: bool) -> GuardStep {

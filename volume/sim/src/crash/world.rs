@@ -124,9 +124,17 @@ pub(crate) struct World<M> {
 
 impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
-    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: Setup) -> Self {
+    ///
+    /// # Errors
+    /// Where it breaks a promise before anybody asks for anything.
+    pub(crate) fn new(
+        machine: M,
+        medium: Rc<RefCell<Medium>>,
+        past: Past,
+        setup: Setup,
+    ) -> Result<Self, String> {
         let guarded = setup.placement == Placement::Elsewhere;
-        Self {
+        let mut world = Self {
             guarding: machine.guarding().filter(|_| guarded),
             wants: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             machine,
@@ -145,7 +153,11 @@ impl<M: Machine> World<M> {
             faults: Vec::new(),
             faulty: false,
             faults_met: 0,
+        };
+        if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
+            world.drain()?;
         }
+        Ok(world)
     }
 
     /// Whether the medium was damaged: then a request may fail. A read may not be wrong all the same.
