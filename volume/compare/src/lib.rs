@@ -17,7 +17,7 @@ mod tune;
 pub use advise::{Advice, AdviseOptions, Change, Tried, Verdict, WORTH, advise};
 pub use estimate::Gain;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
-pub use replicas::{replicate, sidecar};
+pub use replicas::replicate;
 pub use rolling::{
     Fold, Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
 };

@@ -2,7 +2,7 @@
 //! it is served. A trace says what is free by its discards; where it has none, a share of what it never touches is
 //! assumed to be, and said to be assumed.
 
-use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors};
+use seekless_block::{Extent, Lba, Op, Request, Sectors};
 use seekless_disk::Device;
 use seekless_engine::Engine;
 use seekless_learn::{Answered, Replication, ReplicationConfig, side_by_side};
@@ -12,14 +12,6 @@ use crate::simulate::Policy;
 
 /// What the trace touches is known by pieces of this length: 1 MiB.
 const PIECE: u64 = 2048;
-/// Background of the area beside replicas: superblocks, a log, maps.
-const BESIDE: Bytes = Bytes(32 << 20);
-
-/// How large an area stands beside replicas of this size: about what `seekless volume format --replicas` makes.
-#[must_use]
-pub fn sidecar(replicas: Sectors) -> Sectors {
-    Sectors((replicas.0 / 40 + BESIDE.0 / 512) / 8 * 8)
-}
 
 /// Whether a page has as many replicas as it may, or one near the hot region: there it needs no other.
 fn is_placed(engine: &Engine, page: Lba, hot: Extent, degree: u32) -> bool {
@@ -212,7 +204,8 @@ pub fn replicate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seekless_block::SimTime;
+    use seekless_block::{Bytes, SimTime};
+    use seekless_engine::format::Geometry;
 
     #[test]
     fn the_area_beside_replicas_is_large_enough_for_any() {
@@ -220,7 +213,7 @@ mod tests {
             for replicas in [Bytes(1 << shift), Bytes((1 << shift) + (5 << 12) - 512)] {
                 let replicas = replicas.sectors_ceil();
                 let config = seekless_engine::Config {
-                    area: sidecar(replicas),
+                    area: Geometry::area_beside(replicas),
                     replicas,
                     ..seekless_engine::Config::new(Sectors(1 << 40))
                 };

@@ -7,6 +7,7 @@ use std::time::Instant;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, StreamId};
 use seekless_disk::{Device, DeviceSpec, RangeError};
 use seekless_engine::Config;
+use seekless_engine::format::Geometry;
 use seekless_learn::{
     AccessGraph, Plan, PlanConfig, Planning, Reach, ReplicationRule, Strategy, Training, next_plan,
 };
@@ -17,7 +18,7 @@ use seekless_trace::{OpenOptions, Progress, Reader, Source, TraceError};
 
 use crate::outcome::{Day, Outcome, Run, Split};
 use crate::place;
-use crate::replicas::{Replicating, Touched, sidecar};
+use crate::replicas::{Replicating, Touched};
 use crate::rolling::{AGES_MAX, DAYS_MIN, Host, judged_config};
 use crate::scan::{Boundary, Scan, ScanError};
 use crate::shuffle::{self, Shuffle};
@@ -344,7 +345,7 @@ pub fn simulate(
         .policies
         .iter()
         .any(|&p| p != Policy::Vanilla && !p.replicates() && p.in_place(options).is_none());
-    let beside = if replicates { sidecar(copies) } else { Sectors(0) };
+    let beside = if replicates { Geometry::area_beside(copies) } else { Sectors(0) };
     let area = if in_area { copies.max(beside) } else { beside };
     let need = scan.capacity + area;
     if need > disk.capacity() {
