@@ -29,6 +29,6 @@ pub use area::guarding::{GuardStep, Guarding};
 pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;
 pub use core::Engine;
-pub(crate) use core::{Asked, Pending, SumFor};
+pub(crate) use core::{Asked, Pending, Pool, SumFor};
 pub use format::{PageSum, page_sum};
 pub use free_space::replicas::{Replicated, RoomFrom, RoomPart};

@@ -402,12 +402,12 @@ pub(crate) fn resume(
     engine.map = r.map;
     // After a stop in order somebody else may have written where the client had discarded.
     if trusted || !clean || proof.keeps_home() {
-        engine.free.resume(r.free, r.stained);
-        for (segment, first, pages) in r.places {
-            engine.replicas.bind(segment, first, pages.min(engine.geo.segment_pages - 1));
-        }
-    } else if engine.free.on {
-        (0..engine.geo.read_slots()).for_each(|slot| engine.map.clear(slot));
+        let most = engine.geo.segment_pages - 1;
+        let places = r.places.into_iter();
+        let places = places.map(|(segment, first, pages)| (segment, first, pages.min(most)));
+        engine.free.resume((r.free, r.stained), places);
+    } else {
+        engine.forget_replicas();
     }
     engine.doubt_copies(clean, trusted);
     let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };

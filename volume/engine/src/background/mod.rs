@@ -383,7 +383,7 @@ impl Engine {
             self.pump_log();
         }
         let dirty = self.map.count(State::Dirty) > 0;
-        if !dirty && !self.replicas.withdrawing {
+        if !dirty && !self.free.is_withdrawing() {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
         }
         let ring = self.log.ring;

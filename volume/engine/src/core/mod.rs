@@ -21,8 +21,7 @@ use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SimTi
 
 use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
-use crate::free_space::replicas::Replicas;
-use crate::free_space::{Edges, FreeMap};
+use crate::free_space::FreeSpace;
 use crate::write_buffer::durability::Sync;
 use crate::write_buffer::{Homeward, Log};
 use crate::{
@@ -71,9 +70,7 @@ pub struct Engine {
     pub(crate) log: Log,
     pub(crate) sync: Sync,
     pub(crate) background: Background,
-    pub(crate) free: FreeMap,
-    pub(crate) replicas: Replicas,
-    pub(crate) edges: Pool<Edges>,
+    pub(crate) free: FreeSpace,
     pub(crate) out: VecDeque<Output>,
     pub(crate) stats: Stats,
     pub(crate) scratch: Vec<u32>,
@@ -195,9 +192,7 @@ impl Engine {
             log: Log::new(&geo),
             sync: Sync::default(),
             background: Background::default(),
-            free: FreeMap::new(&geo, &config),
-            replicas: Replicas::new(&geo),
-            edges: Pool::default(),
+            free: FreeSpace::new(&geo, &config),
             out: VecDeque::with_capacity(1024),
             stats: Stats::default(),
             scratch: Vec::new(),
@@ -215,7 +210,7 @@ impl Engine {
     /// If `Done` names an I/O that is not in flight: a bug of the driver.
     pub fn handle(&mut self, now: SimTime, input: Input) {
         self.now = now;
-        let clients = if self.free.on { self.clients_io() } else { 0 };
+        let clients = self.clients_to_spare();
         self.background.interference.pass(now, clients);
         match input {
             Input::Request { id, request } => {
@@ -224,7 +219,7 @@ impl Engine {
                 self.request(id, &request);
             }
             Input::Done { io, result } => self.done(io, result.is_ok()),
-            Input::Install(plan) if self.geo.log_segments > 0 && !self.free.on => {
+            Input::Install(plan) if self.geo.log_segments > 0 && self.free.takes_plans() => {
                 self.background.ask(plan);
             }
             Input::Replicate(replicas) => self.ask_for_replicas(&replicas, false),
@@ -241,9 +236,7 @@ impl Engine {
             if self.retry_blocked {
                 self.retry_blocked();
             }
-            if self.free.on {
-                self.yield_space();
-            }
+            self.yield_space();
             if self.geo.log_segments > 0 {
                 if !self.is_at_rest(now) {
                     self.pump_log();
@@ -253,8 +246,7 @@ impl Engine {
                     self.find_nothing(now);
                 }
             }
-            // A job has made way for writes that waited.
-            if !self.free.on || !self.retry_blocked {
+            if !self.made_way() {
                 break;
             }
         }
@@ -317,9 +309,7 @@ impl Engine {
 
     pub(crate) fn done(&mut self, io: IoId, ok: bool) {
         let pending = self.pending[io.0 as usize].take();
-        if self.free.on
-            && let Some(ended) = &pending
-        {
+        if let Some(ended) = &pending {
             self.note_end(ended);
         }
         match pending {
@@ -355,6 +345,9 @@ impl Engine {
 
     /// An I/O has ended that a client asked for, or nobody.
     pub(crate) fn note_end(&mut self, ended: &Pending) {
+        if self.free.takes_plans() {
+            return;
+        }
         let background = match ended {
             Pending::Background(_) => true,
             Pending::Record(_) | Pending::SyncHome | Pending::SyncArea => {
@@ -362,7 +355,7 @@ impl Engine {
             }
             _ => false,
         };
-        let clients = self.clients_io().saturating_sub(u32::from(!background));
+        let clients = self.clients_to_spare().saturating_sub(u32::from(!background));
         self.background.interference.ended(background, clients);
     }
 
@@ -405,7 +398,7 @@ impl Engine {
         memory: Option<Memory>,
     ) {
         if target == Target::Home && op != Op::Flush {
-            self.replicas.head = extent.end();
+            self.free.head_moves(extent.end());
         }
         self.out.push_back(Output::Submit(Io {
             id,
@@ -456,7 +449,7 @@ impl Engine {
 
     /// Where slots stand that follow each other in one segment.
     pub(crate) fn stand(&self, slot: u32, pages: u64) -> (Target, Extent) {
-        match self.replicas.place(slot) {
+        match self.free.place(slot) {
             Some(page) => (Target::Home, self.home_of(page, pages)),
             None => (Target::Area, self.place_of(slot, pages)),
         }

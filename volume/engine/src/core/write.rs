@@ -76,7 +76,7 @@ const fn frees(request: &Request) -> bool {
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
         let on_free = self.touches_free(request.extent);
-        if self.free.on && self.must_wait_for_free(request.extent, on_free) {
+        if self.must_wait_for_free(request.extent, on_free) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
@@ -209,7 +209,7 @@ impl Engine {
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
         let frees = frees(request);
-        let since = keep || self.free.on && frees;
+        let since = keep || frees;
         let since = self.writes.mark(if since { self.writes_open } else { 0 });
         let mark = self.writes.begin(extent);
         self.writes_open += 1;
@@ -234,10 +234,10 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if !ok && !frees && self.free.on {
+        if !ok && !frees {
             self.free_write_failed(extent);
         }
-        let uncertain = ok && self.free.on && self.free_written(frees, extent, mark, since);
+        let uncertain = ok && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed) {
             // What it, or a write before it, made void must not come back either; nor what failed.

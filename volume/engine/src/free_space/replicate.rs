@@ -73,25 +73,25 @@ impl Replicate {
 impl Engine {
     /// Whether none are asked for, and none have to go.
     pub(crate) fn replicas_are_at_rest(&self) -> bool {
-        !self.free.on || self.replicas.asked.is_empty() && !self.has_to_clean()
+        !self.free.is_used() || self.free.replicas.asked.is_empty() && !self.has_to_clean()
     }
 
     /// Whether zeroes are to stand where replicas stood.
     const fn has_to_clean(&self) -> bool {
-        let crowded = self.free.stained.pages() * 4 > self.free.stained_most * 3;
-        self.replicas.withdrawing || crowded
+        let crowded = self.free.map.stained.pages() * 4 > self.free.map.stained_most * 3;
+        self.free.replicas.withdrawing || crowded
     }
 
     /// The next thing to do for replicas, if any.
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
-        if !self.free.on || self.log.failed {
+        if !self.free.is_used() || self.log.failed {
             return None;
         }
         if let Some(job) = self.begin_clean() {
             return Some(Job::Clean(job));
         }
         if !self.log.starved {
-            while let Some(batch) = self.replicas.asked.pop_front() {
+            while let Some(batch) = self.free.replicas.asked.pop_front() {
                 if let Some(job) = self.begin_replicate(batch) {
                     return Some(Job::Replicate(job));
                 }
@@ -104,9 +104,9 @@ impl Engine {
         let mut seen = Extents::default();
         let mut homes: Vec<u64> = Vec::new();
         for page in batch.homes {
-            let can = page < self.free.home_pages
+            let can = page < self.free.map.home_pages
                 && !seen.contains(page)
-                && !self.free.free.contains(page)
+                && !self.free.map.free.contains(page)
                 && self.may_have_another(page)
                 && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
             if can {
@@ -122,7 +122,7 @@ impl Engine {
         let can = pages > 0
             && (pages as usize) < self.background_room()
             && self.may_replicate(pages)
-            && self.free.can_stain(run.clone())
+            && self.free.map.can_stain(run.clone())
             && !self.background.locks(run.clone())
             && !self.writes.open_overlaps(place, self.writes_open)
             && !self.is_taken(run.clone());
@@ -131,8 +131,8 @@ impl Engine {
             self.stats.replicas_refused += pages;
             return None;
         };
-        self.replicas.bind(segment, first, pages as u32);
-        self.free.stain(run);
+        self.free.replicas.bind(segment, first, pages as u32);
+        self.free.map.stain(run);
         self.background.clear_stage(1 + pages as u32);
         self.background.windows += 1;
         let mut order: Vec<u32> = (0..pages as u32).collect();
@@ -177,17 +177,21 @@ impl Engine {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                     // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
                     None if self.log.starved || self.log.failed => {
-                        self.replicas.unbind(job.segment);
+                        self.free.replicas.unbind(job.segment);
                         let homes = std::mem::take(&mut job.homes);
                         let first = job.first;
-                        if !self.replicas.withdrawing {
-                            self.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
+                        if !self.free.replicas.withdrawing {
+                            self.free.replicas.asked.push_front(Batch {
+                                first,
+                                homes,
+                                soon: job.soon,
+                            });
                         }
                         Step::Over
                     }
                     None => Step::Wait,
                     Some(false) => {
-                        self.replicas.unbind(job.segment);
+                        self.free.replicas.unbind(job.segment);
                         Step::Over
                     }
                     // Whoever reads home there asked before the client discarded it, and must see none of this.
@@ -244,7 +248,7 @@ impl Engine {
 
     /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
     fn may_write_replicas(&mut self, job: &Replicate) -> bool {
-        let soon = job.soon || self.replicas.asked.front().is_some_and(|b| b.soon);
+        let soon = job.soon || self.free.replicas.asked.front().is_some_and(|b| b.soon);
         if soon { self.may_submit(false) } else { self.may_interfere() }
     }
 
@@ -293,7 +297,9 @@ impl Engine {
         let slot = job.segment * self.geo.segment_pages + 1;
         let mut good = 0;
         for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
-            if self.background.bad[at] || !self.may_have_another(home) || self.replicas.withdrawing
+            if self.background.bad[at]
+                || !self.may_have_another(home)
+                || self.free.replicas.withdrawing
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
@@ -303,7 +309,7 @@ impl Engine {
             }
         }
         if good == 0 {
-            self.replicas.unbind(job.segment);
+            self.free.replicas.unbind(job.segment);
             return;
         }
         self.log.control(Content::Committed(vec![job.segment]), false);
@@ -323,16 +329,16 @@ impl Engine {
         if !self.has_to_clean() {
             return None;
         }
-        let mut left = self.free.stained.clone();
-        self.free.cleaned_or_about_to_be().for_each(|part| left.remove(part));
-        self.replicas.runs().for_each(|run| left.remove(run));
+        let mut left = self.free.map.stained.clone();
+        self.free.map.cleaned_or_about_to_be().for_each(|part| left.remove(part));
+        self.free.replicas.runs().for_each(|run| left.remove(run));
         let now = self.background.now;
         let found = left.iter().next();
         let Some(run) = found else {
-            if self.replicas.withdrawing && self.sync.is_idle() {
+            if self.free.replicas.withdrawing && self.sync.is_idle() {
                 // What the area takes for stained is so again once the client discards it.
-                if self.free.stained.is_empty() && !self.free.is_pending() {
-                    self.replicas.withdrawing = false;
+                if self.free.map.stained.is_empty() && !self.free.map.is_pending() {
+                    self.free.replicas.withdrawing = false;
                 } else if now >= self.background.clean_not_before {
                     self.background.clean_not_before = SimTime(now.0 + RETRY.0);
                     self.sync.wait(Waiter::Tail);
@@ -385,7 +391,7 @@ impl Engine {
             self.background.trouble = Some(Trouble::Home);
         } else {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
-            self.free.clean(run);
+            self.free.map.clean(run);
         }
         self.unlock(Some((job.first, job.pages.into())));
         Step::Over
@@ -419,7 +425,7 @@ mod tests {
                 engine.withdraw();
             }
             assert_eq!(engine.step_replicate(job), Step::Over);
-            assert_eq!(engine.replicas.asked.is_empty(), withdrawn);
+            assert_eq!(engine.free.replicas.asked.is_empty(), withdrawn);
         }
     }
 }

@@ -132,7 +132,7 @@ impl Engine {
         let waiters = std::mem::take(&mut self.sync.waiting);
         let voids = std::mem::take(&mut self.sync.voids);
         let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
-        let free = self.free.on && self.free.tell(!voids.is_empty() || mark);
+        let free = self.free.begin_round(!voids.is_empty() || mark);
         let records = free || !voids.is_empty() || mark;
         let home = self.sync.home_dirty || records;
         let mut round = Round {
@@ -249,8 +249,7 @@ impl Engine {
             self.sync.voids.extend(round.voids);
         }
         // Of regions that a round before could not tell of: who came to wait for this one is not among its waiters.
-        let opened = self.free.tells_of_open();
-        self.free.told(round.ok);
+        let opened = self.free.end_round(round.ok);
         self.tell(round.waiters, opened, round.ok);
         self.pump_sync();
     }
