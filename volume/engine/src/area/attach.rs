@@ -486,7 +486,7 @@ impl Engine {
     /// last.
     fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
         let free = self.free_now(std::iter::empty());
-        let moment = Moment { plan: self.identity.plan, ..self.moment(self.mode, None) };
+        let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
         let mut pages = CheckpointPages::new(moment, free);
         let mut buffer: Vec<u8> = Vec::new();
         while let Some(start) = pages.place(self) {

@@ -5,7 +5,7 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
 use crate::area::checkpoint_pages::CheckpointPages;
-use crate::background::{BackgroundIo, RETRY, Step};
+use crate::background::{BackgroundIo, JobStep, RETRY};
 use crate::core::page_map::State;
 use crate::format::{ENTRIES_PER_PAGE, Page};
 use crate::{Engine, Memory, Mode, Output, Target, Trouble};
@@ -51,7 +51,7 @@ impl Engine {
         log.since_checkpoint > 0 && log.since_checkpoint > self.checkpoint_after()
             || self.background.superblock_due
             || log.starved && self.would_make_room()
-            || self.background.detach.is_some() && rest()
+            || self.state.is_leaving() && rest()
     }
 
     /// Pages of the log until the next checkpoint.
@@ -83,7 +83,7 @@ impl Engine {
         }
         let under_way = self.pages_under_way();
         let free = self.free_now(under_way.into_iter());
-        let moment = self.moment(self.config.mode, self.background.detach);
+        let moment = self.moment(self.state.wanted_mode(), self.state.stamp());
         Checkpoint {
             pages: CheckpointPages::new(moment, free),
             phase: CheckpointPhase::Pages,
@@ -93,22 +93,22 @@ impl Engine {
         }
     }
 
-    pub(crate) fn step_checkpoint(&mut self, job: &mut Checkpoint) -> Step {
+    pub(crate) fn step_checkpoint(&mut self, job: &mut Checkpoint) -> JobStep {
         if self.background.failed {
             if self.background.in_flight > 0 {
-                return Step::Wait;
+                return JobStep::Wait;
             }
             return self.checkpoint_failed(job);
         }
         match job.phase {
             CheckpointPhase::Pages if job.pages.place(self).is_some() => {
                 if !self.may_put(job) {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.put_pages(job);
-                Step::Again
+                JobStep::Again
             }
-            _ if self.background.in_flight > 0 => Step::Wait,
+            _ if self.background.in_flight > 0 => JobStep::Wait,
             CheckpointPhase::Pages => {
                 // What was dropped from the map because home has it newer must be durable at home before the old
                 // map goes; and so must the pages just written. And the tail may pass only what these flushes cover.
@@ -117,12 +117,12 @@ impl Engine {
                     self.flush_for_checkpoint(target);
                 }
                 job.phase = CheckpointPhase::Sync;
-                Step::Wait
+                JobStep::Wait
             }
             CheckpointPhase::Sync => {
                 self.log.ring.tail = job.pages.moment.tail;
                 job.phase = CheckpointPhase::Superblock(0);
-                Step::Again
+                JobStep::Again
             }
             CheckpointPhase::Superblock(step @ 0..4) => {
                 job.phase = CheckpointPhase::Superblock(step + 1);
@@ -134,7 +134,7 @@ impl Engine {
                 } else {
                     self.flush_for_checkpoint(Target::Area);
                 }
-                Step::Wait
+                JobStep::Wait
             }
             CheckpointPhase::Superblock(_) => self.checkpoint_done(job),
         }
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// Both superblocks name it.
-    fn checkpoint_done(&mut self, job: &mut Checkpoint) -> Step {
+    fn checkpoint_done(&mut self, job: &mut Checkpoint) -> JobStep {
         let moment = job.pages.moment;
         self.identity.checkpoint_slot = moment.checkpoint_slot;
         self.identity.checkpoint_generation = moment.checkpoint_generation;
@@ -155,11 +155,13 @@ impl Engine {
         self.log.ring.tail_is_durable(moment.tail);
         self.log.failed &= !job.restarts;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
-        self.mode = moment.mode.min(self.config.mode);
-        self.background.detached = moment.stamp.is_some();
+        self.state.announced(moment.mode);
+        if moment.stamp.is_some() {
+            self.state.detached();
+        }
         self.pump_log();
         self.pump_sync();
-        self.give_back(job, Step::Over)
+        self.give_back(job, JobStep::Over)
     }
 
     /// Whether another buffer may be filled and written.
@@ -170,8 +172,8 @@ impl Engine {
 
     /// The old one stands; another try later. Where a superblock may name the new one, that stands as well: the next
     /// try begins with the superblocks, and overwrites neither.
-    fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> Step {
-        let step = self.give_back(job, Step::Over);
+    fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
+        let step = self.give_back(job, JobStep::Over);
         let b = &mut self.background;
         b.superblock_due |= job.pages.moment.stamp.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
@@ -189,7 +191,7 @@ impl Engine {
         step
     }
 
-    fn give_back(&mut self, job: &mut Checkpoint, step: Step) -> Step {
+    fn give_back(&mut self, job: &mut Checkpoint, step: JobStep) -> JobStep {
         self.buffers_free.append(&mut job.buffers);
         self.pages_free.append(&mut job.pages_taken);
         step
@@ -200,7 +202,7 @@ impl Engine {
         let Some(start) = job.pages.place(self) else { return };
         if self.background.in_flight == 0 {
             // The buffers of the I/Os before are free again.
-            self.give_back(job, Step::Again);
+            self.give_back(job, JobStep::Again);
         }
         let index = self.take_buffer();
         job.buffers.push(index);

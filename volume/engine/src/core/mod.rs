@@ -12,6 +12,7 @@ pub(crate) mod ram_cache;
 pub(crate) mod read;
 pub(crate) mod shape;
 mod status;
+pub(crate) mod volume_state;
 pub(crate) mod write;
 pub(crate) mod write_order;
 
@@ -31,6 +32,7 @@ use page_map::PageMap;
 use ram_cache::RamCache;
 use read::{Join, Read, Waiting};
 use shape::Shape;
+use volume_state::VolumeState;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -46,8 +48,7 @@ pub struct Engine {
     pub(crate) readers: Vec<u32>,
     pub(crate) writes: WriteLog,
     pub(crate) writes_open: usize,
-    /// Where writes go now; `config.mode` is where they are meant to go.
-    pub(crate) mode: Mode,
+    pub(crate) state: VolumeState,
     pub(crate) pending: Vec<Option<Pending>>,
     pub(crate) pending_free: Vec<u32>,
     pub(crate) buffers_free: Vec<u32>,
@@ -174,7 +175,7 @@ impl Engine {
             readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
             writes: WriteLog::new(),
             writes_open: 0,
-            mode: config.mode,
+            state: VolumeState::new(config.mode),
             pending: Vec::with_capacity(256),
             pending_free: Vec::with_capacity(256),
             buffers_free: Vec::with_capacity(256),
@@ -229,7 +230,7 @@ impl Engine {
             Input::Bypass(on) => self.bypass = on,
             Input::SetMode(mode) => self.set_mode(mode),
             Input::Drain => self.drain(),
-            Input::Detach { stamp } => self.background.detach = Some(stamp),
+            Input::Detach { stamp } => self.state.detach(stamp),
             Input::Tick => {}
         }
         loop {
@@ -336,7 +337,7 @@ impl Engine {
     /// I/Os under way that clients asked for: neither the background's nor, in write-through, what the area is told.
     pub(crate) fn clients_io(&self) -> u32 {
         let all = (self.pending.len() - self.pending_free.len()) as u32;
-        let told = match self.mode {
+        let told = match self.state.mode() {
             Mode::WriteThrough => self.log.in_flight + self.sync.in_flight(),
             Mode::WriteBack => 0,
         };
@@ -351,7 +352,7 @@ impl Engine {
         let background = match ended {
             Pending::Background(_) => true,
             Pending::Record(_) | Pending::SyncHome | Pending::SyncArea => {
-                self.mode == Mode::WriteThrough
+                self.state.mode() == Mode::WriteThrough
             }
             _ => false,
         };

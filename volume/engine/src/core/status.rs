@@ -18,7 +18,7 @@ impl Engine {
     /// How far the move to the installed plan has come; `None` when there is nothing to move.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        self.background.progress()
+        if self.state.is_detached() { None } else { self.background.progress() }
     }
 
     /// What has been done so far.
@@ -70,10 +70,10 @@ impl Engine {
     /// Where writes go now.
     #[must_use]
     pub const fn mode(&self) -> Mode {
-        self.mode
+        self.state.mode()
     }
 
-    /// The settings as they are at work: memory is at least what the area's division needs.
+    /// The settings that it began with (where writes go now says [`Self::mode`]): memory is at least what the area's division needs.
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config

@@ -95,7 +95,7 @@ impl Engine {
         let extent = request.extent;
         let pages = self.whole_pages_of(extent);
         let aligned = (pages.end - pages.start) * PAGE_SECTORS == extent.len.0;
-        if self.mode == Mode::WriteBack
+        if self.state.mode() == Mode::WriteBack
             && request.op == Op::Write
             && aligned
             && !self.sync.is_void(pages.clone())

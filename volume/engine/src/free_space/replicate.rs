@@ -6,7 +6,7 @@
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
-use crate::background::{BackgroundIo, Job, PIECE_PAGES, RETRY, Step, stage};
+use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
 use crate::core::page_map::State;
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
@@ -15,7 +15,7 @@ use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ReplicatePhase {
     Read,
     Sum,
     Stain,
@@ -35,7 +35,7 @@ pub(crate) struct Replicate {
     /// Indices into `homes`, in order of home.
     order: Vec<u32>,
     next: usize,
-    phase: Phase,
+    phase: ReplicatePhase,
     page: Option<u32>,
     locked: Option<(u64, u64)>,
     soon: bool,
@@ -137,7 +137,7 @@ impl Engine {
         self.background.windows += 1;
         let mut order: Vec<u32> = (0..pages as u32).collect();
         order.sort_unstable_by_key(|&i| homes[i as usize]);
-        let (number, next, phase) = (self.background.windows, 0, Phase::Read);
+        let (number, next, phase) = (self.background.windows, 0, ReplicatePhase::Read);
         let (page, locked) = (None, None);
         Some(Replicate { number, segment, first, homes, order, next, phase, page, locked, soon })
     }
@@ -147,33 +147,33 @@ impl Engine {
         (self.config.stage_bytes.0 / PAGE_BYTES) as usize
     }
 
-    pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> Step {
+    pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> JobStep {
         match job.phase {
-            Phase::Read => {
+            ReplicatePhase::Read => {
                 if job.next < job.order.len() {
                     if !self.may_write_replicas(job) {
-                        return Step::Wait;
+                        return JobStep::Wait;
                     }
                     self.read_homes(job);
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.sum_stage(1, job.homes.len() as u32);
-                job.phase = Phase::Sum;
-                Step::Wait
+                job.phase = ReplicatePhase::Sum;
+                JobStep::Wait
             }
-            Phase::Sum if self.background.sums_awaited => Step::Wait,
-            Phase::Sum => {
+            ReplicatePhase::Sum if self.background.sums_awaited => JobStep::Wait,
+            ReplicatePhase::Sum => {
                 self.log.control(Content::Invalid(vec![job.segment]), false);
                 self.sync.wait(Waiter::Move(job.number));
                 self.pump_log();
                 self.pump_sync();
-                job.phase = Phase::Stain;
-                Step::Again
+                job.phase = ReplicatePhase::Stain;
+                JobStep::Again
             }
-            Phase::Stain => {
+            ReplicatePhase::Stain => {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                     // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
                     None if self.log.starved || self.log.failed => {
@@ -187,31 +187,31 @@ impl Engine {
                                 soon: job.soon,
                             });
                         }
-                        Step::Over
+                        JobStep::Over
                     }
-                    None => Step::Wait,
+                    None => JobStep::Wait,
                     Some(false) => {
                         self.free.replicas.unbind(job.segment);
-                        Step::Over
+                        JobStep::Over
                     }
                     // Whoever reads home there asked before the client discarded it, and must see none of this.
                     Some(true)
                         if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) =>
                     {
                         self.background.awaits_readers = true;
-                        Step::Wait
+                        JobStep::Wait
                     }
                     Some(true) => {
                         self.background.awaits_readers = false;
-                        job.phase = Phase::Write;
+                        job.phase = ReplicatePhase::Write;
                         job.next = 0;
-                        Step::Again
+                        JobStep::Again
                     }
                 }
             }
-            Phase::Write => {
+            ReplicatePhase::Write => {
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.unlock(job.locked.take());
                 let bad = |at: usize| self.background.bad[at + 1];
@@ -222,11 +222,11 @@ impl Engine {
                 let pages = run.take_while(|&at| !bad(at)).count() as u32;
                 if pages == 0 {
                     self.write_replica_map(job);
-                    job.phase = Phase::Map;
-                    return Step::Wait;
+                    job.phase = ReplicatePhase::Map;
+                    return JobStep::Wait;
                 }
                 if !self.may_write_replicas(job) {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
                 job.next += pages as usize;
@@ -236,12 +236,12 @@ impl Engine {
                 let place = self.home_of(first, pages.into());
                 self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
                 self.sync.home_dirty = true;
-                Step::Wait
+                JobStep::Wait
             }
-            Phase::Map if self.background.in_flight > 0 => Step::Wait,
-            Phase::Map => {
+            ReplicatePhase::Map if self.background.in_flight > 0 => JobStep::Wait,
+            ReplicatePhase::Map => {
                 self.flip_replicas(job);
-                Step::Over
+                JobStep::Over
             }
         }
     }
@@ -372,7 +372,7 @@ impl Engine {
         Some(Clean { first: run.start, pages: pages as u32, sent: false })
     }
 
-    pub(crate) fn step_clean(&mut self, job: &mut Clean) -> Step {
+    pub(crate) fn step_clean(&mut self, job: &mut Clean) -> JobStep {
         let run = job.first..job.first + u64::from(job.pages);
         if !job.sent {
             let home = self.home_of(job.first, job.pages.into());
@@ -381,10 +381,10 @@ impl Engine {
             let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
             self.submit_background(what, Target::Home, Op::WriteZeroes, home, None);
             self.sync.home_dirty = true;
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.in_flight > 0 {
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.failed {
             self.background.clean_not_before = SimTime(self.background.now.0 + RETRY.0);
@@ -394,7 +394,7 @@ impl Engine {
             self.free.map.clean(run);
         }
         self.unlock(Some((job.first, job.pages.into())));
-        Step::Over
+        JobStep::Over
     }
 }
 
@@ -417,14 +417,15 @@ mod tests {
             let mut engine = Engine::new(config);
             engine.seed_free([Extent::new(8000, 32_000)]);
             let batch = Batch { first: 1000, homes: vec![1, 5], soon: false };
-            let mut job =
-                engine.begin_replicate(batch).map(|job| Replicate { phase: Phase::Stain, ..job });
+            let mut job = engine
+                .begin_replicate(batch)
+                .map(|job| Replicate { phase: ReplicatePhase::Stain, ..job });
             let job = job.as_mut().expect("there is room");
             engine.log.starved = true;
             if withdrawn {
                 engine.withdraw();
             }
-            assert_eq!(engine.step_replicate(job), Step::Over);
+            assert_eq!(engine.step_replicate(job), JobStep::Over);
             assert_eq!(engine.free.replicas.asked.is_empty(), withdrawn);
         }
     }

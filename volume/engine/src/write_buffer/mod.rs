@@ -292,7 +292,7 @@ impl Log {
 impl Engine {
     /// Whether anything may be in the log that home does not have, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
-        self.mode == Mode::WriteBack
+        self.state.mode() == Mode::WriteBack
             || self.map.count(State::Dirty) > 0
             || !self.log.records.is_empty()
     }
@@ -468,8 +468,8 @@ impl Engine {
         let goes = self.config.gather == Duration::ZERO
             || self.log.hurry
             || !self.open_record()
-            || self.mode == Mode::WriteThrough
-            || self.background.detach.is_some()
+            || self.state.mode() == Mode::WriteThrough
+            || self.state.is_leaving()
             || self.gathers_until().is_none_or(|until| self.now >= until);
         let open = self.log.records.back().is_some_and(|r| !r.sealed);
         self.log.hurry &= open;
