@@ -9,10 +9,10 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{BackgroundIo, PIECE_PAGES, Progress, Step, pages_in, stage};
+use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::core::page_map::State;
 use crate::format::{Content, Entry, Header, Position};
-use crate::pagemap::State;
-use crate::sync::Waiter;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
 
 /// Windows without any motion that are looked at in one go.
@@ -70,7 +70,7 @@ impl Todo {
 
 /// A page to be moved.
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct WindowPage {
     slot: u32,
     page: u64,
     /// The slot it is read from; home where there is none.
@@ -79,7 +79,7 @@ struct Item {
 
 /// A run of pages to be read, in order of where it is read from.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct ReadRun {
     /// Where: a home page, or a slot.
     at: (Target, u64),
     slot: u32,
@@ -87,7 +87,7 @@ struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum WindowPhase {
     Read,
     Sum,
     Void,
@@ -96,26 +96,26 @@ enum Phase {
 
 /// A window on its way.
 #[derive(Debug)]
-pub(crate) struct Move {
+pub(crate) struct Window {
     number: u64,
     /// Its first segment, and the first of what is wanted in it.
     begins: (u32, usize),
     base: u32,
-    items: Vec<Item>,
+    items: Vec<WindowPage>,
     /// `(home page, index)` in order of home.
     by_home: Vec<(u64, u32)>,
-    reads: Vec<Run>,
+    reads: Vec<ReadRun>,
     next_read: usize,
     segments: Vec<u32>,
     writes: Vec<(u32, u32)>,
     next_write: usize,
-    phase: Phase,
+    phase: WindowPhase,
     /// Metadata pages to be given back.
     pages: Vec<u32>,
     sectors: Sectors,
 }
 
-impl Move {
+impl Window {
     pub(crate) fn overtake(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
         let first = self.by_home.partition_point(|&(page, _)| page < pages.start);
         for &(_, i) in self.by_home[first..].iter().take_while(|&&(page, _)| page < pages.end) {
@@ -174,7 +174,7 @@ impl Engine {
     }
 
     /// The next window in which something has to move; `None` where there is none, or none so far.
-    pub(crate) fn begin_move(&mut self) -> Option<Move> {
+    pub(crate) fn begin_move(&mut self) -> Option<Window> {
         let per = self.geo.segment_pages;
         let window = (pages_in(self.config.stage_bytes) / per).max(1);
         for _ in 0..LOOKS {
@@ -197,7 +197,7 @@ impl Engine {
             } else {
                 self.background.clear_stage(end - base);
                 self.background.windows += 1;
-                return Some(Move {
+                return Some(Window {
                     number: self.background.windows,
                     begins: (segments.start, first),
                     ..job
@@ -207,8 +207,8 @@ impl Engine {
         None
     }
 
-    fn window(&mut self, base: u32, end: u32, wants: &[(u32, u64, u32)]) -> Move {
-        let mut items: Vec<Item> = Vec::new();
+    fn window(&mut self, base: u32, end: u32, wants: &[(u32, u64, u32)]) -> Window {
+        let mut items: Vec<WindowPage> = Vec::new();
         let mut sectors = Sectors(0);
         let mut wants = wants.iter().peekable();
         let mut slot = base;
@@ -232,7 +232,7 @@ impl Engine {
                     self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
                 if !stands && !in_log && !being_written {
                     let from = from.filter(|&s| self.map.state(s) == State::Clean);
-                    items.push(Item { slot, page, from });
+                    items.push(WindowPage { slot, page, from });
                 }
             } else if self.map.state(slot) != State::Free {
                 self.map.clear(slot); // no part of the plan
@@ -242,16 +242,16 @@ impl Engine {
         let mut by_home: Vec<(u64, u32)> =
             items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
         by_home.sort_unstable();
-        let mut singles: Vec<Run> = items
+        let mut singles: Vec<ReadRun> = items
             .iter()
-            .map(|i| Run {
+            .map(|i| ReadRun {
                 at: i.from.map_or((Target::Home, i.page), |s| (Target::Area, u64::from(s))),
                 slot: i.slot,
                 pages: 1,
             })
             .collect();
         singles.sort_unstable_by_key(|r| r.at);
-        let mut reads: Vec<Run> = Vec::new();
+        let mut reads: Vec<ReadRun> = Vec::new();
         for run in singles {
             match reads.last_mut() {
                 Some(last)
@@ -271,10 +271,10 @@ impl Engine {
         let mut segments: Vec<u32> =
             items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
         segments.dedup();
-        let (next_read, next_write, phase) = (0, 0, Phase::Read);
+        let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
         let (writes, pages) = (Vec::new(), Vec::new());
         let (number, begins) = (0, (0, 0));
-        Move {
+        Window {
             number,
             begins,
             base,
@@ -291,19 +291,19 @@ impl Engine {
         }
     }
 
-    pub(crate) fn step_move(&mut self, job: &mut Move) -> Step {
+    pub(crate) fn step_move(&mut self, job: &mut Window) -> JobStep {
         match job.phase {
-            Phase::Read => {
+            WindowPhase::Read => {
                 if let Some(&run) = job.reads.get(job.next_read) {
                     if !self.may_submit(false) {
-                        return Step::Wait;
+                        return JobStep::Wait;
                     }
                     job.next_read += 1;
                     self.read_run(job.base, run);
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 for run in &job.reads {
                     if run.at.0 == Target::Area {
@@ -313,12 +313,12 @@ impl Engine {
                 }
                 let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
                 self.sum_stage(0, pages);
-                job.phase = Phase::Sum;
-                Step::Wait
+                job.phase = WindowPhase::Sum;
+                JobStep::Wait
             }
-            Phase::Sum => {
+            WindowPhase::Sum => {
                 if self.background.sums_awaited {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 for item in &job.items {
                     let at = (item.slot - job.base) as usize;
@@ -341,35 +341,35 @@ impl Engine {
                 self.sync.wait(Waiter::Move(job.number));
                 self.pump_log();
                 self.pump_sync();
-                job.phase = Phase::Void;
-                Step::Again
+                job.phase = WindowPhase::Void;
+                JobStep::Again
             }
-            Phase::Void => {
+            WindowPhase::Void => {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                     None if self.log.starved || self.log.failed => {
                         // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
                         let todo = &mut self.background.todo;
                         (todo.segment, todo.next) = job.begins;
-                        Step::Over
+                        JobStep::Over
                     }
-                    None => Step::Wait,
-                    Some(false) => Step::Over, // nothing was overwritten
+                    None => JobStep::Wait,
+                    Some(false) => JobStep::Over, // nothing was overwritten
                     Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
                         self.background.awaits_readers = true;
-                        Step::Wait
+                        JobStep::Wait
                     }
                     Some(true) => {
                         self.background.awaits_readers = false;
                         self.prepare_writes(job);
-                        job.phase = Phase::Write;
-                        Step::Again
+                        job.phase = WindowPhase::Write;
+                        JobStep::Again
                     }
                 }
             }
-            Phase::Write => {
+            WindowPhase::Write => {
                 if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
                     if !self.may_submit(false) {
-                        return Step::Wait;
+                        return JobStep::Wait;
                     }
                     job.next_write += 1;
                     let from = slot - job.base;
@@ -382,18 +382,18 @@ impl Engine {
                         extent,
                         Some(stage(from)),
                     );
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.flip(job);
-                Step::Over
+                JobStep::Over
             }
         }
     }
 
-    fn read_run(&mut self, base: u32, run: Run) {
+    fn read_run(&mut self, base: u32, run: ReadRun) {
         let from = run.slot - base;
         let what = BackgroundIo { stage: from, pages: run.pages, destage: None, meta: false };
         let pages = u64::from(run.pages);
@@ -409,7 +409,7 @@ impl Engine {
     }
 
     /// The runs to be written, each segment with its map before its data.
-    fn prepare_writes(&mut self, job: &mut Move) {
+    fn prepare_writes(&mut self, job: &mut Window) {
         let per = self.geo.segment_pages;
         let mut slots: Vec<u32> = job.items.iter().map(|i| i.slot).collect();
         let mut at = 0;
@@ -466,7 +466,7 @@ impl Engine {
     }
 
     /// The window is written: its copies may be used.
-    fn flip(&mut self, job: &mut Move) {
+    fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
             let logged = self.map.find(item.page).is_some_and(|s| self.is_log(s));

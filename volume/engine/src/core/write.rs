@@ -4,11 +4,11 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::cache::pieces;
-use crate::pagemap::State;
-use crate::read::WAITS;
-use crate::sync::Waiter;
-use crate::writes::Mark;
+use crate::core::page_map::State;
+use crate::core::ram_cache::pieces;
+use crate::core::read::WAITS;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
 use crate::{Asked, Engine, Fault, Memory, Mode, Move, Output, Pending, RequestId, Target};
 
 /// A write on its way home.
@@ -76,7 +76,7 @@ const fn frees(request: &Request) -> bool {
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
         let on_free = self.touches_free(request.extent);
-        if self.free.on && self.must_wait_for_free(request.extent, on_free) {
+        if self.must_wait_for_free(request.extent, on_free) {
             self.blocked.push_back(Blocked { id, request: *request });
             return;
         }
@@ -95,7 +95,7 @@ impl Engine {
         let extent = request.extent;
         let pages = self.whole_pages_of(extent);
         let aligned = (pages.end - pages.start) * PAGE_SECTORS == extent.len.0;
-        if self.mode == Mode::WriteBack
+        if self.state.mode() == Mode::WriteBack
             && request.op == Op::Write
             && aligned
             && !self.sync.is_void(pages.clone())
@@ -209,7 +209,7 @@ impl Engine {
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
         let frees = frees(request);
-        let since = keep || self.free.on && frees;
+        let since = keep || frees;
         let since = self.writes.mark(if since { self.writes_open } else { 0 });
         let mark = self.writes.begin(extent);
         self.writes_open += 1;
@@ -234,10 +234,10 @@ impl Engine {
         if ok && keep {
             self.keep_written(id, extent, mark, since);
         }
-        if !ok && !frees && self.free.on {
+        if !ok && !frees {
             self.free_write_failed(extent);
         }
-        let uncertain = ok && self.free.on && self.free_written(frees, extent, mark, since);
+        let uncertain = ok && self.free_written(frees, extent, mark, since);
         let void = voids || self.sync.is_void(self.pages_of(extent));
         if ok && fua && (uncertain || void || self.log.failed) {
             // What it, or a write before it, made void must not come back either; nor what failed.

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
-use crate::attach::AttachError;
-use crate::extents::Extents;
+use crate::area::attach::AttachError;
+use crate::area::proof::Proof;
+use crate::core::page_map::{PageMap, State};
+use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
     Header, PLAN_PER_PAGE, Page, PlanHeader, PlanPage, Position, Problem, RUNS_PER_PAGE, Run,
     RunKind, Superblock, Which, page_extent, page_sum, read_superblock,
 };
-use crate::log::Ring;
-use crate::pagemap::{PageMap, State};
-use crate::shape::Shape;
+use crate::free_space::extents::Extents;
+use crate::write_buffer::Ring;
 
 /// Pages of the log, 256 MiB, that a crash may have lost behind a record while it kept one that was written after them: more
 /// than disks hold in their caches. On a disk each MiB that is looked at beyond takes most of a turn of the platter.
@@ -218,13 +219,13 @@ impl Recovered {
     }
 
     /// And home is as it was then.
-    pub(crate) fn is_trusted(&self, stamp: &[u8; 32]) -> bool {
-        self.is_clean() && *stamp != [0; 32] && *stamp == self.superblock.stamp
+    pub(crate) fn is_trusted(&self, proof: &Proof) -> bool {
+        self.is_clean() && proof.stamp != [0; 32] && proof.stamp == self.superblock.stamp
     }
 
     /// Where somebody else may have written home, only what may hold bytes of replicas counts as free.
-    pub(crate) fn doubt_free(&mut self, guarded: bool, stamp: &[u8; 32]) {
-        if !guarded && !self.is_trusted(stamp) {
+    pub(crate) fn doubt_free(&mut self, proof: &Proof) {
+        if !proof.keeps_home() && !self.is_trusted(proof) {
             self.free = self.stained.clone();
         }
     }

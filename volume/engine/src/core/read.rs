@@ -9,10 +9,10 @@ use seekless_block::{
     StreamId,
 };
 
-use crate::cache::pieces;
+use crate::core::page_map::State;
+use crate::core::ram_cache::pieces;
+use crate::core::write_order::Mark;
 use crate::format::PageSum;
-use crate::pagemap::State;
-use crate::writes::Mark;
 use crate::{
     Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Sum, SumFor, Target,
 };
@@ -162,8 +162,8 @@ impl Engine {
 
     fn locate(&self, wanted: Extent) -> Found {
         let pages = self.pages_of(wanted);
-        if self.free.on && self.free.free.overlaps(pages.clone()) {
-            let all = self.free.free.covers(pages.clone())
+        if self.free.overlaps(pages.clone()) {
+            let all = self.free.covers(pages.clone())
                 && self.home_of(pages.start, pages.end - pages.start).contains(wanted);
             return if all { Found::Zeroes } else { Found::Pieces };
         }
@@ -180,9 +180,7 @@ impl Engine {
         };
         // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
         let copy = copy.filter(|&slot| {
-            !self.bypass
-                && !self.is_log(slot)
-                && (!self.free.on || self.is_nearer(slot, wanted.start))
+            !self.bypass && !self.is_log(slot) && self.is_worth_reading(slot, wanted.start)
         });
         if let Some(slot) = copy {
             return Found::Copy(slot);
@@ -240,10 +238,10 @@ impl Engine {
         self.stats.home_reads += 1;
         let ahead = self.config.read_ahead.0 / SECTOR_BYTES;
         let mut end = (part.wanted.start.0.saturating_add(ahead)).min(self.config.capacity.0);
-        if self.free.on && end > part.wanted.end().0 {
+        if end > part.wanted.end().0 {
             // What is discarded is not what home holds.
             let behind = self.pages_of(part.wanted).end;
-            if let Some(page) = self.free.free.next(behind) {
+            if let Some(page) = self.free.next(behind) {
                 end = end.min(self.home_of(page, 1).start.0);
             }
         }
@@ -296,7 +294,7 @@ impl Engine {
             self.read_pieces(part, asked);
         } else {
             self.stats.copy_reads += 1;
-            self.replicas.touch(slot);
+            self.free.was_read(slot);
             self.submit_read(Self::new_read(part, stand, Some(from), skip), asked);
         }
     }
@@ -325,7 +323,7 @@ impl Engine {
             let slot = self.map.find(page).filter(|&s| self.map.state(s) == State::Dirty);
             let from = match slot {
                 Some(slot) => Piece::Copy(slot),
-                None if self.free.on && self.free.free.contains(page) => Piece::Zeroes,
+                None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
                 None => Piece::Home,
             };
             match (runs.last_mut(), from) {
@@ -519,8 +517,7 @@ impl Engine {
         if let Some(slot) = read.from {
             let segment = self.segment_of(slot);
             self.readers[segment] -= 1;
-            // A write may wait for a replica's place.
-            self.retry_blocked |= self.free.on && !self.blocked.is_empty();
+            self.place_was_read();
         }
         if let Some(index) = read.buffer {
             self.buffers_free.push(index);

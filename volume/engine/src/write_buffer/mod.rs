@@ -7,13 +7,16 @@
 //! those after it hold, is written home instead, out of the memory that they were to be written from: only where home does
 //! not take it either is it lost.
 
+pub(crate) mod destage;
+pub(crate) mod durability;
+
 use std::collections::VecDeque;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
 use crate::format::{Content, Entry, Header, PageSum, Position};
-use crate::pagemap::State;
-use crate::shape::Shape;
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 
 /// Records on their way at a time; what comes meanwhile gathers in the next one.
@@ -289,7 +292,7 @@ impl Log {
 impl Engine {
     /// Whether anything may be in the log that home does not have, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
-        self.mode == Mode::WriteBack
+        self.state.mode() == Mode::WriteBack
             || self.map.count(State::Dirty) > 0
             || !self.log.records.is_empty()
     }
@@ -465,8 +468,8 @@ impl Engine {
         let goes = self.config.gather == Duration::ZERO
             || self.log.hurry
             || !self.open_record()
-            || self.mode == Mode::WriteThrough
-            || self.background.detach.is_some()
+            || self.state.mode() == Mode::WriteThrough
+            || self.state.is_leaving()
             || self.gathers_until().is_none_or(|until| self.now >= until);
         let open = self.log.records.back().is_some_and(|r| !r.sealed);
         self.log.hurry &= open;

@@ -3,9 +3,9 @@
 
 use seekless_block::Op;
 
-use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
-use crate::pagemap::State;
-use crate::writes::Mark;
+use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
 /// Home pages between two copies in doubt that are read along rather than passed over.
@@ -70,34 +70,34 @@ impl Engine {
         Some(Prove { first, pages, mark: Mark::default(), sent: false, summing: false })
     }
 
-    pub(crate) fn step_prove(&mut self, job: &mut Prove) -> Step {
+    pub(crate) fn step_prove(&mut self, job: &mut Prove) -> JobStep {
         if !job.sent {
             if !self.may_submit(false) {
-                return Step::Wait;
+                return JobStep::Wait;
             }
             job.sent = true;
             job.mark = self.writes.mark(self.writes_open);
             let what = BackgroundIo { stage: 0, pages: job.pages, destage: None, meta: false };
             let home = self.home_of(job.first, job.pages.into());
             self.submit_background(what, Target::Home, Op::Read, home, Some(stage(0)));
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.in_flight > 0 || self.background.sums_awaited {
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.failed {
-            return Step::Over; // they stay in doubt, and home is read
+            return JobStep::Over; // they stay in doubt, and home is read
         }
         if !job.summing {
             job.summing = true;
             self.sum_stage(0, job.pages);
-            return Step::Wait;
+            return JobStep::Wait;
         }
         let sums = std::mem::take(&mut self.background.sums);
         for (page, &sum) in (job.first..).zip(&sums) {
             self.judge(page, sum, job.mark);
         }
         self.background.sums = sums;
-        Step::Over
+        JobStep::Over
     }
 }

@@ -6,16 +6,16 @@
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
-use crate::background::{BackgroundIo, Job, PIECE_PAGES, RETRY, Step, stage};
-use crate::extents::Extents;
+use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
+use crate::core::page_map::State;
 use crate::format::{Content, Entry, Header, Position};
-use crate::pagemap::State;
-use crate::replicas::Batch;
-use crate::sync::Waiter;
+use crate::free_space::extents::Extents;
+use crate::free_space::replicas::Batch;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ReplicatePhase {
     Read,
     Sum,
     Stain,
@@ -35,7 +35,7 @@ pub(crate) struct Replicate {
     /// Indices into `homes`, in order of home.
     order: Vec<u32>,
     next: usize,
-    phase: Phase,
+    phase: ReplicatePhase,
     page: Option<u32>,
     locked: Option<(u64, u64)>,
     soon: bool,
@@ -73,25 +73,25 @@ impl Replicate {
 impl Engine {
     /// Whether none are asked for, and none have to go.
     pub(crate) fn replicas_are_at_rest(&self) -> bool {
-        !self.free.on || self.replicas.asked.is_empty() && !self.has_to_clean()
+        !self.free.is_used() || self.free.replicas.asked.is_empty() && !self.has_to_clean()
     }
 
     /// Whether zeroes are to stand where replicas stood.
     const fn has_to_clean(&self) -> bool {
-        let crowded = self.free.stained.pages() * 4 > self.free.stained_most * 3;
-        self.replicas.withdrawing || crowded
+        let crowded = self.free.map.stained.pages() * 4 > self.free.map.stained_most * 3;
+        self.free.replicas.withdrawing || crowded
     }
 
     /// The next thing to do for replicas, if any.
     pub(crate) fn next_for_replicas(&mut self) -> Option<Job> {
-        if !self.free.on || self.log.failed {
+        if !self.free.is_used() || self.log.failed {
             return None;
         }
         if let Some(job) = self.begin_clean() {
             return Some(Job::Clean(job));
         }
         if !self.log.starved {
-            while let Some(batch) = self.replicas.asked.pop_front() {
+            while let Some(batch) = self.free.replicas.asked.pop_front() {
                 if let Some(job) = self.begin_replicate(batch) {
                     return Some(Job::Replicate(job));
                 }
@@ -104,9 +104,9 @@ impl Engine {
         let mut seen = Extents::default();
         let mut homes: Vec<u64> = Vec::new();
         for page in batch.homes {
-            let can = page < self.free.home_pages
+            let can = page < self.free.map.home_pages
                 && !seen.contains(page)
-                && !self.free.free.contains(page)
+                && !self.free.map.free.contains(page)
                 && self.may_have_another(page)
                 && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
             if can {
@@ -122,7 +122,7 @@ impl Engine {
         let can = pages > 0
             && (pages as usize) < self.background_room()
             && self.may_replicate(pages)
-            && self.free.can_stain(run.clone())
+            && self.free.map.can_stain(run.clone())
             && !self.background.locks(run.clone())
             && !self.writes.open_overlaps(place, self.writes_open)
             && !self.is_taken(run.clone());
@@ -131,13 +131,13 @@ impl Engine {
             self.stats.replicas_refused += pages;
             return None;
         };
-        self.replicas.bind(segment, first, pages as u32);
-        self.free.stain(run);
+        self.free.replicas.bind(segment, first, pages as u32);
+        self.free.map.stain(run);
         self.background.clear_stage(1 + pages as u32);
         self.background.windows += 1;
         let mut order: Vec<u32> = (0..pages as u32).collect();
         order.sort_unstable_by_key(|&i| homes[i as usize]);
-        let (number, next, phase) = (self.background.windows, 0, Phase::Read);
+        let (number, next, phase) = (self.background.windows, 0, ReplicatePhase::Read);
         let (page, locked) = (None, None);
         Some(Replicate { number, segment, first, homes, order, next, phase, page, locked, soon })
     }
@@ -147,67 +147,71 @@ impl Engine {
         (self.config.stage_bytes.0 / PAGE_BYTES) as usize
     }
 
-    pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> Step {
+    pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> JobStep {
         match job.phase {
-            Phase::Read => {
+            ReplicatePhase::Read => {
                 if job.next < job.order.len() {
                     if !self.may_write_replicas(job) {
-                        return Step::Wait;
+                        return JobStep::Wait;
                     }
                     self.read_homes(job);
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.sum_stage(1, job.homes.len() as u32);
-                job.phase = Phase::Sum;
-                Step::Wait
+                job.phase = ReplicatePhase::Sum;
+                JobStep::Wait
             }
-            Phase::Sum if self.background.sums_awaited => Step::Wait,
-            Phase::Sum => {
+            ReplicatePhase::Sum if self.background.sums_awaited => JobStep::Wait,
+            ReplicatePhase::Sum => {
                 self.log.control(Content::Invalid(vec![job.segment]), false);
                 self.sync.wait(Waiter::Move(job.number));
                 self.pump_log();
                 self.pump_sync();
-                job.phase = Phase::Stain;
-                Step::Again
+                job.phase = ReplicatePhase::Stain;
+                JobStep::Again
             }
-            Phase::Stain => {
+            ReplicatePhase::Stain => {
                 match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
                     // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
                     None if self.log.starved || self.log.failed => {
-                        self.replicas.unbind(job.segment);
+                        self.free.replicas.unbind(job.segment);
                         let homes = std::mem::take(&mut job.homes);
                         let first = job.first;
-                        if !self.replicas.withdrawing {
-                            self.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
+                        if !self.free.replicas.withdrawing {
+                            self.free.replicas.asked.push_front(Batch {
+                                first,
+                                homes,
+                                soon: job.soon,
+                            });
                         }
-                        Step::Over
+                        JobStep::Over
                     }
-                    None => Step::Wait,
+                    None => JobStep::Wait,
                     Some(false) => {
-                        self.replicas.unbind(job.segment);
-                        Step::Over
+                        self.free.replicas.unbind(job.segment);
+                        JobStep::Over
                     }
                     // Whoever reads home there asked before the client discarded it, and must see none of this.
                     Some(true)
                         if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) =>
                     {
                         self.background.awaits_readers = true;
-                        Step::Wait
+                        JobStep::Wait
                     }
                     Some(true) => {
                         self.background.awaits_readers = false;
-                        job.phase = Phase::Write;
+                        job.phase = ReplicatePhase::Write;
                         job.next = 0;
-                        Step::Again
+                        JobStep::Again
                     }
                 }
             }
-            Phase::Write => {
+            ReplicatePhase::Write => {
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.unlock(job.locked.take());
                 let bad = |at: usize| self.background.bad[at + 1];
@@ -218,11 +222,11 @@ impl Engine {
                 let pages = run.take_while(|&at| !bad(at)).count() as u32;
                 if pages == 0 {
                     self.write_replica_map(job);
-                    job.phase = Phase::Map;
-                    return Step::Wait;
+                    job.phase = ReplicatePhase::Map;
+                    return JobStep::Wait;
                 }
                 if !self.may_write_replicas(job) {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
                 job.next += pages as usize;
@@ -232,19 +236,19 @@ impl Engine {
                 let place = self.home_of(first, pages.into());
                 self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
                 self.sync.home_dirty = true;
-                Step::Wait
+                JobStep::Wait
             }
-            Phase::Map if self.background.in_flight > 0 => Step::Wait,
-            Phase::Map => {
+            ReplicatePhase::Map if self.background.in_flight > 0 => JobStep::Wait,
+            ReplicatePhase::Map => {
                 self.flip_replicas(job);
-                Step::Over
+                JobStep::Over
             }
         }
     }
 
     /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
     fn may_write_replicas(&mut self, job: &Replicate) -> bool {
-        let soon = job.soon || self.replicas.asked.front().is_some_and(|b| b.soon);
+        let soon = job.soon || self.free.replicas.asked.front().is_some_and(|b| b.soon);
         if soon { self.may_submit(false) } else { self.may_interfere() }
     }
 
@@ -293,7 +297,9 @@ impl Engine {
         let slot = job.segment * self.geo.segment_pages + 1;
         let mut good = 0;
         for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
-            if self.background.bad[at] || !self.may_have_another(home) || self.replicas.withdrawing
+            if self.background.bad[at]
+                || !self.may_have_another(home)
+                || self.free.replicas.withdrawing
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
@@ -303,7 +309,7 @@ impl Engine {
             }
         }
         if good == 0 {
-            self.replicas.unbind(job.segment);
+            self.free.replicas.unbind(job.segment);
             return;
         }
         self.log.control(Content::Committed(vec![job.segment]), false);
@@ -323,16 +329,16 @@ impl Engine {
         if !self.has_to_clean() {
             return None;
         }
-        let mut left = self.free.stained.clone();
-        self.free.cleaned_or_about_to_be().for_each(|part| left.remove(part));
-        self.replicas.runs().for_each(|run| left.remove(run));
+        let mut left = self.free.map.stained.clone();
+        self.free.map.cleaned_or_about_to_be().for_each(|part| left.remove(part));
+        self.free.replicas.runs().for_each(|run| left.remove(run));
         let now = self.background.now;
         let found = left.iter().next();
         let Some(run) = found else {
-            if self.replicas.withdrawing && self.sync.is_idle() {
+            if self.free.replicas.withdrawing && self.sync.is_idle() {
                 // What the area takes for stained is so again once the client discards it.
-                if self.free.stained.is_empty() && !self.free.is_pending() {
-                    self.replicas.withdrawing = false;
+                if self.free.map.stained.is_empty() && !self.free.map.is_pending() {
+                    self.free.replicas.withdrawing = false;
                 } else if now >= self.background.clean_not_before {
                     self.background.clean_not_before = SimTime(now.0 + RETRY.0);
                     self.sync.wait(Waiter::Tail);
@@ -366,7 +372,7 @@ impl Engine {
         Some(Clean { first: run.start, pages: pages as u32, sent: false })
     }
 
-    pub(crate) fn step_clean(&mut self, job: &mut Clean) -> Step {
+    pub(crate) fn step_clean(&mut self, job: &mut Clean) -> JobStep {
         let run = job.first..job.first + u64::from(job.pages);
         if !job.sent {
             let home = self.home_of(job.first, job.pages.into());
@@ -375,20 +381,20 @@ impl Engine {
             let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
             self.submit_background(what, Target::Home, Op::WriteZeroes, home, None);
             self.sync.home_dirty = true;
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.in_flight > 0 {
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if self.background.failed {
             self.background.clean_not_before = SimTime(self.background.now.0 + RETRY.0);
             self.background.trouble = Some(Trouble::Home);
         } else {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
-            self.free.clean(run);
+            self.free.map.clean(run);
         }
         self.unlock(Some((job.first, job.pages.into())));
-        Step::Over
+        JobStep::Over
     }
 }
 
@@ -411,15 +417,16 @@ mod tests {
             let mut engine = Engine::new(config);
             engine.seed_free([Extent::new(8000, 32_000)]);
             let batch = Batch { first: 1000, homes: vec![1, 5], soon: false };
-            let mut job =
-                engine.begin_replicate(batch).map(|job| Replicate { phase: Phase::Stain, ..job });
+            let mut job = engine
+                .begin_replicate(batch)
+                .map(|job| Replicate { phase: ReplicatePhase::Stain, ..job });
             let job = job.as_mut().expect("there is room");
             engine.log.starved = true;
             if withdrawn {
                 engine.withdraw();
             }
-            assert_eq!(engine.step_replicate(job), Step::Over);
-            assert_eq!(engine.replicas.asked.is_empty(), withdrawn);
+            assert_eq!(engine.step_replicate(job), JobStep::Over);
+            assert_eq!(engine.free.replicas.asked.is_empty(), withdrawn);
         }
     }
 }

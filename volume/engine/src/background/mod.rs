@@ -1,21 +1,26 @@
 //! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
 //! is decided here; each job is a small machine of its own.
 
+pub(crate) mod checkpoint;
+mod jobs;
+pub(crate) mod move_plan;
+pub(crate) mod prove;
+
 use seekless_block::{
     Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
 };
 use seekless_learn::Plan;
 
-use crate::checkpoint::Checkpoint;
-use crate::destage::{Destage, Which};
-use crate::format::{Content, PageSum};
-use crate::interference::Interference;
-use crate::pagemap::State;
-use crate::prove::Prove;
-use crate::reconfigure::{Move, Todo};
-use crate::replicate::{Clean, Replicate};
-use crate::writes::Mark;
-use crate::{Class, Engine, Io, Memory, Mode, Output, Pending, Sum, SumFor, Target, Trouble};
+use crate::background::checkpoint::Checkpoint;
+use crate::background::move_plan::{Todo, Window};
+use crate::background::prove::Prove;
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
+use crate::format::PageSum;
+use crate::free_space::interference::Interference;
+use crate::free_space::replicate::{Clean, Replicate};
+use crate::write_buffer::destage::Destage;
+use crate::{Class, Engine, Io, Memory, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
 const DEPTH: u32 = 2;
@@ -53,7 +58,7 @@ pub(crate) struct BackgroundIo {
 pub(crate) enum Job {
     #[default]
     None,
-    Move(Move),
+    Move(Window),
     Destage(Destage),
     Prove(Prove),
     Checkpoint(Checkpoint),
@@ -63,7 +68,7 @@ pub(crate) enum Job {
 
 /// What a job did when it was its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum JobStep {
     /// Something: its turn again.
     Again,
     /// Nothing, until something ends.
@@ -107,10 +112,7 @@ pub(crate) struct Background {
     /// The superblock does not say what it should.
     pub(crate) superblock_due: bool,
     destaging: bool,
-    draining: bool,
-    destage_not_before: SimTime,
-    pub(crate) detach: Option<[u8; 32]>,
-    pub(crate) detached: bool,
+    pub(crate) destage_not_before: SimTime,
     pub(crate) checkpoint_not_before: SimTime,
     pub(crate) clean_not_before: SimTime,
     not_before: SimTime,
@@ -129,7 +131,7 @@ impl Background {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let moving =
             matches!(self.job, Job::Move(_)) || self.asked.is_some() || !self.todo.is_over();
-        (moving && !self.detached).then(|| self.todo.progress())
+        moving.then(|| self.todo.progress())
     }
 
     pub(crate) const fn plan_generation(&self) -> u64 {
@@ -191,10 +193,8 @@ impl Background {
             && self.urgent.is_empty()
             && self.suspects.is_empty()
             && !self.superblock_due
-            && !self.draining
             // What it was about may be gone.
             && self.trouble.is_none()
-            && (self.detach.is_none() || self.detached)
     }
 
     /// Begins a job's use of the staging memory.
@@ -225,49 +225,11 @@ impl Background {
 }
 
 impl Engine {
-    /// Whether everything has come to rest after [`crate::Input::Detach`].
-    #[must_use]
-    pub const fn is_detached(&self) -> bool {
-        self.background.detached
-    }
-
-    /// Whether everything is at home, and nothing more goes into the write buffer.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.mode == Mode::WriteThrough
-            && !self.background.draining
-            && self.log.is_idle()
-            && matches!(self.background.job, Job::None)
-            && !self.background.superblock_due
-    }
-
     /// Why the last attempt to go on failed, where nothing that did not need the same has succeeded since: a drain, a
     /// change of the mode and a detach wait for it. They are tried again every second. Where nothing does: what was lost.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
-    }
-
-    pub(crate) fn set_mode(&mut self, mode: Mode) {
-        if self.geo.log_segments == 0 || mode == self.config.mode {
-            return;
-        }
-        self.config.mode = mode;
-        match mode {
-            Mode::WriteThrough => self.drain(),
-            Mode::WriteBack => {
-                // Only once the superblock says that home may not be complete.
-                self.background.draining = false;
-                self.background.superblock_due = true;
-            }
-        }
-    }
-
-    pub(crate) fn drain(&mut self) {
-        self.config.mode = Mode::WriteThrough;
-        self.mode = Mode::WriteThrough;
-        self.background.draining = self.geo.log_segments > 0;
-        self.background.destage_not_before = SimTime::ZERO;
     }
 
     /// Whether there is nothing to do but what clients ask for, now; what waits until they ask for nothing is waited for. Most
@@ -277,6 +239,8 @@ impl Engine {
         b.now = now;
         b.wakeup = None;
         let rest = b.is_at_rest()
+            && !self.state.is_draining()
+            && self.state.stamp().is_none()
             && self.log.is_idle()
             // A record that is in a hurry is sent, and the hurry over, on the long way.
             && !self.log.hurry
@@ -285,7 +249,7 @@ impl Engine {
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
         let waits = self.free.has_news() || self.log.wants_mark();
-        if !rest || !waits || self.background.detached {
+        if !rest || !waits || self.state.is_detached() {
             return rest;
         }
         for at in [self.tells_at(), self.marks_at()].into_iter().flatten() {
@@ -343,7 +307,7 @@ impl Engine {
             }
             let mut job = std::mem::take(&mut self.background.job);
             let step = match &mut job {
-                Job::None => Step::Over,
+                Job::None => JobStep::Over,
                 Job::Move(job) => self.step_move(job),
                 Job::Destage(job) => self.step_destage(job),
                 Job::Prove(job) => self.step_prove(job),
@@ -351,164 +315,13 @@ impl Engine {
                 Job::Replicate(job) => self.step_replicate(job),
                 Job::Clean(job) => self.step_clean(job),
             };
-            if step != Step::Over {
+            if step != JobStep::Over {
                 self.background.job = job;
             }
-            if step == Step::Wait {
+            if step == JobStep::Wait {
                 return;
             }
         }
-    }
-
-    /// Chooses what to do. False where there is nothing, or not yet.
-    fn next_job(&mut self) -> bool {
-        if self.background.detached {
-            return false;
-        }
-        let now = self.background.now;
-        let destage_may = now >= self.background.destage_not_before;
-        let urgent = std::mem::take(&mut self.background.urgent);
-        if !urgent.is_empty() {
-            if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
-                self.background.job = Job::Destage(job);
-                return true;
-            }
-            // They have come to rest by themselves.
-            self.retry_blocked();
-            self.pump_log();
-        }
-        let dirty = self.map.count(State::Dirty) > 0;
-        if !dirty && !self.replicas.withdrawing {
-            self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
-        }
-        let ring = self.log.ring;
-        // As late as can be: what is written again meanwhile need not go home, and a long sweep is a dense one. Past nine tenths of
-        // the log, down to eight; and to eight when nobody asks for anything.
-        let (used, all) = (u64::from(ring.used()), u64::from(ring.segments));
-        let full = self.log.starved && ring.free() == 0;
-        if used * 10 > all * 9 || full || self.background.draining {
-            self.background.destaging = true;
-        } else if used * 10 <= all * 8 {
-            self.background.destaging = false;
-        }
-        let idle_at = self.idle_at();
-        let idle = now >= idle_at;
-        let spare = used * 10 > all * 8;
-        if self.background.read.len() >= READ_PAGES && destage_may {
-            let pages = std::mem::take(&mut self.background.read);
-            if let Some(job) = self.begin_destage(Which::Read(&pages)) {
-                self.background.job = Job::Destage(job);
-                return true;
-            }
-        }
-        if dirty && (self.background.destaging || idle && spare) {
-            if destage_may {
-                if let Some(job) = self.begin_destage(Which::Oldest) {
-                    self.background.job = Job::Destage(job);
-                    return true;
-                }
-                self.destage_came_to_nothing();
-                if full && self.next_tail() == self.log.ring.tail {
-                    // Something in the tail can be neither read nor written home: nobody shall wait for ever.
-                    self.fail_controls();
-                }
-            }
-            let at = self.background.destage_not_before;
-            self.background.wake_at(at);
-        } else if dirty && spare {
-            self.background.wake_at(idle_at);
-        }
-        let failed = self.log.failed;
-        if !dirty && self.background.draining && self.absorbs_at_rest() && !failed {
-            return self.end_drain();
-        }
-        if self.checkpoint_is_due() {
-            let at = self.background.checkpoint_not_before;
-            if now >= at {
-                self.background.job = Job::Checkpoint(self.begin_checkpoint());
-                return true;
-            }
-            self.background.wake_at(at);
-        }
-        if let Some(plan) = self.background.asked.take() {
-            self.adopt(&plan);
-        }
-        // A window needs the log; where that is full, something above makes room.
-        if !self.background.todo.is_over() && !self.log.starved && !failed {
-            match self.begin_move() {
-                Some(job) => {
-                    self.background.job = Job::Move(job);
-                    return true;
-                }
-                // A large area is looked through a part at a time: clients come between.
-                None if !self.background.todo.is_over() => self.background.wake_at(now),
-                None => {}
-            }
-        }
-        if let Some(job) = self.begin_prove() {
-            self.background.job = Job::Prove(job);
-            return true;
-        }
-        if let Some(job) = self.next_for_replicas() {
-            self.background.job = job;
-            return true;
-        }
-        if let Some(at) = self.tells_at() {
-            if self.free.is_overfull() {
-                self.background.superblock_due = true;
-            } else if now >= at {
-                self.background.clean_not_before = SimTime(now.0 + RETRY.0);
-                self.sync.wait(crate::sync::Waiter::Tail);
-                self.pump_sync();
-            } else {
-                self.background.wake_at(at);
-            }
-        }
-        // A plan without any motion is to be noted down all the same.
-        if self.background.superblock_due && now >= self.background.checkpoint_not_before {
-            self.background.job = Job::Checkpoint(self.begin_checkpoint());
-            return true;
-        }
-        if let Some(at) = self.marks_at() {
-            if now >= at {
-                self.log.control(Content::Data(Vec::new()), false);
-                self.pump_log();
-            } else {
-                self.background.wake_at(at);
-            }
-        }
-        false
-    }
-
-    fn absorbs_at_rest(&self) -> bool {
-        self.log.is_idle() && self.absorbs.free.len() == self.absorbs.all.len()
-    }
-
-    /// Nothing is dirty any more: the log begins anew, so that recovery finds nothing in it.
-    fn end_drain(&mut self) -> bool {
-        if self.sync.has_voids() || !self.sync.is_idle() {
-            let at = self.background.tail_not_before;
-            if self.background.now < at {
-                self.background.wake_at(at);
-            } else if self.sync.is_idle() {
-                self.sync.wait(crate::sync::Waiter::Tail);
-                self.pump_sync();
-            }
-            return false;
-        }
-        self.background.draining = false;
-        self.background.superblock_due = true;
-        // What recovery would find before it is void; where the next segment is not free, it is at least equal. An empty one is
-        // not left out: recovery looks for the next record in two segments, and may not hear of this one yet.
-        if !self.log.begins_segment() {
-            self.next_segment();
-        }
-        self.background.job = Job::Checkpoint(self.begin_checkpoint());
-        true
-    }
-
-    pub(crate) fn destage_came_to_nothing(&mut self) {
-        self.background.destage_not_before = SimTime(self.background.now.0 + RETRY.0);
     }
 
     /// Whether another background I/O may be sent now; if not because of the budget, asks to be woken.

@@ -3,16 +3,16 @@
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
-use crate::checkpoint::free_map_page;
+use crate::area::checkpoint_pages::CheckpointPages;
+use crate::area::proof::{HomeGuard, Proof, needs_guard};
+use crate::area::recover::{Recovered, recover};
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
 use crate::format::{
-    AreaFlags, AreaId, CheckpointHeader, CheckpointPage, ENTRIES_PER_PAGE, Entry, FormatError,
-    Geometry, GeometryError, Label, Page, Position, RUNS_PER_PAGE, Superblock, SuperblockError,
-    Which, page_extent,
+    AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
+    Page, Position, Superblock, SuperblockError, Which, page_extent,
 };
-use crate::log::Ring;
-use crate::pagemap::State;
-use crate::recover::{Recovered, recover};
-use crate::shape::Shape;
+use crate::write_buffer::Ring;
 use crate::{Config, Engine, Mode};
 
 /// What an area is made with.
@@ -37,6 +37,17 @@ pub struct FormatOptions {
     pub replicas: Sectors,
     /// Home's name, for people.
     pub label: String,
+}
+
+impl FormatOptions {
+    /// How an area of this size is divided.
+    ///
+    /// # Errors
+    /// Where it is too small or too large.
+    pub fn geometry(&self, area: Sectors) -> Result<Geometry, GeometryError> {
+        let contents = Contents::new(self.write_buffer_percent, self.replicas);
+        Geometry::fit(area, self.segment_pages, contents)
+    }
 }
 
 /// Why an area cannot be made or attached.
@@ -114,6 +125,11 @@ pub enum AttachError {
         "the area is not drained and detached: it may hold the only copy of something; nothing was changed"
     )]
     NotDrained,
+    /// Home could be mounted without its newest data.
+    #[error(
+        "the area may hold the only copy of something, and has no space for the guard that keeps the bare disk from being mounted; nothing was changed"
+    )]
+    NoGuard,
     /// Home is not what it was.
     #[error(
         "the area was made for a device of {expected}, and this one has {found}: if it is the right one and was resized, run `seekless resize`"
@@ -149,6 +165,8 @@ pub struct AttachReport {
     pub copies: u64,
     /// Copies yet to be proven.
     pub suspects: u64,
+    /// The guard must be up before the first request: home alone may not hold all that clients read.
+    pub needs_guard: bool,
 }
 
 /// What the superblock says that does not change while the engine runs, and what only checkpoints change.
@@ -185,6 +203,20 @@ impl Identity {
     /// Of an area that nobody will attach again.
     pub(crate) fn fresh(config: &Config) -> Self {
         Self { area_size: config.area, generation: 1, ..Self::default() }
+    }
+
+    /// Of an area that was found; `has_plan` where its plan could be read.
+    fn of(s: &Superblock, has_plan: bool) -> Self {
+        Self {
+            uuid: s.uuid,
+            inside: s.inside.then_some(s.area_at),
+            label: s.label.as_str().to_owned(),
+            area_size: s.area_size,
+            generation: s.generation,
+            checkpoint_slot: s.checkpoint_slot,
+            checkpoint_generation: s.checkpoint_generation,
+            plan: if has_plan { s.plan_generation } else { 0 },
+        }
     }
 
     pub(crate) fn superblock(&self, config: &Config, geo: &Shape, at: &Moment) -> Superblock {
@@ -239,6 +271,9 @@ impl Identity {
     }
 }
 
+/// Bytes of a checkpoint that an attach writes at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
 pub(crate) fn write_page(
     area: &mut dyn Device,
     at: u64,
@@ -289,12 +324,7 @@ fn make(
     options: &FormatOptions,
     sequence: u64,
 ) -> Result<Geometry, AttachError> {
-    let (capacity, pages) = (area.capacity(), options.segment_pages);
-    let geometry = if options.replicas.0 > 0 {
-        Geometry::fit_replicas(capacity, pages, options.replicas)?
-    } else {
-        Geometry::fit(capacity, pages, options.write_buffer_percent)?
-    };
+    let geometry = options.geometry(area.capacity())?;
     let geo = Shape::new(geometry);
     let identity = Identity {
         uuid: AreaId(options.uuid),
@@ -329,167 +359,149 @@ fn make(
     Ok(geometry)
 }
 
+/// Attaches an area that [`format_area`] has made: recovers what it holds, and marks it as in use. The server and the crash
+/// enumerator enter here. Of `config`, the area's size, grid, mode and division are taken from the area itself. What
+/// `proof` does not cover is in doubt: copies are compared with home before they are used, and what the area calls free is
+/// not, unless bytes of replicas may stand there.
+///
+/// # Errors
+/// Where the area is none, or of a newer version, or damaged, or of another device, or would need a guard that it has no
+/// space for. Nothing was changed then.
+pub fn attach(
+    area: &mut dyn Device,
+    config: Config,
+    proof: &Proof,
+) -> Result<(Engine, AttachReport), AttachError> {
+    let mut recovered = recover(area)?;
+    recovered.doubt_free(proof);
+    let s = &recovered.superblock;
+    if s.home_capacity != config.capacity {
+        return Err(AttachError::Capacity { expected: s.home_capacity, found: config.capacity });
+    }
+    let needs_guard = needs_guard(s, proof);
+    if needs_guard && proof.guard == HomeGuard::Missing && !proof.to_drain {
+        return Err(AttachError::NoGuard);
+    }
+    let (engine, report) = resume(area, recovered, config, proof)?;
+    let needs_guard = proof.guard != HomeGuard::SameDevice && (needs_guard || report.dirty > 0);
+    Ok((engine, AttachReport { needs_guard, ..report }))
+}
+
+/// An engine that goes on with what was recovered; the area is marked as in use.
+pub(crate) fn resume(
+    area: &mut dyn Device,
+    r: Recovered,
+    config: Config,
+    proof: &Proof,
+) -> Result<(Engine, AttachReport), AttachError> {
+    let s = &r.superblock;
+    let identity = Identity::of(s, r.plan.is_some());
+    let plan_generation = s.plan_generation;
+    let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
+    let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
+    engine.map = r.map;
+    // After a stop in order somebody else may have written where the client had discarded.
+    if trusted || !clean || proof.keeps_home() {
+        let most = engine.geo.segment_pages - 1;
+        let places = r.places.into_iter();
+        let places = places.map(|(segment, first, pages)| (segment, first, pages.min(most)));
+        engine.free.resume((r.free, r.stained), places);
+    } else {
+        engine.forget_replicas();
+    }
+    engine.doubt_copies(clean, trusted);
+    let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
+    // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
+    // byte, what once followed it would follow it again.
+    let sequence = r.sequence + engine.log.pages();
+    engine.log.resume(ring, r.page, sequence, r.previous);
+    engine.sync.home_dirty = true;
+    engine.sync.log_dirty = true;
+    engine.find_suspects();
+    if let Some(wants) = r.plan {
+        engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+    }
+    // There may be something to do before anybody asks for anything.
+    engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
+    engine.put_down(area, r.which)?;
+    let report = AttachReport {
+        clean,
+        trusted,
+        records: r.records,
+        dirty: engine.map.count(State::Dirty),
+        copies: engine.map.count(State::Clean),
+        suspects: engine.map.count(State::Suspect),
+        needs_guard: false,
+    };
+    Ok((engine, report))
+}
+
+/// What the superblock decides is not the driver's to choose.
+fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
+    let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
+        Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
+        Contents::Replicas { most } => (0, most),
+    };
+    Config {
+        area: s.area_size,
+        grid: Sectors(s.grid.into()),
+        segment_pages: s.segment_pages,
+        mode: s.mode,
+        write_buffer_percent,
+        replicas,
+        ..config
+    }
+}
+
 impl Engine {
-    /// Attaches an area that [`format_area`] has made: recovers what it holds, and marks it as in use. Of `config`,
-    /// the area's size, grid, mode and division are taken from the area itself. `stamp` is what the driver can
-    /// prove about home now; copies are used at once only where it equals that of the detach.
-    ///
-    /// # Errors
-    /// Where the area is none, or of a newer version, or damaged, or of another device. Nothing was changed then.
-    pub fn attach(
-        area: &mut dyn Device,
-        config: Config,
-        stamp: [u8; 32],
-    ) -> Result<(Self, AttachReport), AttachError> {
-        let recovered = recover(area)?;
-        Self::from_recovered(area, recovered, config, (stamp, false))
-    }
-
-    /// The same, by a driver that knows whether something kept others from writing home since the area was last in use
-    /// (`guarded`). Then what it knows to be free is; else only where the stamp proves it, and after an unclean
-    /// stop nothing is.
-    ///
-    /// # Errors
-    /// As [`Self::attach`].
-    pub fn attach_guarded(
-        area: &mut dyn Device,
-        config: Config,
-        stamp: [u8; 32],
-        guarded: bool,
-    ) -> Result<(Self, AttachReport), AttachError> {
-        let mut recovered = recover(area)?;
-        recovered.doubt_free(guarded, &stamp);
-        Self::from_recovered(area, recovered, config, (stamp, guarded))
-    }
-
-    pub(crate) fn from_recovered(
-        area: &mut dyn Device,
-        r: Recovered,
-        mut config: Config,
-        (stamp, guarded): ([u8; 32], bool),
-    ) -> Result<(Self, AttachReport), AttachError> {
-        let s = &r.superblock;
-        if s.home_capacity != config.capacity {
-            return Err(AttachError::Capacity {
-                expected: s.home_capacity,
-                found: config.capacity,
-            });
-        }
-        config.area = s.area_size;
-        config.grid = Sectors(s.grid.into());
-        config.segment_pages = s.segment_pages;
-        config.mode = s.mode;
-        config.replicas = if s.free_map_pages > 0 { r.geo.room() } else { Sectors(0) };
-        let identity = Identity {
-            uuid: s.uuid,
-            inside: s.inside.then_some(s.area_at),
-            label: s.label.as_str().to_owned(),
-            area_size: s.area_size,
-            generation: s.generation,
-            checkpoint_slot: s.checkpoint_slot,
-            checkpoint_generation: s.checkpoint_generation,
-            plan: if r.plan.is_some() { s.plan_generation } else { 0 },
-        };
-        let plan_generation = s.plan_generation;
-        let (clean, trusted) = (r.is_clean(), r.is_trusted(&stamp));
-        let mut engine = Self::with(config, r.geo, identity);
-        engine.map = r.map;
-        // Somebody else may have written where the client had discarded.
-        if trusted || !clean || guarded {
-            engine.free.resume(r.free, r.stained);
-            for (segment, first, pages) in r.places {
-                engine.replicas.bind(segment, first, pages.min(engine.geo.segment_pages - 1));
-            }
-        } else if engine.free.on {
-            (0..engine.geo.read_slots()).for_each(|slot| engine.map.clear(slot));
-        }
-        for slot in 0..engine.geo.slots() {
-            match (engine.map.state(slot), engine.is_log(slot)) {
+    /// What an attach takes for proven of the copies that it found.
+    fn doubt_copies(&mut self, clean: bool, trusted: bool) {
+        for slot in 0..self.geo.slots() {
+            match (self.map.state(slot), self.is_log(slot)) {
                 (State::Free, _) => {}
                 // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
-                (State::Clean | State::Suspect, true) if clean => engine.map.clear(slot),
-                (_, true) => engine.map.set_state(slot, State::Dirty),
+                (State::Clean | State::Suspect, true) if clean => self.map.clear(slot),
+                (_, true) => self.map.set_state(slot, State::Dirty),
                 (_, false) if trusted => {}
-                (_, false) => engine.map.set_state(slot, State::Suspect),
+                (_, false) => self.map.set_state(slot, State::Suspect),
             }
         }
-        let ring = Ring { tail_durable: r.ring.tail, replay: r.ring.head, ..r.ring };
-        // Numbers that no record has which a lost one left without its predecessor: were that written again, byte for
-        // byte, what once followed it would follow it again.
-        let sequence = r.sequence + engine.log.pages();
-        engine.log.resume(ring, r.page, sequence, r.previous);
-        engine.sync.home_dirty = true;
-        engine.sync.log_dirty = true;
-        engine.find_suspects();
-        if let Some(wants) = r.plan {
-            engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+    }
+
+    /// What a checkpoint that begins now says of its moment: the other place, the next generation.
+    pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
+        Moment {
+            dirty: mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
+            stamp,
+            mode,
+            checkpoint_slot: 1 - self.identity.checkpoint_slot,
+            checkpoint_generation: self.identity.checkpoint_generation + 1,
+            position: self.log.position(),
+            tail: self.log.ring.tail_durable,
+            plan: self.background.todo.plan(),
         }
-        // There may be something to do before anybody asks for anything.
-        engine.background.wakeup = Some(seekless_block::SimTime::ZERO);
-        engine.put_down(area, r.which)?;
-        let report = AttachReport {
-            clean,
-            trusted,
-            records: r.records,
-            dirty: engine.map.count(State::Dirty),
-            copies: engine.map.count(State::Clean),
-            suspects: engine.map.count(State::Suspect),
-        };
-        Ok((engine, report))
     }
 
     /// A checkpoint, at once, and a superblock that says that the area is in use: the copy that counts is written
     /// last.
     fn put_down(&mut self, area: &mut dyn Device, which: Which) -> Result<(), AttachError> {
-        let moment = Moment {
-            dirty: self.mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
-            stamp: None,
-            mode: self.mode,
-            checkpoint_slot: 1 - self.identity.checkpoint_slot,
-            checkpoint_generation: self.identity.checkpoint_generation + 1,
-            position: self.log.position(),
-            tail: self.log.ring.tail_durable,
-            plan: self.identity.plan,
-        };
-        let start = self.geo.checkpoint_at(moment.checkpoint_slot);
-        let header = self.identity.checkpoint(&self.geo, &moment);
-        write_page(area, start, |page| {
-            header.encode(page);
-        })?;
-        let slots = self.geo.slots();
-        let most = slots.div_ceil(ENTRIES_PER_PAGE).min(256);
-        let mut buffer: Vec<u8> = Vec::with_capacity((most * PAGE_BYTES as u32) as usize);
-        let mut at = start + 1;
-        let mut first = 0;
-        while first < slots {
-            let entry = |i: usize| {
-                let slot = first + i as u32;
-                if slot < slots { self.entry(slot) } else { Entry::FREE }
-            };
-            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
-            let put =
-                CheckpointPage { uuid, generation, first, entries: std::array::from_fn(entry) };
-            let mut page: Page = [0; PAGE_BYTES as usize];
-            put.encode(&mut page);
-            buffer.extend_from_slice(&page);
-            first = first.saturating_add(ENTRIES_PER_PAGE);
-            if buffer.len() == buffer.capacity() || first >= slots {
-                let pages = (buffer.len() / PAGE_BYTES as usize) as u64;
-                area.write(page_extent(at, pages), &buffer)?;
-                at += pages;
-                buffer.clear();
+        let free = self.free_now(std::iter::empty());
+        let moment = Moment { plan: self.identity.plan, ..self.moment(self.state.mode(), None) };
+        let mut pages = CheckpointPages::new(moment, free);
+        let mut buffer: Vec<u8> = Vec::new();
+        while let Some(start) = pages.place(self) {
+            loop {
+                let mut page: Page = [0; PAGE_BYTES as usize];
+                pages.encode(self, &mut page);
+                buffer.extend_from_slice(&page);
+                if pages.begins_region() || buffer.len() >= WRITE_BYTES {
+                    break;
+                }
             }
+            area.write(page_extent(start, buffer.len() as u64 / PAGE_BYTES), &buffer)?;
+            buffer.clear();
         }
-        if self.free.on {
-            let runs = self.free.snapshot(std::iter::empty());
-            let (uuid, generation) = (self.identity.uuid, moment.checkpoint_generation);
-            for number in 0..=runs.len() as u32 / RUNS_PER_PAGE {
-                let at = self.geo.free_map_at(moment.checkpoint_slot) + u64::from(number);
-                write_page(area, at, |page| {
-                    free_map_page(uuid, generation, number, &runs).encode(page);
-                })?;
-            }
-        }
+        let moment = pages.moment;
         area.flush()?;
         self.identity.generation += 1;
         let superblock = self.identity.superblock(&self.config, &self.geo, &moment);

@@ -4,14 +4,14 @@
 
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
-use crate::background::{BackgroundIo, PIECE_PAGES, Step, pages_in, stage};
-use crate::pagemap::State;
-use crate::sync::Waiter;
-use crate::writes::Mark;
+use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
+use crate::core::page_map::State;
+use crate::core::write_order::Mark;
+use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Fault, Move, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum DestagePhase {
     Read,
     Sum,
     Write,
@@ -32,7 +32,7 @@ pub(crate) struct Destage {
     singly: bool,
     /// Where the pages in order of home start in the staging memory.
     second: u32,
-    phase: Phase,
+    phase: DestagePhase,
     /// For a client that waits: no budget, and the tail has time.
     urgent: bool,
     written: u64,
@@ -124,7 +124,7 @@ impl Engine {
             next: 0,
             singly: false,
             second,
-            phase: Phase::Read,
+            phase: DestagePhase::Read,
             urgent: matches!(which, Which::Urgent(_)),
             written: 0,
             spoiled: false,
@@ -132,12 +132,12 @@ impl Engine {
         })
     }
 
-    pub(crate) fn step_destage(&mut self, job: &mut Destage) -> Step {
+    pub(crate) fn step_destage(&mut self, job: &mut Destage) -> JobStep {
         match job.phase {
-            Phase::Read => {
+            DestagePhase::Read => {
                 if let Some(&(slot, at, pages)) = job.reads.get(job.next) {
                     if !self.may_submit(job.urgent) {
-                        return Step::Wait;
+                        return JobStep::Wait;
                     }
                     job.next += 1;
                     let segment = self.segment_of(slot);
@@ -145,10 +145,10 @@ impl Engine {
                     let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
                     self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 if !job.singly {
                     job.singly = true;
@@ -157,7 +157,7 @@ impl Engine {
                             job.reads.push((slot, at, 1));
                         }
                     }
-                    return Step::Again;
+                    return JobStep::Again;
                 }
                 // From here on that is what home fails.
                 self.background.failed = false;
@@ -166,21 +166,21 @@ impl Engine {
                     self.readers[segment] -= 1;
                 }
                 self.sum_stage(0, job.second);
-                job.phase = Phase::Sum;
-                Step::Wait
+                job.phase = DestagePhase::Sum;
+                JobStep::Wait
             }
-            Phase::Sum => {
+            DestagePhase::Sum => {
                 if self.background.sums_awaited {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 self.sort_by_home(job);
-                job.phase = Phase::Write;
-                Step::Again
+                job.phase = DestagePhase::Write;
+                JobStep::Again
             }
-            Phase::Write => self.write_destaged(job),
-            Phase::Sync => {
+            DestagePhase::Write => self.write_destaged(job),
+            DestagePhase::Sync => {
                 if self.background.in_flight > 0 {
-                    return Step::Wait;
+                    return JobStep::Wait;
                 }
                 if self.background.failed || job.written == 0 {
                     if self.background.failed && !job.spoiled {
@@ -196,7 +196,7 @@ impl Engine {
                     self.sync.wait(Waiter::Tail);
                     self.pump_sync();
                 }
-                Step::Over
+                JobStep::Over
             }
         }
     }
@@ -231,7 +231,7 @@ impl Engine {
         job.next = 0;
     }
 
-    fn write_destaged(&mut self, job: &mut Destage) -> Step {
+    fn write_destaged(&mut self, job: &mut Destage) -> JobStep {
         while let Some(&(first, ..)) = job.items.get(job.next) {
             // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
             let still = |engine: &Self, &(page, slot, _): &(u64, u32, u32)| {
@@ -251,7 +251,7 @@ impl Engine {
                 continue;
             }
             if !self.may_submit(job.urgent) {
-                return Step::Wait;
+                return JobStep::Wait;
             }
             let at = job.second + job.next as u32;
             let home = self.home_of(first, run as u64);
@@ -263,19 +263,19 @@ impl Engine {
             self.submit_background(what, Target::Home, Op::Write, home, Some(stage(at)));
             job.next += run;
             job.written += run as u64;
-            return Step::Again;
+            return JobStep::Again;
         }
         if self.background.in_flight > 0 {
-            return Step::Wait;
+            return JobStep::Wait;
         }
         if job.urgent {
-            return Step::Over;
+            return JobStep::Over;
         }
         job.tail = self.next_tail();
         let what = BackgroundIo { stage: 0, pages: 0, destage: None, meta: true };
         self.submit_background(what, Target::Home, Op::Flush, Extent::default(), None);
-        job.phase = Phase::Sync;
-        Step::Wait
+        job.phase = DestagePhase::Sync;
+        JobStep::Wait
     }
 
     pub(crate) fn destage_written(&mut self, first: u64, pages: u32, mark: Mark, ok: bool) {

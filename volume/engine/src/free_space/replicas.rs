@@ -9,9 +9,9 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::extents::Extents;
-use crate::pagemap::State;
-use crate::shape::Shape;
+use crate::core::page_map::State;
+use crate::core::shape::Shape;
+use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
 /// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
@@ -245,17 +245,17 @@ impl Engine {
     #[must_use]
     pub fn replicated(&self) -> Option<Replicated> {
         let pages = |n: u64| Sectors(n * PAGE_SECTORS);
-        self.free.on.then(|| Replicated {
+        self.free.is_used().then(|| Replicated {
             standing: self.copied(),
-            bound: pages(self.replicas.bound_pages),
-            waiting: pages(self.replicas.asked.iter().map(|b| b.homes.len() as u64).sum()),
-            suspended: self.replicas.suspended,
-            stained: pages(self.free.stained.pages()),
-            free: pages(self.free.free.pages()),
-            home: pages(self.free.home_pages),
+            bound: pages(self.free.replicas.bound_pages),
+            waiting: pages(self.free.replicas.asked.iter().map(|b| b.homes.len() as u64).sum()),
+            suspended: self.free.replicas.suspended,
+            stained: pages(self.free.map.stained.pages()),
+            free: pages(self.free.map.free.pages()),
+            home: pages(self.free.map.home_pages),
             room: self.geo.room(),
             under_way: self.is_replicating(),
-            answered: Answered { home: self.stats.home_reads, replicas: self.replicas.reads },
+            answered: Answered { home: self.stats.home_reads, replicas: self.free.replicas.reads },
         })
     }
 
@@ -269,7 +269,7 @@ impl Engine {
     /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
     pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        let places = self.map.find_all(page).filter_map(|slot| self.replicas.place(slot));
+        let places = self.map.find_all(page).filter_map(|slot| self.free.replicas.place(slot));
         places.map(|place| self.home_of(place, 1).start)
     }
 
@@ -287,22 +287,22 @@ impl Engine {
     /// Whether replicas are asked for, or on their way.
     #[must_use]
     pub fn is_replicating(&self) -> bool {
-        !self.replicas.asked.is_empty() || self.background.replicating().is_some()
+        !self.free.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
     /// A part of where replicas may stand and of what has one: what changes meanwhile is in this part or not, and what it
     /// leads to is refused where it should be.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
-        let slots = if self.free.on { self.geo.read_slots() } else { 0 };
+        let slots = if self.free.is_used() { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(slots);
         let standing = (from.slot..end).filter_map(|slot| self.map.home(slot));
-        let asked = self.replicas.asked.iter().filter(|_| from == RoomFrom::default());
+        let asked = self.free.replicas.asked.iter().filter(|_| from == RoomFrom::default());
         let asked = asked.flat_map(|batch| batch.homes.iter().copied());
         let placed = standing.chain(asked).map(|page| self.home_of(page, 1).start).collect();
         let (free, page) = self.room_from(from.page, RANGES);
-        let page = page.unwrap_or(self.free.home_pages);
-        let over = end >= slots && page >= self.free.home_pages;
+        let page = page.unwrap_or(self.free.map.home_pages);
+        let over = end >= slots && page >= self.free.map.home_pages;
         let next = (!over).then_some(RoomFrom { page, slot: end });
         RoomPart { free, placed, next }
     }
@@ -310,7 +310,7 @@ impl Engine {
     /// What there is room for in so many free ranges from a page on; and the page behind them, if that is not all.
     fn room_from(&self, page: u64, ranges: usize) -> (Vec<Extent>, Option<u64>) {
         let mut room = Extents::default();
-        room.extend(self.free.free.within(page..self.free.home_pages).take(ranges));
+        room.extend(self.free.map.free.within(page..self.free.map.home_pages).take(ranges));
         let Some(first) = room.iter().next().map(|part| part.start) else {
             return (Vec::new(), None);
         };
@@ -318,17 +318,17 @@ impl Engine {
         let mut more = room.len() >= ranges;
         // As many runs of replicas may stand in a single range.
         if let Some((&run, _)) =
-            self.replicas.by_place.range(first + 1..last.max(first + 1)).nth(ranges)
+            self.free.replicas.by_place.range(first + 1..last.max(first + 1)).nth(ranges)
         {
             room.remove(run..last);
             (last, more) = (run, true);
         }
-        for (segment, _) in self.replicas.slots_at(first..last) {
-            if let Some(bound) = self.replicas.bound[segment as usize] {
+        for (segment, _) in self.free.replicas.slots_at(first..last) {
+            if let Some(bound) = self.free.replicas.bound[segment as usize] {
                 room.remove(bound.first..bound.first + u64::from(bound.pages));
             }
         }
-        for batch in &self.replicas.asked {
+        for batch in &self.free.replicas.asked {
             room.remove(batch.first..batch.first + batch.homes.len() as u64);
         }
         let free = room.iter().map(|part| self.home_of(part.start, part.end - part.start));
@@ -344,24 +344,24 @@ impl Engine {
     /// Whether [`crate::Input::Withdraw`] is under way.
     #[must_use]
     pub const fn is_withdrawing(&self) -> bool {
-        self.replicas.withdrawing
+        self.free.replicas.withdrawing
     }
 
     /// Takes up a list of replicas.
     pub(crate) fn ask_for_replicas(&mut self, list: &[Replica], soon: bool) {
-        if !self.free.on || self.replicas.withdrawing {
+        if !self.free.is_used() || self.free.replicas.withdrawing {
             self.stats.replicas_refused += list.len() as u64;
             return;
         }
         let room = u64::from(self.geo.segment_pages - 1);
-        let asked = &self.replicas.asked;
+        let asked = &self.free.replicas.asked;
         let mut at = if soon { asked.iter().take_while(|b| b.soon).count() } else { asked.len() };
         for replica in list {
             let mut first = self.pages_of(Extent::new(replica.place.0, PAGE_SECTORS)).start;
             let homes: Vec<u64> =
                 replica.homes.iter().flat_map(|&e| self.whole_pages_of(e)).collect();
             for some in homes.chunks(room as usize) {
-                self.replicas.asked.insert(at, Batch { first, homes: some.to_vec(), soon });
+                self.free.replicas.asked.insert(at, Batch { first, homes: some.to_vec(), soon });
                 at += 1;
                 first += some.len() as u64;
             }
@@ -371,10 +371,10 @@ impl Engine {
     /// The client takes these pages of home: what stands there of replicas is no longer used, nor written.
     pub(crate) fn drop_places(&mut self, pages: Range<u64>) {
         self.background.overtake_places(pages.clone());
-        if self.replicas.by_place.is_empty() {
+        if self.free.replicas.by_place.is_empty() {
             return;
         }
-        for (_, slots) in self.replicas.slots_at(pages) {
+        for (_, slots) in self.free.replicas.slots_at(pages) {
             for slot in slots {
                 if self.map.state(slot) != State::Free {
                     self.stats.yielded += 1;
@@ -386,7 +386,7 @@ impl Engine {
 
     /// Whether a replica stands in any of these pages of home, whatever is known of it.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
-        let mut slots = self.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
+        let mut slots = self.free.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
         slots.any(|slot| self.map.state(slot) != State::Free)
     }
 
@@ -399,49 +399,52 @@ impl Engine {
                 self.map.clear(slot);
             }
         }
-        self.replicas.unbind(segment);
+        self.free.replicas.unbind(segment);
     }
 
     /// Pages of home that are free of data and of replicas.
     fn spare(&self) -> u64 {
-        self.free.free.pages().saturating_sub(self.replicas.bound_pages)
+        self.free.map.free.pages().saturating_sub(self.free.replicas.bound_pages)
     }
 
     /// Whether so many pages may be replicated now.
     pub(crate) fn may_replicate(&self, pages: u64) -> bool {
-        !self.replicas.suspended
-            && self.spare().saturating_sub(pages) * 100 >= self.free.home_pages * LOW
+        !self.free.replicas.suspended
+            && self.spare().saturating_sub(pages) * 100 >= self.free.map.home_pages * LOW
     }
 
     /// Gives way where little is free (3.2).
     pub(crate) fn yield_space(&mut self) {
-        let home = self.free.home_pages;
+        if !self.free.is_used() {
+            return;
+        }
+        let home = self.free.map.home_pages;
         let is_below = |engine: &Self, percent: u64| engine.spare() * 100 < home * percent;
         if !is_below(self, HIGH) {
-            self.replicas.suspended = false;
+            self.free.replicas.suspended = false;
             return;
         }
         if !is_below(self, LOW) {
             return;
         }
-        self.replicas.suspended = true;
+        self.free.replicas.suspended = true;
         let busy = self.background.replicating();
         if is_below(self, CRITICAL) {
-            let region = self.free.region_pages();
+            let region = self.free.map.region_pages();
             let mut from = 0;
             while is_below(self, LOW)
-                && let Some((&first, _)) = self.replicas.by_place.range(from..).next()
+                && let Some((&first, _)) = self.free.replicas.by_place.range(from..).next()
             {
                 from = (first / region + 1) * region;
                 let there: Vec<u32> =
-                    self.replicas.by_place.range(first..from).map(|(_, &s)| s).collect();
+                    self.free.replicas.by_place.range(first..from).map(|(_, &s)| s).collect();
                 for segment in there.into_iter().filter(|&s| Some(s) != busy) {
                     self.drop_segment(segment);
                 }
             }
         } else {
             while is_below(self, LOW)
-                && let Some(segment) = self.replicas.coldest().filter(|&s| Some(s) != busy)
+                && let Some(segment) = self.free.replicas.coldest().filter(|&s| Some(s) != busy)
             {
                 self.drop_segment(segment);
             }
@@ -452,18 +455,18 @@ impl Engine {
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
         let readers = &self.readers;
         let read = |segment: u32| readers[segment as usize] > 0;
-        if let Some(spare) = self.replicas.take_spare(read) {
+        if let Some(spare) = self.free.replicas.take_spare(read) {
             return Some(spare);
         }
         let per = self.geo.segment_pages;
         let empty =
             |s: u32| (s * per..(s + 1) * per).all(|slot| self.map.state(slot) == State::Free);
-        let count = self.replicas.bound.len() as u32;
-        let look = self.replicas.look;
+        let count = self.free.replicas.bound.len() as u32;
+        let look = self.free.replicas.look;
         let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
         let found = around.into_iter().find(|&s| !read(s) && empty(s));
-        self.replicas.look = (look + LOOKS as u32) % count.max(1);
-        let taken = found.or_else(|| self.replicas.coldest())?;
+        self.free.replicas.look = (look + LOOKS as u32) % count.max(1);
+        let taken = found.or_else(|| self.free.replicas.coldest())?;
         if read(taken) {
             return None;
         }
@@ -473,13 +476,13 @@ impl Engine {
 
     /// Whether replicas that could be used stand in any of these pages; those that cannot make room.
     pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
-        for (segment, _) in self.replicas.slots_at(pages) {
+        for (segment, _) in self.free.replicas.slots_at(pages) {
             let first = segment * self.geo.segment_pages;
             let mut slots = first..first + self.geo.segment_pages;
             if slots.any(|slot| self.map.state(slot) != State::Free) {
                 return true;
             }
-            self.replicas.unbind(segment);
+            self.free.replicas.unbind(segment);
         }
         false
     }
@@ -502,24 +505,24 @@ impl Engine {
 
     /// How far from the head a slot is that is a page of home (2.3).
     pub(crate) fn way_to(&self, slot: u32) -> Option<u64> {
-        let page = self.replicas.place(slot)?;
-        Some(self.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
+        let page = self.free.replicas.place(slot)?;
+        Some(self.free.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
     }
 
     /// Whether a replica is nearer to the head than its home.
     pub(crate) fn is_nearer(&self, slot: u32, home: Lba) -> bool {
-        self.way_to(slot).is_none_or(|way| way < self.replicas.head.0.abs_diff(home.0))
+        self.way_to(slot).is_none_or(|way| way < self.free.replicas.head.0.abs_diff(home.0))
     }
 
     /// Forgets all replicas and begins to write zeroes where they stood.
     pub(crate) fn withdraw(&mut self) {
-        if !self.free.on {
+        if !self.free.is_used() {
             return;
         }
-        self.replicas.asked.clear();
-        self.replicas.withdrawing = true;
+        self.free.replicas.asked.clear();
+        self.free.replicas.withdrawing = true;
         let busy = self.background.replicating();
-        for segment in 0..self.replicas.bound.len() as u32 {
+        for segment in 0..self.free.replicas.bound.len() as u32 {
             if Some(segment) != busy {
                 self.drop_segment(segment);
             }
@@ -552,7 +555,7 @@ mod tests {
         fn the_coldest_and_a_spare_one_are_what_a_look_at_all_finds(
             steps in prop::collection::vec((0u32..4, 0u32..12), 1..200),
         ) {
-            let mut all = engine(&[(0, 16_000)]).replicas;
+            let mut all = engine(&[(0, 16_000)]).free.replicas;
             let count = all.bound.len() as u32;
             prop_assert!(count >= 12);
             for (what, segment) in steps {
@@ -587,12 +590,12 @@ mod tests {
             ranges in 1usize..4,
         ) {
             let mut engine = engine(&free);
-            let mut left = engine.free.free.clone();
+            let mut left = engine.free.map.free.clone();
             for (segment, at) in (0u32..).zip(bound) {
                 let Some(first) = left.iter().flatten().nth(at) else { continue };
                 let Some(part) = left.within(first..first + 40).next() else { continue };
                 left.remove(part.clone());
-                engine.replicas.bind(segment, part.start, (part.end - part.start) as u32);
+                engine.free.replicas.bind(segment, part.start, (part.end - part.start) as u32);
             }
             let sectors = |parts: Vec<Extent>| -> Vec<u64> {
                 parts.iter().flat_map(|e| e.start.0..e.end().0).collect()

@@ -1,9 +1,11 @@
 //! How the area at hand is divided, with room for there being none.
 
-use seekless_block::{PAGE_SECTORS, Sectors};
+#[cfg(test)]
+use seekless_block::PAGE_SECTORS;
+use seekless_block::Sectors;
 
 use crate::Config;
-use crate::format::Geometry;
+use crate::format::{Contents, Geometry};
 
 /// The numbers of a [`Geometry`], or zeroes.
 #[derive(Clone, Copy, Debug)]
@@ -19,18 +21,8 @@ impl Shape {
     /// What fits the configured area, with smaller segments where it is small; nothing where it is too small for
     /// any.
     pub(crate) fn of(config: &Config) -> Self {
-        if config.replicas.0 > 0 {
-            let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
-            return sizes
-                .take_while(|&pages| pages >= 8)
-                .find_map(|pages| Geometry::fit_replicas(config.area, pages, config.replicas).ok())
-                .map_or(Self::NONE, Self::new);
-        }
-        let percent = config.write_buffer_percent;
-        let sizes = std::iter::successors(Some(config.segment_pages), |pages| Some(pages / 2));
-        sizes
-            .take_while(|&pages| pages >= 8)
-            .find_map(|pages| Geometry::fit(config.area, pages, percent).ok())
+        let contents = Contents::new(config.write_buffer_percent, config.replicas);
+        Geometry::fit_smaller(config.area, config.segment_pages, contents)
             .map_or(Self::NONE, Self::new)
     }
 
@@ -51,7 +43,15 @@ impl Shape {
 
     /// What a plan may fill.
     pub(crate) const fn room(&self) -> Sectors {
-        Sectors(self.read_segments as u64 * (self.segment_pages as u64 - 1) * PAGE_SECTORS)
+        match &self.geometry {
+            Some(geometry) => geometry.capacity(),
+            None => Sectors(0),
+        }
+    }
+
+    /// What an area of this size is divided for.
+    pub(crate) fn contents(&self, area: Sectors) -> Contents {
+        self.geometry.map_or(Contents::new(0, Sectors(0)), |g| g.contents(area))
     }
 
     /// The slot of a page of a plan's places.

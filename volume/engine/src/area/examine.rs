@@ -2,12 +2,13 @@
 
 use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
-use crate::attach::{AttachError, write_page};
-use crate::extents::Extents;
+use crate::Config;
+use crate::area::attach::{AttachError, resume, write_page};
+use crate::area::proof::Proof;
+use crate::area::recover::{Recovered, recover, salvage};
+use crate::core::page_map::State;
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
-use crate::pagemap::State;
-use crate::recover::{Recovered, recover, salvage};
-use crate::{Config, Engine};
+use crate::free_space::extents::Extents;
 
 /// Pages that are read at a time.
 const PIECE: u32 = 256;
@@ -58,7 +59,7 @@ pub enum Repair {
 /// Reads what an area holds: its superblock, checkpoint and log. Nothing is written.
 ///
 /// # Errors
-/// As [`Engine::attach`]: where the area cannot be attached as it is.
+/// As [`attach`](crate::attach): where the area cannot be attached as it is.
 pub fn examine(area: &mut dyn Device) -> Result<Examined, AttachError> {
     Ok(Examined { recovered: recover(area)? })
 }
@@ -117,10 +118,10 @@ impl Examined {
         Extent::new(grid + page * PAGE_SECTORS, PAGE_SECTORS)
     }
 
-    /// Takes for free what an attach would: see [`Engine::attach_guarded`].
+    /// Takes for free what an [`attach`](crate::attach) with this proof would.
     #[must_use]
-    pub fn doubting(mut self, guarded: bool, stamp: &[u8; 32]) -> Self {
-        self.recovered.doubt_free(guarded, stamp);
+    pub fn doubting(mut self, proof: &Proof) -> Self {
+        self.recovered.doubt_free(proof);
         self
     }
 
@@ -276,7 +277,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     // Whatever the map says of copies is in doubt now; dirty stays dirty.
     recovered.superblock.flags = recovered.superblock.flags.without(AreaFlags::CLEAN);
     let config = Config::new(Sectors(recovered.superblock.home_capacity.0));
-    Engine::from_recovered(area, recovered, config, ([0; 32], false))?;
+    resume(area, recovered, config, &Proof::NONE)?;
     // The next attach looks there again, or where the log goes on from now; most devices can read what was written anew.
     let mut unreadable = salvage.unreadable;
     for _ in 0..=log_pages {

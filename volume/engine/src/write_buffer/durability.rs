@@ -26,7 +26,7 @@ pub(crate) enum Waiter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum RoundPhase {
     Home,
     Records { left: u32 },
     Area,
@@ -36,7 +36,7 @@ enum Phase {
 struct Round {
     waiters: Vec<Waiter>,
     voids: FxHashSet<u64>,
-    phase: Phase,
+    phase: RoundPhase,
     /// Flushes in flight.
     flushes: u32,
     ok: bool,
@@ -132,13 +132,13 @@ impl Engine {
         let waiters = std::mem::take(&mut self.sync.waiting);
         let voids = std::mem::take(&mut self.sync.voids);
         let mark = waiters.iter().any(|w| matches!(w, Waiter::Move(_) | Waiter::Tail));
-        let free = self.free.on && self.free.tell(!voids.is_empty() || mark);
+        let free = self.free.begin_round(!voids.is_empty() || mark);
         let records = free || !voids.is_empty() || mark;
         let home = self.sync.home_dirty || records;
         let mut round = Round {
             waiters,
             voids,
-            phase: Phase::Home,
+            phase: RoundPhase::Home,
             flushes: 0,
             ok: true,
             covers: self.log.ended,
@@ -146,7 +146,7 @@ impl Engine {
         self.sync.home_dirty &= !home;
         let area = !records && self.sync.log_dirty;
         if !records {
-            round.phase = Phase::Area;
+            round.phase = RoundPhase::Area;
         }
         round.flushes = u32::from(home) + u32::from(area);
         let nothing = round.flushes == 0;
@@ -182,7 +182,7 @@ impl Engine {
         let Some(round) = &mut self.sync.round else { return };
         round.flushes -= 1;
         round.ok &= ok;
-        if round.phase == Phase::Area {
+        if round.phase == RoundPhase::Area {
             if round.flushes == 0 {
                 self.end_round();
             }
@@ -201,7 +201,7 @@ impl Engine {
         if records.is_empty() {
             records.push(Content::Data(Vec::new())); // a mark
         }
-        round.phase = Phase::Records { left: records.len() as u32 };
+        round.phase = RoundPhase::Records { left: records.len() as u32 };
         for content in records {
             self.log.control(content, true);
         }
@@ -211,7 +211,7 @@ impl Engine {
     /// A record without data that someone waited for has ended.
     pub(crate) fn control_done(&mut self, ok: bool) {
         let Some(round) = &mut self.sync.round else { return };
-        let Phase::Records { left } = &mut round.phase else { return };
+        let RoundPhase::Records { left } = &mut round.phase else { return };
         *left -= 1;
         round.ok &= ok;
     }
@@ -220,10 +220,10 @@ impl Engine {
     /// with the last of them is covered as well, and a later header shall say so.
     pub(crate) fn flush_records(&mut self) {
         let Some(round) = &mut self.sync.round else { return };
-        if round.phase != (Phase::Records { left: 0 }) {
+        if round.phase != (RoundPhase::Records { left: 0 }) {
             return;
         }
-        round.phase = Phase::Area;
+        round.phase = RoundPhase::Area;
         round.flushes = 1;
         round.covers = self.log.ended;
         self.flush_area();
@@ -249,8 +249,7 @@ impl Engine {
             self.sync.voids.extend(round.voids);
         }
         // Of regions that a round before could not tell of: who came to wait for this one is not among its waiters.
-        let opened = self.free.tells_of_open();
-        self.free.told(round.ok);
+        let opened = self.free.end_round(round.ok);
         self.tell(round.waiters, opened, round.ok);
         self.pump_sync();
     }
