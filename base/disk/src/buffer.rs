@@ -1,33 +1,32 @@
-//! A disk's controller and buffer: overheads, the interface, segments, reading ahead, writing back.
+//! A disk's controller and buffer: overheads, the interface, segments, read-ahead, write-back.
 //!
-//! Everything the disk does on its own account is worked out when the next command comes, from the time
-//! that has passed: no event of its own is needed. The equations and what they leave out are in
-//! `docs/believing/disk-models.md`.
+//! The drive's own work is computed when the next command arrives, from the time that has passed,
+//! so it needs no events. The equations and their limits are in `docs/believing/disk-models.md`.
 
 use seekless_block::{Duration, Extent, Lba, SimTime};
 
 use crate::disk::{Access, Target};
 use crate::mechanism::{Mechanism, Phases};
+use crate::rotation::wait;
 use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
-use crate::turn::wait;
 
-/// Times for a command after a read, and after a write.
-type Pair = [Duration; 2];
+/// Times for a command after a read, and for a command after a write.
+type AfterReadOrWrite = [Duration; 2];
 
 /// A controller and its buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// Of a read, and of a write.
-    bus_sector: Pair,
-    read_hit: Pair,
-    read_miss: Pair,
-    write_hit: Pair,
-    write_miss: Pair,
+    /// For a read, and for a write.
+    bus_sector: AfterReadOrWrite,
+    read_hit: AfterReadOrWrite,
+    read_miss: AfterReadOrWrite,
+    write_hit: AfterReadOrWrite,
+    write_miss: AfterReadOrWrite,
     settle: Duration,
     write_data: Duration,
     write_seek: Duration,
     write_gather: [u64; 2],
-    /// Overhead, data and end of a write that follows one elsewhere.
+    /// Overhead, data delay and end delay of a write that follows a write at another address.
     write_elsewhere: Option<[Duration; 3]>,
     reconnect: Duration,
     read_end: Duration,
@@ -44,22 +43,23 @@ pub(crate) struct Buffer {
     write_segments: usize,
     reads_hit_writes: bool,
     segments: Vec<Segment>,
-    /// Rises with every use of a segment.
+    /// Increases with each use of a segment.
     uses: u64,
     after_write: bool,
-    /// Where the last write ended.
+    /// End address of the last write.
     written: u64,
-    /// When the last write-back ends; the arm is not free before.
+    /// Time at which the last write-back ends. The arm is busy until then.
     free_at: SimTime,
-    /// Ends of the write-backs under way, oldest first.
+    /// End times of the write-backs in progress, oldest first.
     writing: Vec<SimTime>,
-    ahead: Option<Ahead>,
-    whole: Option<Whole>,
+    ahead: Option<ReadAheadRun>,
+    whole: Option<WholeTrack>,
 }
 
-/// The track a segment will hold whole once the platter has turned once under the waiting head.
+/// The track that a segment will hold completely after the platter has turned once under the
+/// waiting head.
 #[derive(Clone, Copy, Debug)]
-struct Whole {
+struct WholeTrack {
     segment: usize,
     /// First address of the track.
     start: u64,
@@ -80,10 +80,10 @@ impl Segment {
     }
 }
 
-/// Reading on: `next` is the first sector not yet read, `at` the time at which the head was done with the
-/// one before it.
+/// Read-ahead in progress. `next` is the first sector not yet read. `at` is the time at which the
+/// head finished the sector before it.
 #[derive(Clone, Copy, Debug)]
-struct Ahead {
+struct ReadAheadRun {
     segment: usize,
     next: u64,
     at: SimTime,
@@ -133,17 +133,17 @@ impl Buffer {
         self.write_back != WriteBack::None
     }
 
-    /// When everything accepted is on the platter, and the arm free.
+    /// The time at which all accepted data is on the platter and the arm is free.
     pub(crate) const fn free_at(&self) -> SimTime {
         self.free_at
     }
 
-    /// Until everything accepted is on the platter.
+    /// Waits until all accepted data is on the platter.
     pub(crate) fn flush(&mut self, at: SimTime) -> Access {
         Access { overhead: self.free_at.since(at), ..Access::default() }
     }
 
-    /// The segments reads may take.
+    /// The number of segments that reads can use.
     fn readable(&self) -> usize {
         self.segments.len() - usize::from(self.own_write_segment)
     }
@@ -153,14 +153,14 @@ impl Buffer {
         self.segments[segment].used = self.uses;
     }
 
-    /// Moves the end of a segment on; what no longer fits is dropped at its start.
+    /// Moves the end of a segment to `end`. Drops sectors at its start if the segment is full.
     fn extend(&mut self, segment: usize, end: u64) {
         let s = &mut self.segments[segment];
         s.end = s.end.max(end);
         s.start = s.start.max(s.end.saturating_sub(self.segment_sectors));
     }
 
-    /// Serves a read that comes at `at`.
+    /// Serves a read that arrives at `at`.
     pub(crate) fn read(
         &mut self,
         mechanism: &mut Mechanism,
@@ -176,7 +176,8 @@ impl Buffer {
         let found = (0..self.segments.len())
             .filter(|&i| self.segments[i].holds(start))
             .max_by_key(|&i| self.segments[i].end)
-            // The head is about to read just this, or is within its first sector: as good as begun.
+            // The head is about to read this sector, or is inside its first sector: treat
+            // read-ahead as started.
             .or_else(|| self.ahead.filter(|a| a.next == start).map(|a| a.segment));
         let held = found.map_or(0, |i| self.segments[i].end.min(end) - start);
         let mut out = Outflow {
@@ -188,7 +189,7 @@ impl Buffer {
             seen: 0,
         };
         if found.is_some() {
-            // What the buffer holds goes out while the arm moves; the interface stays taken.
+            // The buffered sectors are sent while the arm moves, and the interface stays busy.
             out.reconnect = Duration::ZERO;
             out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
         } else if self.read_watermark > 0.0 {
@@ -197,8 +198,8 @@ impl Buffer {
         }
         let streaming = self.ahead.filter(|a| Some(a.segment) == found && held < extent.len.0);
         if let Some(ahead) = streaming {
-            // The head is reading just this: it goes on.
-            self.ahead = Some(Ahead { limit: ahead.limit.max(end), ..ahead });
+            // The head is already reading these sectors; it continues.
+            self.ahead = Some(ReadAheadRun { limit: ahead.limit.max(end), ..ahead });
             let media_end = self.read_to(mechanism, end, &mut out);
             access.transfer = media_end.since(at);
         } else if held < extent.len.0 {
@@ -222,7 +223,7 @@ impl Buffer {
                 self.touch(i);
                 self.go_on(mechanism, i, media_end, extent);
                 if mechanism.zero_latency != ZeroLatency::None {
-                    self.whole = Some(Whole {
+                    self.whole = Some(WholeTrack {
                         segment: i,
                         start: mechanism.geometry.track_start(end - 1),
                         at: media_end.max(begin + seek + mechanism.turn.revolution()),
@@ -242,8 +243,8 @@ impl Buffer {
         access
     }
 
-    /// When a movement that could begin at `begin` has to begin, for the arm not to be on its track sooner
-    /// than `settle` after the command came.
+    /// The time at which a movement must begin, so that the arm is on its track no earlier than
+    /// `settle` after the command arrived. The movement cannot begin before `begin`.
     fn settled(
         &self,
         mechanism: &Mechanism,
@@ -255,7 +256,8 @@ impl Buffer {
         begin + (at + self.settle).since(there)
     }
 
-    /// The segment a new run of addresses goes to: an empty one, else the one longest unused.
+    /// Chooses the segment for a new run of addresses: an empty one, otherwise the least recently
+    /// used.
     fn victim(&mut self, start: u64) -> usize {
         let i = (0..self.readable())
             .min_by_key(|&i| (self.segments[i].end > self.segments[i].start, self.segments[i].used))
@@ -264,7 +266,7 @@ impl Buffer {
         i
     }
 
-    /// How far reading on may go for a request.
+    /// The end address of read-ahead for a request.
     fn limit(&self, mechanism: &Mechanism, segment: usize, extent: Extent) -> u64 {
         let geometry = &mechanism.geometry;
         let capacity = geometry.capacity().0;
@@ -285,7 +287,8 @@ impl Buffer {
             }
             ReadAhead::Segment => capacity,
             ReadAhead::TrackOrNext => {
-                // The track is read to its end even through a shorter segment, which then holds what came last.
+                // The track is read to its end, even into a shorter segment. The segment then holds
+                // the last sectors.
                 least = track_end(last);
                 let began_before = self.segments[segment].start < geometry.track_start(last);
                 if began_before && least < capacity { track_end(least) } else { least }
@@ -299,14 +302,15 @@ impl Buffer {
         }
     }
 
-    /// Starts reading on where a read ended.
+    /// Starts read-ahead at the end of a read.
     fn go_on(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
         let next = extent.end().0;
         let limit = self.limit(mechanism, segment, extent);
-        self.ahead = (limit > next).then_some(Ahead { segment, next, at, limit });
+        self.ahead = (limit > next).then_some(ReadAheadRun { segment, next, at, limit });
     }
 
-    /// A read found whole in the buffer moves the limit on, or starts reading on again.
+    /// For a read found completely in the buffer: extends the limit of read-ahead, or starts
+    /// read-ahead again.
     fn refresh(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
         let limit = self.limit(mechanism, segment, extent);
         match &mut self.ahead {
@@ -314,22 +318,22 @@ impl Buffer {
             None if self.free_at <= at && limit > self.segments[segment].end => {
                 let next = self.segments[segment].end;
                 if mechanism.next == Lba(next) {
-                    self.ahead = Some(Ahead { segment, next, at, limit });
+                    self.ahead = Some(ReadAheadRun { segment, next, at, limit });
                 }
             }
             _ => {}
         }
     }
 
-    /// Brings reading on up to `now`; returns when the arm could be free for something else.
+    /// Advances read-ahead to `now`. Returns the time at which the arm is free for other work.
     fn read_on(&mut self, mechanism: &mut Mechanism, now: SimTime, access: &mut Access) -> SimTime {
         let Some(mut a) = self.ahead else { return now };
         let begun = a.at;
         let mut free = now;
         while a.next < a.limit {
-            let step = Step::new(mechanism, &a);
+            let step = ReadAheadStep::new(mechanism, &a);
             if now < step.begin {
-                // A movement once begun is ended.
+                // A movement that has begun is completed.
                 if now > a.at && step.arrived > a.at {
                     free = now.max(step.arrived);
                 }
@@ -352,11 +356,11 @@ impl Buffer {
         free
     }
 
-    /// Reads on until `end` has passed the head; returns when.
+    /// Continues read-ahead until sector `end` has passed the head. Returns the time of that.
     fn read_to(&mut self, mechanism: &mut Mechanism, end: u64, out: &mut Outflow) -> SimTime {
         let Some(mut a) = self.ahead else { return SimTime(0) };
         while a.next < end {
-            let step = Step::new(mechanism, &Ahead { limit: end, ..a });
+            let step = ReadAheadStep::new(mechanism, &ReadAheadRun { limit: end, ..a });
             mechanism.cylinder = step.cylinder;
             mechanism.head = step.head;
             out.passed(step.begin, Duration(step.end.0 - step.begin.0), step.len);
@@ -369,7 +373,7 @@ impl Buffer {
         a.at
     }
 
-    /// Adds the beginning of the track, where the platter has brought it round by `now`.
+    /// Adds the beginning of the track, if the platter has passed it by `now`.
     fn take_whole(&mut self, now: SimTime) {
         if let Some(w) = self.whole.take_if(|w| w.at <= now) {
             let s = &mut self.segments[w.segment];
@@ -378,7 +382,8 @@ impl Buffer {
         }
     }
 
-    /// Ends reading on for a command that wants the arm at `begin`; returns when it gets it.
+    /// Ends read-ahead for a command that needs the arm at `begin`. Returns the time at which the
+    /// arm is available.
     fn stop_ahead(
         &mut self,
         mechanism: &mut Mechanism,
@@ -387,9 +392,10 @@ impl Buffer {
     ) -> SimTime {
         let free = self.read_on(mechanism, begin, access);
         if free > begin {
-            // The sector under the head is read to its end, a movement under way ends on its track.
+            // The sector under the head is read to its end. A movement in progress ends on its
+            // track.
             self.read_on(mechanism, free, access);
-            let step = self.ahead.map(|a| Step::new(mechanism, &a));
+            let step = self.ahead.map(|a| ReadAheadStep::new(mechanism, &a));
             if let Some(step) = step.filter(|s| s.arrived == free) {
                 mechanism.cylinder = step.cylinder;
                 mechanism.head = step.head;
@@ -400,7 +406,7 @@ impl Buffer {
         free.max(begin)
     }
 
-    /// Serves a write that comes at `at`; `through` forces it to the platter.
+    /// Serves a write that arrives at `at`. `through` forces the data to the platter.
     pub(crate) fn write(
         &mut self,
         mechanism: &mut Mechanism,
@@ -460,7 +466,7 @@ impl Buffer {
         Access { overhead, seek, rotation, transfer, cylinders, ..access }
     }
 
-    /// What a write leaves in the buffer.
+    /// Stores the data of a write in the buffer.
     fn keep(&mut self, extent: Extent) {
         let (start, end) = (extent.start.0, extent.end().0);
         let on = self.segments.iter().position(|s| s.end == start && s.end > s.start);
@@ -486,19 +492,20 @@ impl Buffer {
     }
 }
 
-/// The next stretch of reading on: one run on one track.
-struct Step {
+/// The next part of read-ahead: one run on one track.
+struct ReadAheadStep {
     cylinder: u32,
     head: u32,
     len: u64,
-    /// When the arm is on the track, when the first sector begins to pass, when the last has passed.
+    /// The times when the arm is on the track, when the first sector begins to pass, and when the
+    /// last has passed.
     arrived: SimTime,
     begin: SimTime,
     end: SimTime,
 }
 
-impl Step {
-    fn new(mechanism: &Mechanism, a: &Ahead) -> Self {
+impl ReadAheadStep {
+    fn new(mechanism: &Mechanism, a: &ReadAheadRun) -> Self {
         let run = mechanism.geometry.run(a.next, a.limit - a.next);
         let turn = mechanism.turn;
         let arrived = a.at + mechanism.step_to(&run, false);
@@ -519,21 +526,23 @@ impl Step {
     }
 }
 
-/// Sectors on their way over the interface to the platter, from `begin` on: none is written before it has come.
+/// Sectors of a write on their way over the interface, from time `begin` on. No sector is written
+/// before it has arrived.
 struct Inflow {
     begin: SimTime,
     bus: Duration,
-    /// Sectors that come before the first is written.
+    /// Number of sectors that must arrive before the first is written.
     gather: u64,
 }
 
 impl Inflow {
-    /// When sector `i` of the request has come and may be written.
+    /// The time at which sector `i` of the request has arrived and can be written.
     fn came(&self, i: u64) -> SimTime {
         self.begin + Duration(self.bus.0 * (i + 1).max(self.gather))
     }
 
-    /// Writes `extent`; where the head comes to a sector that has not come, it waits for its next turn.
+    /// Writes `extent`. If the head reaches a sector that has not arrived, that sector waits for
+    /// its next turn.
     fn write(
         &self,
         mechanism: &mut Mechanism,
@@ -577,11 +586,13 @@ impl Inflow {
         }
     }
 
-    /// The first sector of a run, counted from the request's start, that passes the head before it has come.
+    /// The first sector of a run that passes the head before it has arrived, counted from the
+    /// request's start.
     fn first_missing(&self, seen: u64, from: SimTime, sweep: Duration, n: u64) -> Option<u64> {
         let passes =
             |j: u64| from + Duration((u128::from(sweep.0) * u128::from(j) / u128::from(n)) as u64);
-        // Behind once means behind from there on: both are linear, but for the first ones, which come together.
+        // Both times are linear, except for the first sectors, which arrive together. So after the
+        // first late sector all are late.
         let late = |j: &u64| passes(*j) < self.came(seen + j);
         if late(&0) {
             return Some(seen);
@@ -598,29 +609,29 @@ impl Inflow {
     }
 }
 
-/// Sectors on their way from the platter over the interface: none leaves before it has come, and each takes
-/// the interface's time.
+/// Sectors of a read on their way from the platter over the interface. No sector leaves before it
+/// is read, and each one takes the interface's time.
 struct Outflow {
-    /// When the last one has left, as far as is known.
+    /// The time at which the last sector known so far has left.
     done: SimTime,
     bus: Duration,
-    /// Sectors to come from the platter.
+    /// Number of sectors to read from the platter.
     total: u64,
-    /// How many of them must be there before the first leaves.
+    /// Number of sectors that must be read before the first leaves.
     watermark: u64,
-    /// Before it does.
+    /// Delay before the first leaves.
     reconnect: Duration,
     seen: u64,
 }
 
 impl Outflow {
-    /// `n` sectors pass the head in `sweep` from `from` on.
+    /// Records that `n` sectors pass the head in `sweep`, starting at `from`.
     fn passed(&mut self, from: SimTime, sweep: Duration, n: u64) {
         let came = |j: u64| {
             let part = u128::from(sweep.0) * u128::from(j + 1) / u128::from(n);
             from + Duration(part as u64)
         };
-        // Between the first and the last of a run the bound is linear: the ends decide.
+        // Inside a run the bound is linear, so its first and last sector decide.
         for j in [0, n - 1] {
             let left = self.total - (self.seen + j).min(self.total);
             self.done = self.done.max(came(j) + Duration(self.bus.0 * left));

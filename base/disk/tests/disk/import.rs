@@ -2,8 +2,8 @@
 
 use seekless_block::{Extent, Lba, Op, SimTime};
 use seekless_disk::{
-    Disk, DiskSpec, ImportError, Place, ReadAhead, SeekSpec, SpareRule, WriteBack, ZeroLatency,
-    import_disksim,
+    Disk, DiskSpec, ImportError, PlatterPosition, ReadAhead, SeekSpec, SpareRule, WriteBack,
+    ZeroLatency, import_disksim,
 };
 
 const MODEL: &str = "
@@ -118,7 +118,8 @@ fn every_parameter_finds_its_place() {
 fn the_layout_of_a_zone_by_hand() {
     let disk = Disk::new(&import_disksim("toy.model", MODEL, &mut |n| open(n)).unwrap()).unwrap();
     let place = |lba| {
-        let Place { cylinder, head, sector, .. } = disk.geometry().place(Lba(lba)).unwrap();
+        let PlatterPosition { cylinder, head, sector, .. } =
+            disk.geometry().place(Lba(lba)).unwrap();
         (cylinder, head, sector)
     };
     // Two sectors are unused in front; 12 and 13 slip; head order turns on odd cylinders; 30 lies at 78.
@@ -164,7 +165,7 @@ fn the_layout_of_a_tree_by_hand() {
         (57, (7, 0, 0)), // tree 60
         (73, (4, 0, 1)), // tree 76
     ] {
-        let Place { cylinder, head, sector, .. } = g.place(Lba(lba)).unwrap();
+        let PlatterPosition { cylinder, head, sector, .. } = g.place(Lba(lba)).unwrap();
         assert_eq!((cylinder, head, sector), at, "sector {lba}");
     }
     let mut seen = std::collections::BTreeSet::new();
