@@ -10,7 +10,7 @@ nothing in memory:
 
 1. At the host's speed: files looked up a second, at random, and inodes looked at, in order of directories; for `groups` the time to
    mount, and the server's memory: when mounted, when every inode was looked at, and when every file was read.
-2. On a modelled disk in real time (`seekless emulate`), by samples drawn at random, with their interval at 95%, each from nothing in memory:
+2. On a modelled disk in real time (`seekless disk emulate`), by samples drawn at random, with their interval at 95%, each from nothing in memory:
    files looked up, single files of all read, sets of eight of those that are grouped read; the time to mount. And how many reads the kernel
    sent to the disk for each file, and the disk's time for all of them where nobody waits for it (`--speed inf`): these do not depend on what
    else the host has to do, which rates do. A host that forgets what it has

@@ -1,4 +1,4 @@
-//! The control socket of a server: `seekless status`, `replan`, `replicate`, `drain`, `mode` and `detach` speak to it.
+//! The control socket of a server: `seekless volume status`, `replan`, `replicate`, `drain`, `mode` and `detach` speak to it.
 
 use std::sync::mpsc::Sender;
 
@@ -9,7 +9,7 @@ use seekless_serve::http::HttpServer;
 use seekless_serve::{Injector, ServerHandle};
 
 use super::{Args, Event};
-use crate::admin::{Placed, VolumeState, control_dir, mode_of};
+use crate::volume::{Placed, VolumeState, control_dir, mode_of};
 
 /// `/replicate/NEAR/HOME,HOME...`, each START+LENGTH in sectors: lays what has no replica yet side by side in free space
 /// near there.
@@ -79,7 +79,7 @@ pub(super) fn start(
             ("POST", path) if path.starts_with("/replicate/") => replicate(&volume, path),
             ("POST", path) => match mode_of(path.strip_prefix("/mode/")?).ok()? {
                 Mode::WriteBack if !lasting => Err(
-                    "its area is gone when the server ends, and would take what it absorbed along: make one that lasts with `seekless format`".to_owned(),
+                    "its area is gone when the server ends, and would take what it absorbed along: make one that lasts with `seekless volume format`".to_owned(),
                 ),
                 mode => volume.set_mode(mode).map_err(ended).and_then(|()| done()),
             },

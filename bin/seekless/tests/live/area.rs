@@ -398,7 +398,10 @@ fn what_does_not_belong_together_is_not_attached() {
     // Another size.
     let file = File::options().write(true).open(&disk).unwrap();
     file.set_len(31 << 20).unwrap();
-    place.refused(&with("disk.img", "disk.area"), &["made for a device of", "seekless resize"]);
+    place.refused(
+        &with("disk.img", "disk.area"),
+        &["made for a device of", "seekless volume resize"],
+    );
     file.set_len(32 << 20).unwrap();
     // A shorter area, no area, an older and a newer version.
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();

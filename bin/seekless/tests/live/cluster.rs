@@ -1,4 +1,4 @@
-//! `seekless cluster` on an ext4 of its own on a loop device: hot files are moved together, nothing else of them changes,
+//! `seekless-lab cluster` on an ext4 of its own on a loop device: hot files are moved together, nothing else of them changes,
 //! whenever it is killed, and the head's way gets shorter by as much as the model says.
 //! SEEKLESS_HOT=2000 SEEKLESS_KILLS=50 makes a long run of it.
 

@@ -1,4 +1,4 @@
-//! `seekless fs`: a directory mounted again, its files on their way between the two modules while they are used, both
+//! `seekless files`: a directory mounted again, its files on their way between the two modules while they are used, both
 //! modules without room, servers killed. What is seen through the mount is held against what was written, always.
 
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use crate::need;
 
 const MARKER: &str = "trusted.seekless.group";
 
-/// A directory mounted by `seekless fs mount`. Dropping it takes the mount away, by force if need be.
+/// A directory mounted by `seekless files mount`. Dropping it takes the mount away, by force if need be.
 struct Mounted {
     child: Child,
     point: PathBuf,

@@ -121,7 +121,7 @@ impl Server {
         Self::spawn(command, json, mount)
     }
 
-    /// Starts `seekless rescue`, which counts nothing.
+    /// Starts `seekless volume rescue`, which counts nothing.
     pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
         command.current_dir(dir);
         Self::spawn(command, dir.join("none"), None)

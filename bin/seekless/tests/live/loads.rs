@@ -1,5 +1,5 @@
 //! Workloads by their system calls, as strace sees them: kinds, sizes, and how many of which; and that what
-//! `seekless workload run` counts is what was done.
+//! `seekless-lab workload run` counts is what was done.
 
 use std::collections::BTreeMap;
 use std::path::Path;

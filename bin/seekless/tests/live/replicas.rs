@@ -621,7 +621,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     server.stop();
     place.refused(
         &["resize", "disk.img", "--area", "disk.area"],
-        &["seekless drain", "nothing was changed"],
+        &["seekless volume drain", "nothing was changed"],
     );
     place.run(&["detach", "disk.img", "--area", "disk.area"]);
     place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "40MiB"]);

@@ -1,4 +1,4 @@
-//! `seekless study` as a person runs it: over loop files and real file systems; killed at any moment, it leaves nothing
+//! `seekless-lab study` as a person runs it: over loop files and real file systems; killed at any moment, it leaves nothing
 //! that the next run does not take away, and goes on where it was.
 
 use std::path::Path;

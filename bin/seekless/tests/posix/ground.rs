@@ -149,7 +149,7 @@ impl Ground {
         self.dir.path()
     }
 
-    /// How the mount stands: `seekless fs stat`.
+    /// How the mount stands: `seekless files status`.
     pub(crate) fn state(&self) -> Value {
         let output = seekless().args(["fs", "stat", "--json"]).arg(self.root()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
