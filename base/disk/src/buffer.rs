@@ -3,11 +3,14 @@
 //! The drive's own work is computed when the next command arrives, from the time that has passed,
 //! so it needs no events. The equations and their limits are in `docs/believing/disk-models.md`.
 
-use seekless_block::{Duration, Extent, Lba, SimTime};
+mod read_ahead;
+mod transfer;
 
+use seekless_block::{Duration, Extent, SimTime};
+
+use self::transfer::{Inflow, Outflow};
 use crate::disk::{Access, Target};
 use crate::mechanism::{Mechanism, Phases};
-use crate::rotation::wait;
 use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 
 /// Times for a command after a read, and for a command after a write.
@@ -88,6 +91,19 @@ struct ReadAheadRun {
     next: u64,
     at: SimTime,
     limit: u64,
+}
+
+/// A read whose sectors are not all in the buffer.
+struct PlatterRead {
+    /// Time of arrival.
+    at: SimTime,
+    /// Earliest time at which the arm can start.
+    begin: SimTime,
+    extent: Extent,
+    /// The segment with the first `held` sectors.
+    segment: Option<usize>,
+    held: u64,
+    write: bool,
 }
 
 impl Buffer {
@@ -180,22 +196,7 @@ impl Buffer {
             // read-ahead as started.
             .or_else(|| self.ahead.filter(|a| a.next == start).map(|a| a.segment));
         let held = found.map_or(0, |i| self.segments[i].end.min(end) - start);
-        let mut out = Outflow {
-            done: SimTime(0),
-            bus: self.bus_sector[0],
-            total: extent.len.0 - held,
-            watermark: 1,
-            reconnect: self.reconnect,
-            seen: 0,
-        };
-        if found.is_some() {
-            // The buffered sectors are sent while the arm moves, and the interface stays busy.
-            out.reconnect = Duration::ZERO;
-            out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
-        } else if self.read_watermark > 0.0 {
-            let most = extent.len.0.min(self.segment_sectors.max(1));
-            out.watermark = ((most as f64 * self.read_watermark) as u64).max(1);
-        }
+        let mut out = self.outflow(at, extent, found.map(|_| held), after);
         let streaming = self.ahead.filter(|a| Some(a.segment) == found && held < extent.len.0);
         if let Some(ahead) = streaming {
             // The head is already reading these sectors; it continues.
@@ -204,32 +205,9 @@ impl Buffer {
             access.transfer = media_end.since(at);
         } else if held < extent.len.0 {
             let begin = (at + self.read_miss[after]).max(self.free_at);
-            let begin = self.stop_ahead(mechanism, begin, &mut access);
-            let rest = Extent::span(start + held, end);
-            let target = mechanism.target(rest.start.0, rest.len.0, true, target.write);
-            let begin = self.settled(mechanism, at, begin, &target);
-            let Phases { seek, rotation, transfer, cylinders } =
-                mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
-                    out.passed(from, sweep, n);
-                });
-            access = Access { seek, rotation, transfer, cylinders, ..access };
-            let media_end = begin + seek + rotation + transfer;
-            out.done = out.done.max(media_end);
-            self.free_at = media_end;
-            if self.readable() > 0 {
-                let i =
-                    found.filter(|&i| i < self.readable()).unwrap_or_else(|| self.victim(start));
-                self.extend(i, end);
-                self.touch(i);
-                self.go_on(mechanism, i, media_end, extent);
-                if mechanism.zero_latency != ZeroLatency::None {
-                    self.whole = Some(WholeTrack {
-                        segment: i,
-                        start: mechanism.geometry.track_start(end - 1),
-                        at: media_end.max(begin + seek + mechanism.turn.revolution()),
-                    });
-                }
-            }
+            let write = target.write;
+            let read = PlatterRead { at, begin, extent, segment: found, held, write };
+            access = self.read_from_platter(mechanism, &read, &mut out, access);
         }
         if let Some(i) = found {
             self.touch(i);
@@ -241,6 +219,65 @@ impl Buffer {
         access.overhead =
             Duration((out.done + self.read_end).since(at).0.saturating_sub(mechanical.0));
         access
+    }
+
+    /// The transfer of a read that arrives at `at`. `held` is the number of its sectors in the
+    /// buffer, or `None` if no segment holds its first sector.
+    fn outflow(&self, at: SimTime, extent: Extent, held: Option<u64>, after: usize) -> Outflow {
+        let mut out = Outflow {
+            done: SimTime(0),
+            bus: self.bus_sector[0],
+            total: extent.len.0 - held.unwrap_or(0),
+            watermark: 1,
+            reconnect: self.reconnect,
+            seen: 0,
+        };
+        if held.is_some() {
+            // The buffered sectors are sent while the arm moves, and the interface stays busy.
+            out.reconnect = Duration::ZERO;
+            out.done = at + self.read_hit[after] + Duration(self.bus_sector[0].0 * extent.len.0);
+        } else if self.read_watermark > 0.0 {
+            let most = extent.len.0.min(self.segment_sectors.max(1));
+            out.watermark = ((most as f64 * self.read_watermark) as u64).max(1);
+        }
+        out
+    }
+
+    /// Reads the sectors that are not in the buffer from the platter, and starts read-ahead.
+    fn read_from_platter(
+        &mut self,
+        mechanism: &mut Mechanism,
+        read: &PlatterRead,
+        out: &mut Outflow,
+        mut access: Access,
+    ) -> Access {
+        let &PlatterRead { at, begin, extent, segment, held, write } = read;
+        let (start, end) = (extent.start.0, extent.end().0);
+        let begin = self.stop_ahead(mechanism, begin, &mut access);
+        let rest = Extent::span(start + held, end);
+        let target = mechanism.target(rest.start.0, rest.len.0, true, write);
+        let begin = self.settled(mechanism, at, begin, &target);
+        let Phases { seek, rotation, transfer, cylinders } =
+            mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
+                out.passed(from, sweep, n);
+            });
+        let media_end = begin + seek + rotation + transfer;
+        out.done = out.done.max(media_end);
+        self.free_at = media_end;
+        if self.readable() > 0 {
+            let i = segment.filter(|&i| i < self.readable()).unwrap_or_else(|| self.victim(start));
+            self.extend(i, end);
+            self.touch(i);
+            self.go_on(mechanism, i, media_end, extent);
+            if mechanism.zero_latency != ZeroLatency::None {
+                self.whole = Some(WholeTrack {
+                    segment: i,
+                    start: mechanism.geometry.track_start(end - 1),
+                    at: media_end.max(begin + seek + mechanism.turn.revolution()),
+                });
+            }
+        }
+        Access { seek, rotation, transfer, cylinders, ..access }
     }
 
     /// The time at which a movement must begin, so that the arm is on its track no earlier than
@@ -264,146 +301,6 @@ impl Buffer {
             .unwrap_or(0);
         self.segments[i] = Segment { start, end: start, used: 0 };
         i
-    }
-
-    /// The end address of read-ahead for a request.
-    fn limit(&self, mechanism: &Mechanism, segment: usize, extent: Extent) -> u64 {
-        let geometry = &mechanism.geometry;
-        let capacity = geometry.capacity().0;
-        let track_end = |lbn: u64| lbn + geometry.run(lbn, capacity - lbn).len;
-        let end = extent.end().0;
-        let last = end - 1;
-        let mut least = end;
-        let limit = match self.read_ahead {
-            ReadAhead::None => end,
-            ReadAhead::Track => track_end(last),
-            ReadAhead::Cylinder => {
-                let cylinder = |lbn| geometry.run(lbn, 1).place.cylinder;
-                let mut to = track_end(last);
-                while to < capacity && cylinder(to) == cylinder(last) {
-                    to = track_end(to);
-                }
-                to
-            }
-            ReadAhead::Segment => capacity,
-            ReadAhead::TrackOrNext => {
-                // The track is read to its end, even into a shorter segment. The segment then holds
-                // the last sectors.
-                least = track_end(last);
-                let began_before = self.segments[segment].start < geometry.track_start(last);
-                if began_before && least < capacity { track_end(least) } else { least }
-            }
-        };
-        let limit = limit.min(end.saturating_add(self.read_ahead_sectors));
-        if self.over_requested {
-            limit.max(least)
-        } else {
-            limit.min(extent.start.0.saturating_add(self.segment_sectors)).max(least)
-        }
-    }
-
-    /// Starts read-ahead at the end of a read.
-    fn go_on(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
-        let next = extent.end().0;
-        let limit = self.limit(mechanism, segment, extent);
-        self.ahead = (limit > next).then_some(ReadAheadRun { segment, next, at, limit });
-    }
-
-    /// For a read found completely in the buffer: extends the limit of read-ahead, or starts
-    /// read-ahead again.
-    fn refresh(&mut self, mechanism: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
-        let limit = self.limit(mechanism, segment, extent);
-        match &mut self.ahead {
-            Some(a) if a.segment == segment => a.limit = a.limit.max(limit),
-            None if self.free_at <= at && limit > self.segments[segment].end => {
-                let next = self.segments[segment].end;
-                if mechanism.next == Lba(next) {
-                    self.ahead = Some(ReadAheadRun { segment, next, at, limit });
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Advances read-ahead to `now`. Returns the time at which the arm is free for other work.
-    fn read_on(&mut self, mechanism: &mut Mechanism, now: SimTime, access: &mut Access) -> SimTime {
-        let Some(mut a) = self.ahead else { return now };
-        let begun = a.at;
-        let mut free = now;
-        while a.next < a.limit {
-            let step = ReadAheadStep::new(mechanism, &a);
-            if now < step.begin {
-                // A movement that has begun is completed.
-                if now > a.at && step.arrived > a.at {
-                    free = now.max(step.arrived);
-                }
-                break;
-            }
-            let n = if now >= step.end { step.len } else { step.passed_by(now) };
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
-            a.next += n;
-            a.at = step.after(n);
-            if n < step.len {
-                free = now.max(if self.stops_in_sector { now } else { step.after(n + 1) });
-                break;
-            }
-        }
-        mechanism.next = Lba(a.next);
-        access.behind_rotation_transfer += a.at.since(begun);
-        self.extend(a.segment, a.next);
-        self.ahead = (a.next < a.limit).then_some(a);
-        free
-    }
-
-    /// Continues read-ahead until sector `end` has passed the head. Returns the time of that.
-    fn read_to(&mut self, mechanism: &mut Mechanism, end: u64, out: &mut Outflow) -> SimTime {
-        let Some(mut a) = self.ahead else { return SimTime(0) };
-        while a.next < end {
-            let step = ReadAheadStep::new(mechanism, &ReadAheadRun { limit: end, ..a });
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
-            out.passed(step.begin, Duration(step.end.0 - step.begin.0), step.len);
-            a.next += step.len;
-            a.at = step.end;
-        }
-        mechanism.next = Lba(a.next);
-        self.extend(a.segment, a.next);
-        self.ahead = (a.next < a.limit).then_some(a);
-        a.at
-    }
-
-    /// Adds the beginning of the track, if the platter has passed it by `now`.
-    fn take_whole(&mut self, now: SimTime) {
-        if let Some(w) = self.whole.take_if(|w| w.at <= now) {
-            let s = &mut self.segments[w.segment];
-            let room = s.end.saturating_sub(self.segment_sectors);
-            s.start = s.start.min(w.start.max(room));
-        }
-    }
-
-    /// Ends read-ahead for a command that needs the arm at `begin`. Returns the time at which the
-    /// arm is available.
-    fn stop_ahead(
-        &mut self,
-        mechanism: &mut Mechanism,
-        begin: SimTime,
-        access: &mut Access,
-    ) -> SimTime {
-        let free = self.read_on(mechanism, begin, access);
-        if free > begin {
-            // The sector under the head is read to its end. A movement in progress ends on its
-            // track.
-            self.read_on(mechanism, free, access);
-            let step = self.ahead.map(|a| ReadAheadStep::new(mechanism, &a));
-            if let Some(step) = step.filter(|s| s.arrived == free) {
-                mechanism.cylinder = step.cylinder;
-                mechanism.head = step.head;
-            }
-        }
-        self.take_whole(begin);
-        (self.ahead, self.whole) = (None, None);
-        free.max(begin)
     }
 
     /// Serves a write that arrives at `at`. `through` forces the data to the platter.
@@ -489,158 +386,5 @@ impl Buffer {
         };
         self.extend(i, end);
         self.touch(i);
-    }
-}
-
-/// The next part of read-ahead: one run on one track.
-struct ReadAheadStep {
-    cylinder: u32,
-    head: u32,
-    len: u64,
-    /// The times when the arm is on the track, when the first sector begins to pass, and when the
-    /// last has passed.
-    arrived: SimTime,
-    begin: SimTime,
-    end: SimTime,
-}
-
-impl ReadAheadStep {
-    fn new(mechanism: &Mechanism, a: &ReadAheadRun) -> Self {
-        let run = mechanism.geometry.run(a.next, a.limit - a.next);
-        let turn = mechanism.turn;
-        let arrived = a.at + mechanism.step_to(&run, false);
-        let begin = arrived + Duration(turn.nanos(wait(turn.angle_at(arrived), run.angle)));
-        let end = begin + Duration(turn.nanos(run.sweep));
-        let (cylinder, head) = (run.place.cylinder, run.place.head);
-        Self { cylinder, head, len: run.len, arrived, begin, end }
-    }
-
-    fn after(&self, sectors: u64) -> SimTime {
-        let sweep = u128::from(self.end.0 - self.begin.0);
-        SimTime(self.begin.0 + (sweep * u128::from(sectors) / u128::from(self.len)) as u64)
-    }
-
-    fn passed_by(&self, now: SimTime) -> u64 {
-        let sweep = u128::from((self.end.0 - self.begin.0).max(1));
-        (u128::from(now.since(self.begin).0) * u128::from(self.len) / sweep) as u64
-    }
-}
-
-/// Sectors of a write on their way over the interface, from time `begin` on. No sector is written
-/// before it has arrived.
-struct Inflow {
-    begin: SimTime,
-    bus: Duration,
-    /// Number of sectors that must arrive before the first is written.
-    gather: u64,
-}
-
-impl Inflow {
-    /// The time at which sector `i` of the request has arrived and can be written.
-    fn came(&self, i: u64) -> SimTime {
-        self.begin + Duration(self.bus.0 * (i + 1).max(self.gather))
-    }
-
-    /// Writes `extent`. If the head reaches a sector that has not arrived, that sector waits for
-    /// its next turn.
-    fn write(
-        &self,
-        mechanism: &mut Mechanism,
-        begin: SimTime,
-        target: &Target,
-        extent: Extent,
-    ) -> Phases {
-        let mut whole = Phases::default();
-        let mut done = 0;
-        let mut target = *target;
-        loop {
-            let rest = Extent::span(extent.start.0 + done, extent.end().0);
-            let mut at = begin + whole.total();
-            let there = at + mechanism.seek_to(&target.key());
-            at += self.came(done).since(there);
-            let before = mechanism.arm();
-            let mut seen = done;
-            let mut missing = None;
-            let mut phases = mechanism.access(at, &target, rest, &mut |from, sweep, n| {
-                missing = missing.or_else(|| self.first_missing(seen, from, sweep, n));
-                seen += n;
-            });
-            if let Some(i) = missing.filter(|&i| i > done) {
-                mechanism.put_back(before);
-                let part = Extent::span(rest.start.0, extent.start.0 + i);
-                phases = mechanism.access(at, &target, part, &mut |_, _, _| {});
-                done = i;
-            } else {
-                done = extent.len.0;
-            }
-            let waited = at.since(begin + whole.total());
-            if whole == Phases::default() {
-                whole = Phases { rotation: phases.rotation + waited, ..phases };
-            } else {
-                whole.transfer += waited + phases.total();
-            }
-            if done == extent.len.0 {
-                return whole;
-            }
-            target = mechanism.target(extent.start.0 + done, extent.len.0 - done, true, true);
-        }
-    }
-
-    /// The first sector of a run that passes the head before it has arrived, counted from the
-    /// request's start.
-    fn first_missing(&self, seen: u64, from: SimTime, sweep: Duration, n: u64) -> Option<u64> {
-        let passes =
-            |j: u64| from + Duration((u128::from(sweep.0) * u128::from(j) / u128::from(n)) as u64);
-        // Both times are linear, except for the first sectors, which arrive together. So after the
-        // first late sector all are late.
-        let late = |j: &u64| passes(*j) < self.came(seen + j);
-        if late(&0) {
-            return Some(seen);
-        }
-        if !late(&(n - 1)) {
-            return None;
-        }
-        let (mut in_time, mut behind) = (0, n - 1);
-        while behind - in_time > 1 {
-            let middle = u64::midpoint(in_time, behind);
-            if late(&middle) { behind = middle } else { in_time = middle }
-        }
-        Some(seen + behind)
-    }
-}
-
-/// Sectors of a read on their way from the platter over the interface. No sector leaves before it
-/// is read, and each one takes the interface's time.
-struct Outflow {
-    /// The time at which the last sector known so far has left.
-    done: SimTime,
-    bus: Duration,
-    /// Number of sectors to read from the platter.
-    total: u64,
-    /// Number of sectors that must be read before the first leaves.
-    watermark: u64,
-    /// Delay before the first leaves.
-    reconnect: Duration,
-    seen: u64,
-}
-
-impl Outflow {
-    /// Records that `n` sectors pass the head in `sweep`, starting at `from`.
-    fn passed(&mut self, from: SimTime, sweep: Duration, n: u64) {
-        let came = |j: u64| {
-            let part = u128::from(sweep.0) * u128::from(j + 1) / u128::from(n);
-            from + Duration(part as u64)
-        };
-        // Inside a run the bound is linear, so its first and last sector decide.
-        for j in [0, n - 1] {
-            let left = self.total - (self.seen + j).min(self.total);
-            self.done = self.done.max(came(j) + Duration(self.bus.0 * left));
-        }
-        let mark = self.watermark - 1;
-        if (self.seen..self.seen + n).contains(&mark) {
-            let begin = came(mark - self.seen) + self.reconnect;
-            self.done = self.done.max(begin + Duration(self.bus.0 * self.total));
-        }
-        self.seen += n;
     }
 }

@@ -47,7 +47,7 @@ impl Kind {
 
     /// Whether the device has arms and platters.
     #[must_use]
-    pub const fn is_mechanical(self) -> bool {
+    pub(crate) const fn is_mechanical(self) -> bool {
         matches!(self, Self::Disk | Self::DualActuator | Self::Shingled)
     }
 

@@ -52,9 +52,6 @@ pub struct Access {
     pub behind_seek: Duration,
     /// Waiting and transfer for the same work of the drive.
     pub behind_rotation_transfer: Duration,
-    /// If true, the drive's own work happened before the access. Otherwise it happened before a
-    /// read and after a write.
-    pub behind_before: bool,
 }
 
 impl Access {
@@ -158,7 +155,7 @@ impl Disk {
 
     /// The spindle.
     #[must_use]
-    pub const fn turn(&self) -> Spindle {
+    pub const fn spindle(&self) -> Spindle {
         self.mechanism.turn
     }
 
@@ -198,7 +195,7 @@ impl Disk {
 
     /// Whether a completed write can still be missing on the platter, so that a flush takes time.
     #[must_use]
-    pub fn writes_back(&self) -> bool {
+    pub(crate) fn writes_back(&self) -> bool {
         self.buffer.as_ref().is_some_and(Buffer::writes_back)
     }
 
@@ -232,9 +229,9 @@ impl Disk {
     /// The extent ends after the end of the disk.
     pub fn positioning(&self, at: SimTime, op: Op, extent: Extent) -> Result<Duration, DiskError> {
         let target = self.target(op, extent)?;
-        let angle = self.turn().angle_at(at);
+        let angle = self.spindle().angle_at(at);
         let ticks = self.mechanism.positioning(angle, &target.key(), u64::MAX);
-        Ok(Duration(self.turn().nanos(ticks)))
+        Ok(Duration(self.spindle().nanos(ticks)))
     }
 
     /// As [`Self::positioning`], in ticks, from a known angle and with a bound.

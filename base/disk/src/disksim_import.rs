@@ -8,8 +8,8 @@ use crate::disksim_layout::{tree, zones};
 use crate::disksim_syntax::{Block, SyntaxError, Value, parse};
 use crate::seek_curve::SeekCurve;
 use crate::spec::{
-    ControllerSpec, DiskSpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source, SourceKind,
-    WriteBack, WriteElsewhereSpec, ZeroLatency,
+    ControllerSpec, DiskSpec, GeometrySpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source,
+    SourceKind, WriteBack, WriteElsewhereSpec, ZeroLatency,
 };
 use crate::spec_check::RangeError;
 
@@ -78,6 +78,16 @@ impl Page<'_> {
     pub(crate) fn need(&self, key: &str) -> Result<f64, ImportError> {
         self.number(key)?
             .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
+    }
+
+    /// A number multiplied by `scale`; 0 if the parameter is absent.
+    fn scaled(&self, key: &str, scale: f64) -> Result<f64, ImportError> {
+        Ok(self.number(key)?.unwrap_or(0.0) * scale)
+    }
+
+    /// Whether a parameter is present and not 0.
+    fn flag(&self, key: &str) -> Result<bool, ImportError> {
+        Ok(self.number(key)?.unwrap_or(0.0) != 0.0)
     }
 
     /// A whole number of the requested type.
@@ -260,7 +270,6 @@ pub fn import_disksim(
         (file.to_owned(), block.clone(), None)
     };
     let model = Page { file: &model_file, block: &model_block };
-    let heads = model.need_whole("Number of data surfaces")?;
     let (f, b) = child(&model, "Mechanical Model", open)?;
     let mech = Page { file: &f, block: &b };
     let seek = seek(&mech, model.need_whole("Number of cylinders")?, open)?;
@@ -268,22 +277,9 @@ pub fn import_disksim(
         rpm: mech.need("Rotation speed (in rpms)")?,
         head_switch_ms: mech.need("Head switch time")?,
         write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
-        zero_latency: match &controller {
-            None => ZeroLatency::None,
-            Some(page) => zero_latency(page)?,
-        },
+        zero_latency: controller.map_or(Ok(ZeroLatency::None), zero_latency)?,
     };
-    let (f, b) = child(&model, "Layout Model", open)?;
-    let layout = Page { file: &f, block: &b };
-    let (geometry, data) = match layout.block.kind.as_str() {
-        "dm_layout_g1" => zones(&layout, heads)?,
-        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?)?,
-        other => {
-            let what =
-                format!("layout '{other}' is not known; expected dm_layout_g1 or dm_layout_g4");
-            return Err(layout.error(layout.block.line, what));
-        }
-    };
+    let (geometry, data) = geometry(&model, open)?;
     let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
     let controller = controller.map(|page| controller_of(page, settle_ms, host)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
@@ -302,6 +298,22 @@ pub fn import_disksim(
     };
     spec.validate().map_err(|fault| ImportError::Range { file: model_file, fault })?;
     Ok(spec)
+}
+
+/// The layout of a `dm_disk`, and the number of its data sectors.
+fn geometry(model: &Page<'_>, open: Open<'_>) -> Result<(GeometrySpec, u64), ImportError> {
+    let heads = model.need_whole("Number of data surfaces")?;
+    let (f, b) = child(model, "Layout Model", open)?;
+    let layout = Page { file: &f, block: &b };
+    match layout.block.kind.as_str() {
+        "dm_layout_g1" => zones(&layout, heads),
+        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?),
+        other => {
+            let what =
+                format!("layout '{other}' is not known; expected dm_layout_g1 or dm_layout_g4");
+            Err(layout.error(layout.block.line, what))
+        }
+    }
 }
 
 fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
@@ -356,77 +368,32 @@ fn controller_of(
 ) -> Result<ControllerSpec, ImportError> {
     let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
     let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
-    let ms =
-        |key: &str| -> Result<f64, ImportError> { Ok((disk.number(key)?.unwrap_or(0.0)) * scale) };
-    let pair = |what: &str| -> Result<[f64; 2], ImportError> {
-        let of = |after: &str| ms(&format!("{what} over. after {after}"));
-        Ok([of("read")? + always * scale, of("write")? + always * scale])
-    };
-    let both = |p: [f64; 2], more: f64| p.map(|ms| ms + more);
+    let ms = |key: &str| disk.scaled(key, scale);
+    let pair = |what: &str, more: f64| overheads(disk, what, scale, always * scale, more);
     let preparation = ms("Data preparation overhead")?;
     let first_reselect = ms("First reselect overhead")?;
     // A write's first movement takes at least this time. The time scale applies to overheads only.
     let write_seek_ms = disk.number("Minimum seek delay")?.unwrap_or(0.0);
     let write_end_ms = ms("Write completion overhead")?;
-    let mut write_elsewhere = None;
-    if disk.number("Extra write disconnect")?.unwrap_or(0.0) != 0.0 {
-        // The drive releases the bus before it takes the data, and once more after it.
-        let delta = ms("Extradisc seek delta")?;
-        let data_ms = ms("Extradisc disconnect overhead")?
-            + ms("Extradisc inter-disconnect delay")?
-            + first_reselect
-            + preparation;
-        write_elsewhere = Some(WriteElsewhereSpec {
-            miss_ms: ms("Extradisc command overhead")? + always * scale + delta,
-            data_ms: (data_ms - delta).max(0.0),
-            end_ms: write_end_ms + ms("Other reselect overhead")?,
-        });
-    }
-    let flag =
-        |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
+    let write_elsewhere = write_elsewhere(disk, scale, always)?;
+    let flag = |key: &str| disk.flag(key);
     let buffered = flag("Enable caching in buffer")?;
     let segment_sectors: u32 = disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1);
     let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
-    let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    let reads_on_arrival = flag("Immediate buffer read")?;
     let over_requested = flag("Read-ahead over requested")?;
-    let read_ahead = match disk.whole("Buffer continuous read")?.unwrap_or(0u32) {
-        0 => ReadAhead::None,
-        1 => ReadAhead::Track,
-        2 => ReadAhead::Cylinder,
-        3 => ReadAhead::Segment,
-        // A drive that drops requested sectors does not stop at the end of a track.
-        4 if over_requested => ReadAhead::Segment,
-        4 => ReadAhead::TrackOrNext,
-        n => {
-            let key = "Buffer continuous read";
-            return Err(disk.error(line(key), format!("{key}: {n} is not known; expected 0 to 4")));
-        }
-    };
-    let write_back = match disk.whole("Fast write level")?.unwrap_or(0u32) {
-        0 => WriteBack::None,
-        1 => WriteBack::OneStream,
-        2 => WriteBack::All,
-        n => {
-            let key = "Fast write level";
-            return Err(disk.error(line(key), format!("{key}: {n} is not known; expected 0 to 2")));
-        }
-    };
     Ok(ControllerSpec {
         bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
             0.0 => host.unwrap_or_else(|| host_bus_ms(&disk.block.name)),
             ms => [ms; 2],
         },
-        read_hit_ms: both(pair("Read hit")?, preparation),
-        read_miss_ms: pair("Read miss")?,
-        write_hit_ms: both(pair("Write hit")?, preparation),
-        write_miss_ms: pair("Write miss")?,
+        read_hit_ms: pair("Read hit", preparation)?,
+        read_miss_ms: pair("Read miss", 0.0)?,
+        write_hit_ms: pair("Write hit", preparation)?,
+        write_miss_ms: pair("Write miss", 0.0)?,
         // A drive with a stated minimum delay has no other settle time. A drive that reads on
         // arrival does not wait to settle.
-        settle_ms: if write_seek_ms > 0.0 || flag("Immediate buffer read")? {
-            0.0
-        } else {
-            settle_ms
-        },
+        settle_ms: if write_seek_ms > 0.0 || reads_on_arrival { 0.0 } else { settle_ms },
         write_data_ms: preparation,
         write_seek_ms,
         // DiskSim uses these numbers for every drive with an extra disconnect.
@@ -439,19 +406,84 @@ fn controller_of(
         segments: if buffered { segments } else { 0 },
         segment_sectors,
         own_write_segment: flag("Use separate write segment")?,
-        read_ahead,
-        // 0 means: as much as a segment can hold.
-        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0) {
-            0 => segment_sectors,
-            most => most,
+        read_ahead: read_ahead(disk, over_requested)?,
+        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")? {
+            None | Some(0) => segment_sectors,
+            Some(most) => most,
         },
         read_ahead_over_requested: over_requested,
         read_ahead_on_hit: flag("Read-ahead on idle hit")?,
         read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,
-        write_back,
+        write_back: write_back(disk)?,
         write_segments: disk.whole("Maximum number of write segments")?.unwrap_or(1).max(1),
         reads_hit_writes: flag("Allow read hits on write data")?,
     })
+}
+
+/// The overheads of one kind, after a read and after a write, with `always` and `more` added.
+fn overheads(
+    disk: &Page<'_>,
+    what: &str,
+    scale: f64,
+    always: f64,
+    more: f64,
+) -> Result<[f64; 2], ImportError> {
+    let of = |after: &str| disk.scaled(&format!("{what} over. after {after}"), scale);
+    Ok([of("read")? + always + more, of("write")? + always + more])
+}
+
+/// The values for a write elsewhere after a write, on a drive with an extra disconnect.
+fn write_elsewhere(
+    disk: &Page<'_>,
+    scale: f64,
+    always: f64,
+) -> Result<Option<WriteElsewhereSpec>, ImportError> {
+    if disk.number("Extra write disconnect")?.unwrap_or(0.0) == 0.0 {
+        return Ok(None);
+    }
+    let ms = |key: &str| disk.scaled(key, scale);
+    // The drive releases the bus before it takes the data, and once more after it.
+    let delta = ms("Extradisc seek delta")?;
+    let data_ms = ms("Extradisc disconnect overhead")?
+        + ms("Extradisc inter-disconnect delay")?
+        + ms("First reselect overhead")?
+        + ms("Data preparation overhead")?;
+    Ok(Some(WriteElsewhereSpec {
+        miss_ms: ms("Extradisc command overhead")? + always * scale + delta,
+        data_ms: (data_ms - delta).max(0.0),
+        end_ms: ms("Write completion overhead")? + ms("Other reselect overhead")?,
+    }))
+}
+
+/// The extent of read-ahead; `over_requested` if it may overwrite requested sectors.
+fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, ImportError> {
+    let key = "Buffer continuous read";
+    Ok(match disk.whole(key)?.unwrap_or(0u32) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Track,
+        2 => ReadAhead::Cylinder,
+        3 => ReadAhead::Segment,
+        // A drive that drops requested sectors does not stop at the end of a track.
+        4 if over_requested => ReadAhead::Segment,
+        4 => ReadAhead::TrackOrNext,
+        n => return Err(unknown_number(disk, key, n, "0 to 4")),
+    })
+}
+
+/// The writes that end in the buffer.
+fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
+    let key = "Fast write level";
+    Ok(match disk.whole(key)?.unwrap_or(0u32) {
+        0 => WriteBack::None,
+        1 => WriteBack::OneStream,
+        2 => WriteBack::All,
+        n => return Err(unknown_number(disk, key, n, "0 to 2")),
+    })
+}
+
+fn unknown_number(disk: &Page<'_>, key: &str, found: u32, expected: &str) -> ImportError {
+    let line = disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    disk.error(line, format!("{key}: {found} is not known; expected {expected}"))
 }
 
 /// The seek curve.

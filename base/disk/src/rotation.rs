@@ -18,12 +18,11 @@ pub struct Spindle {
 
 impl Spindle {
     /// Maximum speed of the exact arithmetic, in revolutions per minute.
-    pub const RPM_MAX: f64 = 30_000.0;
+    pub(crate) const RPM_MAX: f64 = 30_000.0;
     /// Minimum speed, in revolutions per minute.
-    pub const RPM_MIN: f64 = 60.0;
+    pub(crate) const RPM_MIN: f64 = 60.0;
 
-    /// A spindle with `rpm` revolutions per minute, rounded to a hundredth. Values outside
-    /// [`Self::RPM_MIN`]`..=`[`Self::RPM_MAX`] become the nearer bound; specifications are checked
+    /// A spindle with `rpm` revolutions per minute, rounded to a hundredth. Values outside 60 to 30,000 become the nearer bound; specifications are checked
     /// before.
     #[must_use]
     pub fn new(rpm: f64) -> Self {

@@ -138,7 +138,7 @@ fn nearest(
     at: SimTime,
     bonus: impl Fn(&Waiting) -> Duration,
 ) -> Option<usize> {
-    let turn = disk.turn();
+    let turn = disk.spindle();
     let angle = turn.angle_at(at);
     let mut best: Option<usize> = None;
     let mut best_key = (i64::MAX, u64::MAX);

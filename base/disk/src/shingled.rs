@@ -126,7 +126,6 @@ impl Shingled {
             cylinders: first.cylinders,
             behind_seek: behind.seek,
             behind_rotation_transfer: behind.other,
-            behind_before: true,
             ..Access::default()
         }
     }

@@ -390,6 +390,24 @@ fn validate_zone(
     if z.spares >= region {
         return fault(path("spares"), z.spares, format!("0 to {}", region - 1));
     }
+    validate_defects(index, z, physical, region)?;
+    let regions = physical / region;
+    let data = physical - regions * z.spares;
+    let lost = u64::from(z.unused_front);
+    if lost >= data {
+        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
+    }
+    Ok(data - lost)
+}
+
+/// Checks the slips and remaps of a zone with `physical` sectors, and with `region` sectors in each
+/// spare region.
+fn validate_defects(
+    index: usize,
+    z: &ZoneSpec,
+    physical: u64,
+    region: u64,
+) -> Result<(), RangeError> {
     for (i, slip) in z.slips.iter().enumerate() {
         let field = format!("geometry.zone[{index}].slips[{i}]");
         let low = if i == 0 { 0 } else { z.slips[i - 1] + 1 };
@@ -399,7 +417,13 @@ fn validate_zone(
     }
     let regions = physical / region;
     if !z.slipped_tracks.is_empty() {
-        validate_slipped_tracks(&path("slipped_tracks"), z, physical / spt, region == physical)?;
+        let field = format!("geometry.zone[{index}].slipped_tracks");
+        validate_slipped_tracks(
+            &field,
+            z,
+            physical / u64::from(z.sectors_per_track),
+            region == physical,
+        )?;
     }
     let (mut last_region, mut used) = (u64::MAX, 0);
     for (i, slip) in z.slips.iter().enumerate() {
@@ -418,10 +442,5 @@ fn validate_zone(
             return fault(field, worst, format!("0 to {}", physical - 1));
         }
     }
-    let data = physical - regions * z.spares;
-    let lost = u64::from(z.unused_front);
-    if lost >= data {
-        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
-    }
-    Ok(data - lost)
+    Ok(())
 }

@@ -93,7 +93,7 @@ impl TrackTree {
         };
         let origin =
             NodeInstance { address: 0, cylinder: 0, angle: 0, covered: u64::MAX, depth: 0 };
-        unroll(tree, heads, root, origin, &mut 0, &mut bands)?;
+        expand(tree, heads, root, origin, &mut 0, &mut bands)?;
         bands.sort_by_key(|b: &Band| b.first);
         let mut this = Self { bands, slips: slips(tree)?, remaps: Vec::new(), capacity };
         for i in 1..this.bands.len() {
@@ -296,12 +296,13 @@ fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
     Ok(out)
 }
 
-fn unroll(
+/// Adds the bands of one node instance, and of all instances below it, to `bands`.
+fn expand(
     tree: &TreeSpec,
     heads: u32,
     node: usize,
     origin: NodeInstance,
-    steps: &mut usize,
+    instances: &mut usize,
     bands: &mut Vec<Band>,
 ) -> Result<(), RangeError> {
     let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
@@ -309,53 +310,29 @@ fn unroll(
         let field = format!("geometry.tree.nodes[{node}]");
         return fault(field, "nested too deep", "at most 64 nodes inside each other");
     }
-    *steps += 1;
-    if *steps > BANDS_MAX {
-        return fault("geometry.tree".to_owned(), *steps, "at most 1048576 instances of nodes");
+    *instances += 1;
+    if *instances > BANDS_MAX {
+        return fault("geometry.tree".to_owned(), *instances, "at most 1048576 node instances");
     }
-    let entries = &tree.nodes[node];
-    for (i, e) in entries.iter().enumerate() {
+    for (i, e) in tree.nodes[node].iter().enumerate() {
         check(e, &path)(i)?;
         if e.address >= origin.covered {
             continue;
         }
-        let run = e.run.min(origin.covered - e.address);
-        let down = if e.run_cylinders < 0 { -1 } else { 1 };
-        let (start, step) = (origin.cylinder + e.cylinder, down * e.cylinders);
-        let address = origin.address + e.address;
-        let angle = (origin.angle + ticks(e.angle)) % REVOLUTION;
-        let angle_step = ticks(e.angle_step);
-        let instances = run.div_ceil(e.len);
-        let far = start + step * (instances as i64 - 1);
-        if start.min(far) < 0 || start.max(far) >= i64::from(CYLINDERS_MAX) {
-            return fault(path(i, "cylinder"), start.min(far), "cylinders from 0 to 4194303");
-        }
+        let run = RunPosition::new(e, &origin, &|field| path(i, field))?;
         if let (Some(track), None) = (e.track, e.node) {
-            let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
-                return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
-            };
-            if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
-                let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
-                return fault(
-                    path(i, "len"),
-                    found,
-                    "at most high - low + 1, high < sectors <= 65536",
-                );
-            }
-            if e.head >= heads {
-                return fault(path(i, "head"), e.head, "below geometry.heads");
-            }
+            let [low, spt] = track_of(tree, heads, (i, e), track, &path)?;
             bands.push(Band {
-                first: address,
-                end: address + run,
-                cylinder: start,
-                cylinder_step: step,
+                first: run.address,
+                end: run.address + run.len,
+                cylinder: run.cylinder,
+                cylinder_step: run.cylinder_step,
                 head: e.head,
                 low,
                 len: e.len,
                 spt,
-                angle,
-                angle_step,
+                angle: run.angle,
+                angle_step: run.angle_step,
             });
         } else if let (None, Some(child)) = (e.track, e.node) {
             let child = child as usize;
@@ -363,16 +340,9 @@ fn unroll(
             if child >= node {
                 return fault(path(i, "node"), child, "the index of an earlier node");
             }
-            for k in 0..instances {
-                let turned = u128::from(k) * u128::from(angle_step) % u128::from(REVOLUTION);
-                let origin = NodeInstance {
-                    address: address + k * e.len,
-                    cylinder: start + step * k as i64,
-                    angle: (angle + turned as u64) % REVOLUTION,
-                    covered: e.len.min(run - k * e.len),
-                    depth: origin.depth + 1,
-                };
-                unroll(tree, heads, child, origin, steps, bands)?;
+            for k in 0..run.len.div_ceil(e.len) {
+                let origin = run.instance(k, e.len, origin.depth + 1);
+                expand(tree, heads, child, origin, instances, bands)?;
             }
         } else {
             return fault(path(i, "track"), "neither or both of track and node", "one of the two");
@@ -382,6 +352,75 @@ fn unroll(
         }
     }
     Ok(())
+}
+
+/// The position of an entry's run in its node instance.
+struct RunPosition {
+    address: u64,
+    /// Number of addresses.
+    len: u64,
+    cylinder: i64,
+    cylinder_step: i64,
+    angle: u64,
+    angle_step: u64,
+}
+
+impl RunPosition {
+    fn new(
+        e: &TreeEntry,
+        origin: &NodeInstance,
+        path: &dyn Fn(&str) -> String,
+    ) -> Result<Self, RangeError> {
+        let len = e.run.min(origin.covered - e.address);
+        let down = if e.run_cylinders < 0 { -1 } else { 1 };
+        let (cylinder, cylinder_step) = (origin.cylinder + e.cylinder, down * e.cylinders);
+        let far = cylinder + cylinder_step * (len.div_ceil(e.len) as i64 - 1);
+        if cylinder.min(far) < 0 || cylinder.max(far) >= i64::from(CYLINDERS_MAX) {
+            return fault(path("cylinder"), cylinder.min(far), "cylinders from 0 to 4194303");
+        }
+        Ok(Self {
+            address: origin.address + e.address,
+            len,
+            cylinder,
+            cylinder_step,
+            angle: (origin.angle + ticks(e.angle)) % REVOLUTION,
+            angle_step: ticks(e.angle_step),
+        })
+    }
+
+    /// Instance `k` of the run's elements, each with `len` addresses.
+    fn instance(&self, k: u64, len: u64, depth: usize) -> NodeInstance {
+        let turned = u128::from(k) * u128::from(self.angle_step) % u128::from(REVOLUTION);
+        NodeInstance {
+            address: self.address + k * len,
+            cylinder: self.cylinder + self.cylinder_step * k as i64,
+            angle: (self.angle + turned as u64) % REVOLUTION,
+            covered: len.min(self.len - k * len),
+            depth,
+        }
+    }
+}
+
+/// Finds the track kind of a run of tracks and checks the run against it. Returns the first sector
+/// used on the track, and its number of sectors.
+fn track_of(
+    tree: &TreeSpec,
+    heads: u32,
+    (i, e): (usize, &TreeEntry),
+    track: u32,
+    path: &dyn Fn(usize, &str) -> String,
+) -> Result<[u64; 2], RangeError> {
+    let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
+        return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
+    };
+    if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
+        let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
+        return fault(path(i, "len"), found, "at most high - low + 1, high < sectors <= 65536");
+    }
+    if e.head >= heads {
+        return fault(path(i, "head"), e.head, "below geometry.heads");
+    }
+    Ok([low, spt])
 }
 
 /// Checks the bounds of an entry's numbers, so that no later sum overflows.

@@ -204,7 +204,7 @@ pub fn replay(
 ///
 /// # Errors
 /// A request ends after the end of the disk.
-pub fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
+fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
     let mut drive = Drive::new(disk, Scheduler::Fcfs);
     let mut now = SimTime(0);
     let mut out = Vec::with_capacity(requests.len());

@@ -18,6 +18,7 @@ const STEP_MOST: f64 = 0.1;
 /// The errors of shorter seeks count as if the seek had this duration.
 const LEAST_MS: f64 = 0.5;
 
+/// Builds the description, and the list of the zones found.
 pub(super) fn describe(
     name: &str,
     capacity: u64,
@@ -43,48 +44,7 @@ pub(super) fn describe(
         first.1 = first.1.min(round(hidden - MARGIN_MS, 4)).max(0.0);
     }
     let step_ms = step_ms(&seek);
-    let mut zones = Vec::new();
-    let mut found = Vec::new();
-    let mut next = 0u32;
-    for t in &tracks.zones {
-        let z = t.zone;
-        // If requests do not separate switches from transfer, the time per sector includes both.
-        let whole = z.sector_ms * t.per_track;
-        let spt = match z.switch_ms {
-            Some(_) => t.per_track,
-            None => ((revolution_ms + step_ms + MARGIN_MS) / z.sector_ms).round(),
-        };
-        let sector_ms = revolution_ms / spt;
-        let switch_ms = z.switch_ms.unwrap_or(0.0).max(step_ms + MARGIN_MS);
-        let skew = (switch_ms / sector_ms).min(spt);
-        let sectors = z.end - z.first;
-        let cylinders = (sectors as f64 / (spt * heads)).ceil() as u32;
-        let rate = z.switch_ms.map_or(1e3 / z.sector_ms, |s| t.per_track / (whole + s) * 1e3);
-        found.push(FittedZone {
-            first: z.first,
-            end: z.end,
-            sectors_per_second: rate,
-            sectors_per_track: spt as u32,
-            switch_ms,
-        });
-        let room = u64::from(cylinders) * (spt * heads) as u64;
-        zones.push(ZoneSpec {
-            first_cylinder: next,
-            cylinders,
-            sectors_per_track: spt as u32,
-            track_skew: round(skew, 3),
-            cylinder_skew: round(skew, 3),
-            offset: 0.0,
-            unused_front: 0,
-            // The extra sectors of the last cylinder, so that the next zone begins at its address.
-            spares: room.saturating_sub(sectors),
-            spare_rule: SpareRule::Zone,
-            slips: Vec::new(),
-            slipped_tracks: Vec::new(),
-            remaps: Vec::new(),
-        });
-        next = next.saturating_add(cylinders);
-    }
+    let (zones, found) = zones(revolution_ms, step_ms, heads, tracks);
     let spec = DiskSpec {
         kind: Kind::Disk,
         shingled: None,
@@ -110,6 +70,58 @@ pub(super) fn describe(
     };
     let spec = DiskSpec { sources: sources(&spec.seek, from), ..spec };
     (spec, found)
+}
+
+/// The zones of the entry, and the zones found, with the shortest move `step_ms` and `heads` heads.
+fn zones(
+    revolution_ms: f64,
+    step_ms: f64,
+    heads: f64,
+    tracks: &Tracks,
+) -> (Vec<ZoneSpec>, Vec<FittedZone>) {
+    let mut zones = Vec::new();
+    let mut found = Vec::new();
+    let mut next = 0u32;
+    for t in &tracks.zones {
+        let z = t.zone;
+        // If requests do not separate switches from transfer, the time per sector includes both.
+        let whole = z.sector_ms * t.per_track;
+        let spt = match z.switch_ms {
+            Some(_) => t.per_track,
+            None => ((revolution_ms + step_ms + MARGIN_MS) / z.sector_ms).round(),
+        };
+        let sector_ms = revolution_ms / spt;
+        let switch_ms = z.switch_ms.unwrap_or(0.0).max(step_ms + MARGIN_MS);
+        let skew = (switch_ms / sector_ms).min(spt);
+        let sectors = z.end - z.first;
+        let cylinders = (sectors as f64 / (spt * heads)).ceil() as u32;
+        let rate = z.switch_ms.map_or(1e3 / z.sector_ms, |s| t.per_track / (whole + s) * 1e3);
+        found.push(FittedZone {
+            first: z.first,
+            end: z.end,
+            sectors_per_second: rate,
+            sectors_per_track: spt as u32,
+            switch_ms,
+        });
+        let space = u64::from(cylinders) * (spt * heads) as u64;
+        zones.push(ZoneSpec {
+            first_cylinder: next,
+            cylinders,
+            sectors_per_track: spt as u32,
+            track_skew: round(skew, 3),
+            cylinder_skew: round(skew, 3),
+            offset: 0.0,
+            unused_front: 0,
+            // The extra sectors of the last cylinder, so that the next zone begins at its address.
+            spares: space.saturating_sub(sectors),
+            spare_rule: SpareRule::Zone,
+            slips: Vec::new(),
+            slipped_tracks: Vec::new(),
+            remaps: Vec::new(),
+        });
+        next = next.saturating_add(cylinders);
+    }
+    (zones, found)
 }
 
 /// Duration of the shortest move.
