@@ -1,4 +1,5 @@
-//! Disk specifications as text: TOML in, and out; errors that name file, line, field and what is allowed.
+//! Reads and writes disk specifications as TOML. Errors name file, line, field and the allowed
+//! values.
 
 use std::ops::Range;
 
@@ -6,26 +7,26 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::check::RangeError;
 use crate::device::{DeviceSpec, Kind};
 use crate::spec::{DiskSpec, Source};
+use crate::spec_check::RangeError;
 use crate::volume_spec::VolumeSpec;
 
 /// A specification that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {field}: {what}")]
 pub struct SpecError {
-    /// As the caller named the text.
+    /// The caller's name for the text.
     pub file: String,
-    /// From 1; 1 where the fault is something missing from the whole.
+    /// Line, from 1. It is 1 if something is missing from the whole text.
     pub line: usize,
-    /// Dotted path of the field, as far as known.
+    /// Dotted path of the field, if known.
     pub field: String,
-    /// What is wrong and what is allowed.
+    /// The fault and the allowed values.
     pub what: String,
 }
 
-/// What every description has beside its values.
+/// The common parts of all descriptions.
 trait Described: DeserializeOwned {
     fn check(&self) -> Result<(), RangeError>;
     fn sources(&self) -> &[Source];
@@ -49,7 +50,7 @@ impl Described for VolumeSpec {
     }
 }
 
-/// A text and what errors call it.
+/// A text and its name in errors.
 struct Text<'a> {
     file: &'a str,
     text: &'a str,
@@ -74,7 +75,7 @@ impl Text<'_> {
         let table = table.get_ref();
         let spec: S = toml::from_str(self.text).map_err(|e| {
             let at = e.span().map_or(0, |s| s.start);
-            // A fault in the whole of a table stands at its bracket, before its name.
+            // An error in a whole table is at its bracket, before its name.
             let field = (at..at + 3).find_map(|at| path_at(table, at));
             let field = field.unwrap_or_else(|| "file".to_owned());
             self.error(at, field, e.message().to_owned())
@@ -92,7 +93,8 @@ impl Text<'_> {
 }
 
 impl DeviceSpec {
-    /// Reads and checks a specification of any kind: what its `kind` says it is, a disk where there is none.
+    /// Reads and checks a specification of any kind. `kind` names the kind; without it, the device
+    /// is a disk.
     ///
     /// # Errors
     /// As [`DiskSpec::parse`].
@@ -105,7 +107,7 @@ impl DeviceSpec {
                 let name = value.get_ref().as_str().unwrap_or_default();
                 Kind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
                     let all = Kind::ALL.map(Kind::name).join(", ");
-                    let what = format!("is no kind of device; allowed: {all}");
+                    let what = format!("is not a kind of device; allowed: {all}");
                     source.error(value.span().start, "kind".to_owned(), what)
                 })?
             }
@@ -117,35 +119,35 @@ impl DeviceSpec {
         }
     }
 
-    /// The specification as TOML, readable by [`Self::parse`].
+    /// Formats the specification as TOML that [`Self::parse`] reads.
     ///
     /// # Errors
-    /// Where a value has no form in TOML (an integer past 2^63).
+    /// TOML cannot represent a value (an integer above 2^63).
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
 }
 
 impl DiskSpec {
-    /// Reads and checks a specification. `file` is what errors call the text.
+    /// Reads and checks a specification. `file` is the name of the text in errors.
     ///
     /// # Errors
-    /// Where the text is not TOML, a field is unknown, missing, of the wrong type or out of range, or a
+    /// The text is not TOML; a field is unknown, missing, of the wrong type or out of range; or a
     /// value has no source.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         Text { file, text }.read()
     }
 
-    /// The specification as TOML, readable by [`Self::parse`].
+    /// Formats the specification as TOML that [`Self::parse`] reads.
     ///
     /// # Errors
-    /// Where a value has no form in TOML (an integer past 2^63).
+    /// TOML cannot represent a value (an integer above 2^63).
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string(self)
     }
 }
 
-/// The first value no source covers.
+/// The first value without a source.
 fn unsourced(sources: &[Source], table: &DeTable<'_>) -> Option<String> {
     let covered = |path: &str| {
         sources.iter().flat_map(|s| &s.fields).any(|f| {
@@ -159,7 +161,7 @@ fn unsourced(sources: &[Source], table: &DeTable<'_>) -> Option<String> {
             && !path.starts_with("source")
             && !["kind", "name", "title", "seek.kind", "operations.rule"].contains(&path)
             && !is_table_array(value.get_ref());
-        // Zones are spoken of without their index.
+        // Sources name zones without their index.
         let bare: String = strip_indices(path);
         if leaf && missing.is_none() && !covered(&bare) {
             missing = Some(path.to_owned());
@@ -186,8 +188,8 @@ fn is_table_array(value: &DeValue<'_>) -> bool {
     matches!(value, DeValue::Array(a) if a.iter().any(|v| matches!(v.get_ref(), DeValue::Table(_))))
 }
 
-/// Calls `f` with the dotted path of every value that stands under a key, and where the key begins,
-/// outermost first.
+/// Calls `f` for every value that has a key, with the dotted path of the value and the byte where
+/// the key begins. Outer values come first.
 fn walk<'a, 't>(
     table: &'a DeTable<'t>,
     prefix: &str,
@@ -212,7 +214,7 @@ fn walk<'a, 't>(
     }
 }
 
-/// The path of the innermost value around a byte.
+/// The path of the innermost value at a byte.
 fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
     let mut best: Option<(Range<usize>, String)> = None;
     walk(table, "", &mut |path, start, value| {
@@ -225,7 +227,7 @@ fn path_at(table: &DeTable<'_>, offset: usize) -> Option<String> {
     best.map(|b| b.1)
 }
 
-/// The byte where a field stands, or the table nearest around it.
+/// The byte of a field, or of the nearest table around it.
 fn nearest(table: &DeTable<'_>, field: &str) -> usize {
     let mut best = (0, 0);
     walk(table, "", &mut |path, _, value| {

@@ -1,53 +1,53 @@
-//! Records out of what a recorder sees as it happens: the same checks and the same tables of streams and
-//! devices as every format's reader has. It refuses to know where the events come from.
+//! Turns the events that a recorder sees into records, with the same checks and the same tables of
+//! streams and devices as a format's reader. The source of the events is not known here.
 
 use std::path::Path;
 
 use seekless_block::{Duration, Op};
 
-use crate::context::{Context, Dev, Device, Process, Raw, Skipped, Stream};
-use crate::error::Bad;
+use crate::error::BadRecord;
 use crate::formats::rwbs;
-use crate::{Format, Info, OpenOptions, Place, Record};
+use crate::reader_context::{Dev, Device, Process, RawRequest, ReaderContext, Skipped, Stream};
+use crate::{Format, Info, OpenOptions, Record, TracePosition};
 
-/// A request as the kernel's block events tell of it.
+/// A request, as reported by the kernel's block events.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting<'a> {
-    /// Nanoseconds, from whenever the clock counts.
+    /// Time in nanoseconds; the clock can have any origin.
     pub time: u64,
-    /// The kernel's letters for its kind (`blk_fill_rwbs`), without a zero at the end.
+    /// The kernel's letters for the kind of request (`blk_fill_rwbs`), without a zero at the end.
     pub kind: &'a [u8],
     /// First sector, of 512 bytes.
     pub sector: u64,
-    /// Sectors.
+    /// Length in sectors.
     pub sectors: u64,
-    /// Thread that asked; 0 where unknown.
+    /// Thread that sent the request; 0 if unknown.
     pub pid: u32,
-    /// Its command; empty where unknown.
+    /// Its command name; empty if unknown.
     pub command: &'a [u8],
-    /// How long the disk took.
+    /// Service time of the disk.
     pub service: Option<Duration>,
 }
 
 /// Turns sightings into records.
 #[derive(Debug)]
 pub struct Collector {
-    cx: Context,
+    cx: ReaderContext,
     device: Box<[u8]>,
     seen: u64,
 }
 
 impl Collector {
-    /// For one device, which records call `device`.
+    /// A collector for one device with the name `device`.
     #[must_use]
     pub fn new(device: &Path) -> Self {
         let options = OpenOptions { lenient: true, ..OpenOptions::default() };
         let name = device.to_string_lossy().into_owned().into_bytes();
-        let cx = Context::new(device.to_owned(), Format::Tracefs, options);
+        let cx = ReaderContext::new(device.to_owned(), Format::Tracefs, options);
         Self { cx, device: name.into(), seen: 0 }
     }
 
-    /// What such records can tell.
+    /// The information that such records contain.
     #[must_use]
     pub const fn info(has_service: bool) -> Info {
         Info {
@@ -59,25 +59,30 @@ impl Collector {
         }
     }
 
-    /// The record; `None` where this moves no data and is no flush, or makes no sense (which is counted).
+    /// The record. `None` if the event moves no data and is not a flush, or if the event is invalid
+    /// (invalid events are counted).
     pub fn record(&mut self, seen: &Sighting<'_>) -> Option<Record> {
-        let place = Place::Row(self.seen);
+        let place = TracePosition::Row(self.seen);
         self.seen += 1;
         match self.admit(seen, place) {
             Ok(record) => record,
             Err(bad) => {
-                // Reading is lenient here: this counts, and cannot fail.
+                // Reading is lenient here: this call only counts and cannot fail.
                 let _ = self.cx.bad(place, bad, seen.kind);
                 None
             }
         }
     }
 
-    fn admit(&mut self, seen: &Sighting<'_>, place: Place) -> Result<Option<Record>, Bad> {
-        let kind = rwbs::parse(seen.kind).ok_or(Bad::new("the letters of a block event"))?;
+    fn admit(
+        &mut self,
+        seen: &Sighting<'_>,
+        place: TracePosition,
+    ) -> Result<Option<Record>, BadRecord> {
+        let kind = rwbs::parse(seen.kind).ok_or(BadRecord::new("the letters of a block event"))?;
         let Some(op) = kind.op else { return Ok(None) };
         let op = if seen.sectors == 0 && kind.flush_before { Op::Flush } else { op };
-        let mut raw = Raw::new(op, seen.sector, seen.sectors);
+        let mut raw = RawRequest::new(op, seen.sector, seen.sectors);
         raw.time = Some(seen.time);
         raw.flags = kind.flags;
         raw.process = Process { pid: seen.pid, name: seen.command };
@@ -86,25 +91,25 @@ impl Collector {
         self.cx.finish(&raw, place)
     }
 
-    /// What was passed over so far.
+    /// The counts of skipped events.
     #[must_use]
     pub const fn skipped(&self) -> &Skipped {
         &self.cx.skipped
     }
 
-    /// The streams seen so far, indexed by stream number; the first stands for "unknown".
+    /// The streams seen so far, indexed by stream number. The first means "unknown".
     #[must_use]
     pub fn streams(&self) -> &[Stream] {
         &self.cx.streams
     }
 
-    /// Begins the table of streams anew, so that it does not grow for ever; numbers of earlier records mean nothing
-    /// any more.
+    /// Starts the table of streams again, so that it does not grow without limit. Stream numbers in
+    /// earlier records become invalid.
     pub fn forget_streams(&mut self) {
         self.cx.forget_streams();
     }
 
-    /// The device, once it was seen.
+    /// The device, after its first event.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.cx.devices
@@ -118,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sightings_become_records_with_the_tables_of_a_reader() {
+    fn events_become_records_with_the_tables_of_a_reader() {
         let mut c = Collector::new(Path::new("/dev/sdx"));
         let seen = |time, kind, sector, sectors, pid, command| Sighting {
             time,
@@ -136,7 +141,8 @@ mod tests {
         let flush = c.record(&seen(1500, b"FF", 0, 0, 9, b"jbd2")).unwrap();
         assert_eq!((flush.request.op, flush.request.arrival), (Op::Flush, SimTime(500)));
         assert_eq!(flush.request.stream.0, 2);
-        // A driver's own command, a read of nothing, letters without sense, a sector past all disks.
+        // A driver's own command, a read of nothing, invalid letters, and a sector after the end of
+        // all disks.
         assert_eq!(c.record(&seen(1600, b"N", 0, 0, 9, b"x")), None);
         assert_eq!(c.record(&seen(1600, b"R", 5, 0, 9, b"x")), None);
         assert_eq!(c.record(&seen(1600, b"?", 5, 8, 9, b"x")), None);

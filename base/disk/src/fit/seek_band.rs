@@ -1,31 +1,33 @@
-//! The band of access times over distance: its lower envelope, and its height.
+//! The band of access times over distance: its lower envelope is the seek curve, its height one
+//! revolution.
 
 use seekless_block::Op;
 
 use super::zones::{Map, Tracks, median};
 use super::{Distance, Sample};
 
-/// Fewest accesses a curve is fitted to.
+/// Minimum number of accesses for a fit.
 pub(super) const PAIRS_MIN: usize = 200;
-/// Shortest distance fitted. Within a few tracks the skew decides the wait: it is not spread over a revolution.
+/// Shortest distance in a fit. Within a few tracks the skew determines the wait, so the wait is not
+/// spread over a revolution.
 pub(super) const TRACKS_MIN: f64 = 8.0;
-/// Knots of the curve for each doubling of the distance.
+/// Knots of the curve per doubling of the distance.
 const KNOTS_PER_OCTAVE: f64 = 2.0;
-/// Fewest steps back in a series.
+/// Minimum number of backward steps in a series.
 const STEPS_MIN: usize = 6;
-/// Fewest accesses a knot rests on.
+/// Minimum number of accesses per knot.
 const KNOT_MIN: usize = 64;
-/// Rounds of taking the curve off and moving it to the edge of what is left.
+/// Number of rounds that subtract the curve and move it to the edge of the rest.
 const ROUNDS: usize = 8;
 
-/// A read and where the arm came from.
+/// A read, and the arm's position before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) from: u64,
     pub(super) to: u64,
     /// Access time in milliseconds.
     pub(super) ms: f64,
-    /// The same without transfer.
+    /// The same time without the transfer.
     bare: f64,
 }
 
@@ -36,7 +38,7 @@ impl Pair {
     }
 }
 
-/// Short reads that are not where the access before them ended.
+/// Short reads that do not start at the end of the access before them.
 pub(super) fn pairs(samples: &[Sample], map: &Map) -> Vec<Pair> {
     let pair = |w: &[Sample]| {
         let (from, to) = (w[0].extent.end().0, w[1].extent.start.0);
@@ -55,7 +57,7 @@ fn sorted(mut x: Vec<f64>) -> Vec<f64> {
     x
 }
 
-/// The distance between two quantiles of what should be spread evenly, as if it were the whole spread.
+/// The distance between two quantiles of an even distribution, scaled to the whole distribution.
 fn height(sorted: &[f64], cut: f64) -> f64 {
     let n = sorted.len();
     if n < 2 {
@@ -69,7 +71,8 @@ fn height(sorted: &[f64], cut: f64) -> f64 {
     (at(1.0 - cut) - at(cut)) / (1.0 - 2.0 * cut)
 }
 
-/// The band's height within a few per cent: where the distance varies little, the spread is the wait's.
+/// The band's height within a few percent. If the distance varies little, the spread comes from the
+/// rotational wait.
 pub(super) fn rough_band(pairs: &[Pair]) -> f64 {
     let mut by: Vec<(f64, f64)> = pairs.iter().map(|p| (p.sectors(), p.bare)).collect();
     by.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -78,15 +81,16 @@ pub(super) fn rough_band(pairs: &[Pair]) -> f64 {
     median(heights.collect())
 }
 
-/// One revolution from reads that step back a little on their track, by one stride and then by another: a step
-/// of `k` sectors waits one revolution less the time of `k`. `None` where there are too few.
+/// One revolution from reads that step back a little on their track, first by one stride and then
+/// by another. A step of `k` sectors waits one revolution minus the time of `k` sectors. `None` if
+/// there are too few.
 pub(super) fn backward_steps(samples: &[Sample]) -> Option<f64> {
     let stride = |a: &Sample, b: &Sample| {
         let back = a.extent.start.0.checked_sub(b.extent.start.0);
         let same = b.op == Op::Read && a.extent.len == b.extent.len;
         back.filter(|k| same && (1..=64).contains(k))
     };
-    // Stride and usual time of each series.
+    // Stride and typical time of each series.
     let mut series: Vec<(f64, f64)> = Vec::new();
     let mut at = 0;
     while at + 1 < samples.len() {
@@ -107,20 +111,20 @@ pub(super) fn backward_steps(samples: &[Sample]) -> Option<f64> {
     (found.len() >= 4).then(|| median(found)).filter(|ms| *ms > 0.0)
 }
 
-/// A curve and how well it does.
+/// A curve and its quality.
 #[derive(Clone, Debug)]
 pub(super) struct Fitted {
-    /// Over which distance the band is flatter.
+    /// The distance with the flatter band.
     pub(super) distance: Distance,
     /// Distance in sectors, and milliseconds.
     pub(super) by_sectors: Vec<(f64, f64)>,
     /// Distance in tracks, and milliseconds.
     pub(super) by_tracks: Vec<(f64, f64)>,
-    /// Height of what is left once the curve is taken off.
+    /// Height of the band after the curve is subtracted.
     pub(super) band_ms: f64,
 }
 
-/// The curve over sectors or over tracks, whichever leaves the flatter band.
+/// The curve over sectors or over tracks: the one with the flatter band.
 pub(super) fn best(pairs: &[Pair], tracks: &Tracks, revolution_ms: f64) -> Fitted {
     let of = |x: &dyn Fn(&Pair) -> f64| {
         let points = pairs.iter().map(|p| (x(p), p.bare)).collect();
@@ -137,7 +141,8 @@ pub(super) fn best(pairs: &[Pair], tracks: &Tracks, revolution_ms: f64) -> Fitte
     Fitted { distance, by_sectors, by_tracks, band_ms }
 }
 
-/// Knots of the lower envelope of points (distance, milliseconds), and what is left above it, sorted.
+/// Knots of the lower envelope of points (distance, milliseconds), and the sorted distances above
+/// it.
 fn envelope(mut points: Vec<(f64, f64)>, revolution_ms: f64) -> (Vec<(f64, f64)>, Vec<f64>) {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let places = knots(&points);
@@ -146,7 +151,7 @@ fn envelope(mut points: Vec<(f64, f64)>, revolution_ms: f64) -> (Vec<(f64, f64)>
         let left: Vec<f64> = points.iter().map(|p| p.1 - at(&curve, p.0)).collect();
         let edges: Vec<f64> = (0..curve.len())
             .map(|k| {
-                // Half-way, in the logarithm, to the knots on either side.
+                // The middle to the knots on either side, on a logarithmic scale.
                 let low = if k == 0 { 0.0 } else { (places[k - 1] * places[k]).sqrt() };
                 let high = places.get(k + 1).map_or(f64::INFINITY, |x| (x * places[k]).sqrt());
                 let i = points.partition_point(|p| p.0 < low);
@@ -163,7 +168,7 @@ fn envelope(mut points: Vec<(f64, f64)>, revolution_ms: f64) -> (Vec<(f64, f64)>
     (curve, left)
 }
 
-/// Makes a curve that never falls: neighbours that do are given their mean.
+/// Makes a curve that never falls: neighbours that fall get their mean.
 fn rise(curve: &mut [(f64, f64)]) {
     let mut blocks: Vec<(f64, usize)> = Vec::with_capacity(curve.len());
     for knot in curve.iter() {
@@ -182,7 +187,8 @@ fn rise(curve: &mut [(f64, f64)]) {
     curve.iter_mut().zip(values).for_each(|(knot, v)| knot.1 = v);
 }
 
-/// Distances of the knots: even in their logarithm, each with enough points between it and the next.
+/// Distances of the knots: even on a logarithmic scale, with enough points between each knot and
+/// the next.
 fn knots(points: &[(f64, f64)]) -> Vec<f64> {
     let step = 2f64.powf(1.0 / KNOTS_PER_OCTAVE);
     let (Some(first), Some(last)) = (points.get(KNOT_MIN / 2).or(points.first()), points.last())
@@ -204,7 +210,7 @@ fn knots(points: &[(f64, f64)]) -> Vec<f64> {
     out
 }
 
-/// The curve at a distance: straight lines between knots.
+/// The curve's value at a distance: straight lines between knots.
 pub(super) fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     let after = curve.partition_point(|k| k.0 < x);
     match (after.checked_sub(1).map(|i| curve[i]), curve.get(after)) {
@@ -215,9 +221,10 @@ pub(super) fn at(curve: &[(f64, f64)], x: f64) -> f64 {
     }
 }
 
-/// Where times that are spread evenly over one revolution begin. Reads answered from a cache lie below and
-/// reads disturbed by others above: the window of one revolution that holds the most counts. Even spread
-/// leaves a gap of `revolution / (n + 1)` at either end, on average.
+/// The start of times that are spread evenly over one revolution. Reads answered from a cache are
+/// below it, and disturbed reads are above the band. The window of one revolution with the most
+/// points decides. An even distribution leaves an average gap of `revolution / (n + 1)` at each
+/// end.
 fn edge(sorted: Vec<f64>, revolution_ms: f64) -> f64 {
     let (mut best, mut j) = ((0, 0), 0);
     for i in 0..sorted.len() {

@@ -1,26 +1,28 @@
-//! A distribution of whole numbers as it grows: count, sum and ends exact, the rest to three significant
-//! digits in a few hundred kilobytes (HdrHistogram). Knows no unit; the unit comes with the question.
+//! A histogram of whole numbers (HdrHistogram): count, sum, minimum and maximum are exact; the rest
+//! has three significant digits in a few hundred kilobytes. It has no unit; the caller gives the
+//! unit.
 
 use hdrhistogram::Histogram;
 
 use super::summary::Distribution;
 
-/// What three significant digits may be off by: half of one in a thousand either way.
+/// Maximum relative error of three significant digits: half of one in a thousand in either
+/// direction.
 const ERROR: f64 = 0.001;
-/// Most points of a curve.
+/// Maximum number of points of a curve.
 const POINTS: usize = 200;
 
 #[derive(Clone, Debug)]
-pub(super) struct Spread {
+pub(super) struct ValueHistogram {
     histogram: Histogram<u64>,
     sum: u128,
     min: u64,
     max: u64,
 }
 
-impl Spread {
+impl ValueHistogram {
     pub(super) fn new() -> Self {
-        // 3 significant digits is within what the crate accepts (0 to 5).
+        // 3 significant digits are in the crate's allowed range (0 to 5).
         let histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!());
         Self { histogram, sum: 0, min: u64::MAX, max: 0 }
     }
@@ -38,7 +40,7 @@ impl Spread {
         self.histogram.len()
     }
 
-    /// In a unit of which a counted one is `unit`.
+    /// The distribution in the caller's unit; one counted unit is `unit`.
     pub(super) fn finish(&self, unit: f64) -> Distribution {
         let count = self.count();
         if count == 0 {
@@ -60,14 +62,14 @@ impl Spread {
             p90: quantile(0.9),
             p99: quantile(0.99),
             max: self.max as f64 * unit,
-            // Below 2,048 every value has a place of its own.
+            // Below 2,048 every value has its own bucket.
             plus_minus_share: if self.max < 2048 { 0.0 } else { ERROR },
             curve: thin(curve),
         }
     }
 }
 
-/// Every so many points, so that the steps in share stay small, and both ends.
+/// Selects points so that the steps in share stay small, and keeps both ends.
 fn thin(curve: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if curve.len() <= POINTS {
         return curve;

@@ -1,31 +1,32 @@
-//! A trace of files as one of a disk: files laid end to end, in order of first appearance, each in whole pages
-//! of 4 KiB up to where its furthest read or write ends. Reads and writes become requests at these addresses,
-//! syncs become flushes, all else is passed over. Where a file lies is ours, not the machine's; that it is read
-//! in order, again, or together with another, is the trace's.
+//! Reads a trace of files as a trace of a disk. The files are placed one after another, in the
+//! order of their first appearance, each in whole pages of 4 KiB up to the end of its furthest read
+//! or write. Reads and writes become requests at these addresses, and syncs become flushes; all
+//! other events are skipped. The positions of the files are invented. The order of accesses inside
+//! a file, repeated accesses, and accesses together with other files are real.
 
 use seekless_block::Op;
 
 use super::{FileLines, FileOp};
-use crate::context::{Context, Raw, SECTOR_MAX};
-use crate::error::Bad;
+use crate::error::BadRecord;
 use crate::reader::Parse;
-use crate::text::sectors_of_bytes;
+use crate::reader_context::{RawRequest, ReaderContext, SECTOR_MAX};
+use crate::text_lines::sectors_of_bytes;
 use crate::{Record, TraceError};
 
 const PAGE: u64 = 4096;
 const PAGE_SECTORS: u64 = PAGE / 512;
 
-/// A reader of a trace of files that yields requests.
-pub(crate) struct Laid {
+/// A reader of a trace of files that returns requests.
+pub(crate) struct FilesEndToEnd {
     lines: FileLines,
     /// First sector of each file.
     starts: Vec<u64>,
 }
 
-impl Laid {
-    /// Reads `first` to its end to learn how long files are; the requests come from `again`, the same trace.
-    /// An error ends the first reading, and will be met and told by the second.
-    pub(crate) fn new(mut first: FileLines, again: FileLines, cx: &mut Context) -> Self {
+impl FilesEndToEnd {
+    /// Reads `first` to its end for the lengths of the files. The requests come from `again`, the
+    /// same trace. An error ends the first reading; the second reading finds and reports it.
+    pub(crate) fn new(mut first: FileLines, again: FileLines, cx: &mut ReaderContext) -> Self {
         while let Ok(Some(_)) = first.next(cx) {}
         let mut at = 0u64;
         let start = |file: &super::File| {
@@ -37,8 +38,8 @@ impl Laid {
     }
 }
 
-impl Parse for Laid {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+impl Parse for FilesEndToEnd {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         while let Some((event, place)) = self.lines.next(cx)? {
             let op = match event.op {
                 FileOp::Read => Op::Read,
@@ -51,7 +52,7 @@ impl Parse for Laid {
                 .and_then(|(start, len)| Some((start.checked_add(home?)?, len)));
             let done = match extent {
                 Some((start, len)) => {
-                    let raw = Raw { time: event.time, ..Raw::new(op, start, len) };
+                    let raw = RawRequest { time: event.time, ..RawRequest::new(op, start, len) };
                     cx.admit(&raw, place).and_then(|admitted| {
                         let Some(admitted) = admitted else { return Ok(None) };
                         if cx.devices.is_empty() {
@@ -60,7 +61,7 @@ impl Parse for Laid {
                         Ok(Some(cx.record(&raw, admitted, 0, event.stream)))
                     })
                 }
-                None => Err(Bad::new("files that fit 2^55 sectors together")),
+                None => Err(BadRecord::new("files that fit 2^55 sectors together")),
             };
             match done {
                 Ok(Some(record)) => return Ok(Some(record)),

@@ -1,24 +1,24 @@
-//! What formats of binary records share: the loop over records, the end in mid-record, and passing over a
-//! bad one. Knows no layout.
+//! The common part of binary formats: the loop over records, the end inside a record, and skipping
+//! a bad record. The layouts are elsewhere.
 
-use crate::context::{Context, Raw};
-use crate::error::{Bad, quote};
+use crate::error::{BadRecord, quote};
 use crate::input::Input;
 use crate::reader::{Parse, read_error};
-use crate::{Place, Record, TraceError};
+use crate::reader_context::{RawRequest, ReaderContext};
+use crate::{Record, TraceError, TracePosition};
 
 /// A format of binary records.
 pub(super) trait RecordFormat: Send {
-    /// The longest header or record that may come next, to look ahead by; at most the input's window.
+    /// The length of the longest header or record; at most the input's window.
     fn look_ahead(&self) -> usize;
-    /// What stands at the front of `bytes`, which is never empty, and shorter than the look-ahead only at
-    /// the end of the file. An error says how far to go on from the bad record.
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (Bad, usize)>;
+    /// Parses the front of `bytes`. `bytes` is never empty, and shorter than the look-ahead only at
+    /// the end of the file. An error gives the number of bytes to skip.
+    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)>;
 }
 
-/// What was found, and how many bytes it takes.
+/// A parsed record, and its length in bytes.
 pub(super) struct Found {
-    pub(super) request: Option<Raw<'static>>,
+    pub(super) request: Option<RawRequest<'static>>,
     pub(super) bytes: usize,
 }
 
@@ -36,9 +36,9 @@ impl<F> Records<F> {
 }
 
 impl<F: RecordFormat> Parse for Records<F> {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         loop {
-            let place = Place::Byte(self.input.at());
+            let place = TracePosition::Byte(self.input.at());
             let bytes =
                 self.input.peek(self.format.look_ahead()).map_err(|e| read_error(cx, place, e))?;
             if bytes.is_empty() {
@@ -67,8 +67,8 @@ impl<F: RecordFormat> Parse for Records<F> {
     }
 }
 
-/// The error of a file that ends within a record: all of the rest is passed over.
-pub(super) fn cut_short(expected: &'static str, bytes: &[u8]) -> (Bad, usize) {
+/// The error for a file that ends inside a record; the whole rest is skipped.
+pub(super) fn cut_short(expected: &'static str, bytes: &[u8]) -> (BadRecord, usize) {
     let found = format!("the last {} bytes of the file, {}", bytes.len(), quote(bytes));
-    (Bad::found(expected, found), bytes.len())
+    (BadRecord::found(expected, found), bytes.len())
 }

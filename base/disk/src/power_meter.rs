@@ -1,5 +1,6 @@
-//! A drive's books: which state it was in for how long, what that cost, and when its platters rest. Knows no queue:
-//! it is told of each command when the drive turns to it, and works out the time between by itself.
+//! Meters a drive: time and energy in each state, and the stops of its platters. It has no queue.
+//! It is told of each command when the drive starts it, and computes the time between commands
+//! itself.
 
 use std::ops::AddAssign;
 
@@ -9,21 +10,21 @@ use crate::disk::Access;
 use crate::energy::{ByState, EnergyByState, PowerStates, TimeByState, Transition};
 use crate::spin_down::{SpinDown, SpinDownError};
 
-/// What a drive has spent, by state.
+/// Time and energy of a drive, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Time in each state; together, the time that has passed.
+    /// Time in each state; the sum is the time that has passed.
     pub time: TimeByState,
     /// Energy in each state.
     pub energy: EnergyByState,
-    /// Of [`Self::energy`], what background commands caused.
+    /// The part of [`Self::energy`] caused by background commands.
     pub background: EnergyByState,
-    /// How often the platters were stopped.
+    /// Number of times the platters were stopped.
     pub spin_downs: u64,
 }
 
 impl Usage {
-    /// What was spent since `earlier`, an account of the same drive.
+    /// The difference to `earlier`, a former value of the same drive.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -34,7 +35,7 @@ impl Usage {
         }
     }
 
-    fn add(&mut self, state: State, spent: Transition, background: bool) {
+    fn add(&mut self, state: DriveState, spent: Transition, background: bool) {
         *state.of(&mut self.time) += spent.time;
         *state.of(&mut self.energy) += spent.energy;
         if background {
@@ -52,16 +53,16 @@ impl AddAssign for Usage {
     }
 }
 
-/// The states a command passes through.
+/// The states that a command passes through.
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum DriveState {
     Seek,
     Busy,
     SpinDown,
     SpinUp,
 }
 
-impl State {
+impl DriveState {
     fn of<T>(self, by: &mut ByState<T>) -> &mut T {
         match self {
             Self::Seek => &mut by.seek,
@@ -72,14 +73,14 @@ impl State {
     }
 }
 
-/// What a command waits for before the disk can turn to it.
+/// The transitions that a command waits for before the disk can start it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wake {
     /// The rest of spinning down.
     down: Transition,
-    /// Spinning up, or leaving a lower level of idling.
+    /// Spinning up, or leaving a lower idle level.
     up: Transition,
-    /// The timeout from here on, where the policy learned from this.
+    /// The new timeout, if the policy learned from this spin-up.
     timeout: Option<Duration>,
 }
 
@@ -89,8 +90,8 @@ impl Wake {
     }
 }
 
-/// Time by what each second of it costs. Powers are whole numbers, so energy can be worked out from the sums, when somebody
-/// asks for it, and not at each command.
+/// Time, grouped by the power of each part. Powers are whole numbers, so the energy can be computed
+/// from the sums when it is needed, and not for each command.
 #[derive(Clone, Copy, Debug, Default)]
 struct Served {
     driven: Duration,
@@ -100,17 +101,17 @@ struct Served {
     write: Duration,
 }
 
-/// What was spent so far.
+/// Time and energy so far.
 #[derive(Clone, Copy, Debug, Default)]
-struct Books {
+struct Totals {
     idle: Duration,
-    /// By commands of the foreground, and of the background.
+    /// Caused by foreground commands, and by background commands.
     served: [Served; 2],
-    /// All else: spinning down and up, platters at rest, lower levels of idling.
+    /// All other: spinning down and up, standby, lower idle levels.
     rest: Usage,
 }
 
-impl Books {
+impl Totals {
     fn spend(&mut self, gap: &Gap, background: bool) {
         self.idle += gap.idle;
         let served = &mut self.served[usize::from(background)];
@@ -131,71 +132,71 @@ impl Books {
                 time: s.driven + s.coasting,
                 energy: power.seek * s.driven + coast * s.coasting,
             };
-            usage.add(State::Seek, seek, background);
+            usage.add(DriveState::Seek, seek, background);
             let busy = Transition {
                 time: s.waiting + s.read + s.write,
                 energy: power.rotation_transfer * s.waiting
                     + power.read * s.read
                     + power.write * s.write,
             };
-            usage.add(State::Busy, busy, background);
+            usage.add(DriveState::Busy, busy, background);
         }
         usage
     }
 }
 
-/// The time from the end of a command to some later instant.
+/// The time from the end of a command to a later time.
 struct Gap {
     idle: Duration,
-    /// How much of what is owed falls into it.
+    /// The part of the owed work that happens in this time.
     paid: [Duration; 2],
-    /// Below idling.
+    /// Time and energy below the first idle level.
     rest: Option<Usage>,
 }
 
-/// The last command, to take back what is yet to come of it.
+/// The last command, for subtracting its part after the present time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct LastCommand {
     start: SimTime,
     wake: Wake,
-    /// Of the overhead: moving the arm on the disk's own account.
+    /// The part of the overhead in which the arm moves for the drive's own work.
     behind: Duration,
     access: Access,
     background: bool,
 }
 
-impl Last {
-    /// Its legs, in the order of time.
-    fn legs(&self, power: &PowerStates) -> [(State, Transition); 7] {
+impl LastCommand {
+    /// Its parts, in order of time.
+    fn legs(&self, power: &PowerStates) -> [(DriveState, Transition); 7] {
         let rotating = |time| Transition::at(power.rotation_transfer, time);
         let Access { overhead, seek, rotation, transfer, write, .. } = self.access;
         [
-            (State::SpinDown, self.wake.down),
-            (State::SpinUp, self.wake.up),
-            (State::Seek, Transition::at(power.seek, self.behind)),
-            (State::Busy, rotating(overhead - self.behind)),
-            (State::Seek, Transition { time: seek, energy: power.seeking(seek) }),
-            (State::Busy, rotating(rotation)),
-            (State::Busy, Transition::at(power.transfer(write), transfer)),
+            (DriveState::SpinDown, self.wake.down),
+            (DriveState::SpinUp, self.wake.up),
+            (DriveState::Seek, Transition::at(power.seek, self.behind)),
+            (DriveState::Busy, rotating(overhead - self.behind)),
+            (DriveState::Seek, Transition { time: seek, energy: power.seeking(seek) }),
+            (DriveState::Busy, rotating(rotation)),
+            (DriveState::Busy, Transition::at(power.transfer(write), transfer)),
         ]
     }
 }
 
-/// The books. Everything is worked out from absolute times: being asked changes nothing.
+/// The meter. All values follow from absolute times, so a query changes nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     policy: SpinDown,
-    /// Time without work after which the platters stop; none: never.
+    /// Time without work after which the platters stop; `None` means never.
     timeout: Option<Duration>,
-    /// Up to [`Self::until`].
-    books: Books,
-    /// When the last command ended or will end.
+    /// Totals up to [`Self::until`].
+    books: Totals,
+    /// End of the last command; can be in the future.
     until: SimTime,
-    /// When the disk was or will be done with its own work too.
+    /// End of the drive's own work; can be in the future.
     quiet: SimTime,
-    /// Work on the disk's own account that is yet to be found a time: seeking, and all else.
+    /// The drive's own work without an assigned time yet: seeking, and all other work.
     owed: [Duration; 2],
-    last: Last,
+    last: LastCommand,
 }
 
 impl Meter {
@@ -203,15 +204,15 @@ impl Meter {
         Self {
             policy: SpinDown::None,
             timeout: None,
-            books: Books::default(),
+            books: Totals::default(),
             until: SimTime(0),
             quiet: SimTime(0),
             owed: [Duration::ZERO; 2],
-            last: Last::default(),
+            last: LastCommand::default(),
         }
     }
 
-    /// Spins down by `policy` from now on.
+    /// Sets the spin-down policy.
     pub(crate) fn set_policy(
         &mut self,
         power: &PowerStates,
@@ -222,7 +223,7 @@ impl Meter {
         Ok(())
     }
 
-    /// What a command that needs the platter has to wait for at `at`.
+    /// The transitions that a command waits for if it needs the platter at `at`.
     pub(crate) fn wake(&self, power: &PowerStates, at: SimTime) -> Wake {
         let idle = at.since(self.quiet);
         if idle == Duration::ZERO {
@@ -243,8 +244,8 @@ impl Meter {
         }
     }
 
-    /// Books a command that the drive turns to at `at`, and the time since the one before.
-    /// `written_back` is when the disk will be done with its own work.
+    /// Records a command that the drive starts at `at`, and the time since the command before it.
+    /// `written_back` is the end of the drive's own work.
     pub(crate) fn book(
         &mut self,
         power: &PowerStates,
@@ -268,10 +269,10 @@ impl Meter {
         self.owed[0] -= behind;
         let overhead = access.overhead - behind;
         self.owed[1] -= overhead.min(self.owed[1]);
-        // Transitions that take no time still cost.
+        // A transition without duration still costs energy.
         if wake.timeout.is_some() || wake.time() > Duration::ZERO {
-            self.books.rest.add(State::SpinDown, wake.down, background);
-            self.books.rest.add(State::SpinUp, wake.up, background);
+            self.books.rest.add(DriveState::SpinDown, wake.down, background);
+            self.books.rest.add(DriveState::SpinUp, wake.up, background);
         }
         let served = &mut self.books.served[usize::from(background)];
         let driven = power.driven(access.seek);
@@ -280,19 +281,19 @@ impl Meter {
         served.waiting += overhead + access.rotation;
         *(if access.write { &mut served.write } else { &mut served.read }) += access.transfer;
         self.owe(access);
-        self.last = Last { start: at, wake, behind, access: *access, background };
+        self.last = LastCommand { start: at, wake, behind, access: *access, background };
         self.until = SimTime(at.0.saturating_add(access.total().0));
         self.quiet = self.until.max(written_back);
     }
 
-    /// Writing back follows the command that set it off. Reading ahead came before the one that ended it and made it
-    /// known; it is given later time as well, so that no account is ever taken back.
+    /// Write-back follows the command that caused it. Read-ahead came before the command that ended
+    /// it and made it known. Read-ahead also gets later time, so that recorded values never change.
     fn owe(&mut self, access: &Access) {
         self.owed[0] += access.behind_seek;
         self.owed[1] += access.behind_rotation_transfer;
     }
 
-    /// The account of the time from the end of the last command to `to`.
+    /// The time and energy from the end of the last command to `to`.
     fn gap(&self, power: &PowerStates, to: SimTime) -> Gap {
         let (mut idle, rest) = self.resting(power, to.since(self.quiet));
         idle += to.min(self.quiet).since(self.until);
@@ -303,7 +304,7 @@ impl Meter {
         Gap { idle, paid: [seek, other], rest }
     }
 
-    /// Of the first `time` without work, that of idling, and what was spent below it.
+    /// Splits the first `time` without work into idle time and the time below the first idle level.
     fn resting(&self, power: &PowerStates, time: Duration) -> (Duration, Option<Usage>) {
         let turning = self.timeout.map_or(time, |t| t.min(time));
         let idle = power.levels().next().map_or(turning, |l| l.after.min(turning));
@@ -331,7 +332,7 @@ impl Meter {
         (idle, Some(usage))
     }
 
-    /// The books up to `now`, which is not before the last command began.
+    /// The totals up to `now`. `now` must not be before the start of the last command.
     pub(crate) fn usage(&self, power: &PowerStates, now: SimTime) -> Usage {
         if now >= self.until {
             let mut books = self.books;

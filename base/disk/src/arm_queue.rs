@@ -1,6 +1,7 @@
 //! One arm with its queue, without a clock: commands and times go in, completions come out.
 //!
-//! Told late, it still serves as it would have served: a command that waited starts when the one before it ended.
+//! A late call gives the same result as a call in time: a command that waited starts when the
+//! command before it ended.
 
 use std::collections::VecDeque;
 
@@ -8,12 +9,12 @@ use seekless_block::{Extent, Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError};
 use crate::drive::{Command, Completion};
-use crate::meter::{Meter, Usage, Wake};
+use crate::power_meter::{Meter, Usage, Wake};
 use crate::queue::{Entry, Next, Queue};
 use crate::scheduler::Scheduler;
 use crate::spin_down::{SpinDown, SpinDownError};
 
-/// A disk, its queue and its policy; above it, if wanted, a host's queue.
+/// A disk, its queue and its policy, and optionally the host's queue above them.
 #[derive(Clone, Debug)]
 pub(crate) struct Arm {
     disk: Disk,
@@ -21,19 +22,19 @@ pub(crate) struct Arm {
     host: Option<Host>,
     meter: Meter,
     running: Option<Completion>,
-    /// What is running.
+    /// The command in progress.
     command: Command,
-    /// Idle although commands wait, until then at the latest.
+    /// The disk is idle until this time at the latest, although commands wait.
     waits_until: Option<SimTime>,
     done: VecDeque<Completion>,
     order: u64,
 }
 
-/// Commands the disk has not been given yet.
+/// Commands that the host has not yet sent to the disk.
 #[derive(Clone, Debug)]
 struct Host {
     queue: Queue,
-    /// Commands the disk takes at once, the running one included.
+    /// The number of commands the disk takes at once, including the command in progress.
     depth: usize,
 }
 
@@ -53,8 +54,9 @@ impl Arm {
         }
     }
 
-    /// An idle arm that takes `depth` commands at once (at least 1), the running one included; the others wait
-    /// at the host, whose policy `host` picks the next when one has ended. With depth 1 the host alone decides.
+    /// An idle arm that takes `depth` commands at once (at least 1), including the command in
+    /// progress. The others wait at the host. When a command ends, the host's policy `host` picks
+    /// the next one. With depth 1, only the host decides.
     pub(crate) fn with_host(
         disk: Disk,
         scheduler: Scheduler,
@@ -65,41 +67,42 @@ impl Arm {
         Self { host: Some(host), ..Self::new(disk, scheduler) }
     }
 
-    /// Stops the platters by `policy` from now on. A new drive never does.
+    /// Sets the policy for stopping the platters. A new drive never stops them.
     ///
     /// # Errors
-    /// Where the disk's description does not say what spinning down and up costs; the drive is as before.
+    /// The disk's description does not give the costs of spinning down and up. The drive is
+    /// unchanged.
     pub(crate) fn set_spin_down(&mut self, policy: SpinDown) -> Result<(), SpinDownError> {
         self.meter.set_policy(self.disk.power(), policy)
     }
 
-    /// Time and energy by state, from time zero to `now`; call [`Self::poll`] for that time first. The times add up
-    /// to `now`.
+    /// Time and energy by state, from time zero to `now`. Call [`Self::poll`] for that time first.
+    /// The sum of the times is `now`.
     pub(crate) fn usage(&self, now: SimTime) -> Usage {
         self.meter.usage(self.disk.power(), now)
     }
 
-    /// The disk under the queue.
+    /// The disk below the queue.
     pub(crate) const fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Commands that wait, the running one excluded.
+    /// Number of waiting commands, without the command in progress.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len() + self.host.as_ref().map_or(0, |h| h.queue.len())
     }
 
-    /// Whether nothing runs, waits, or is left to poll.
+    /// Whether no command is in progress or waiting, and no completion is left to poll.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_none() && self.done.is_empty() && self.waiting() == 0
     }
 
-    /// Takes a command at `now`, which must not run backwards between calls. A discard ends at once; so does a
-    /// flush, unless the disk writes back: then it is served like a command that needs no movement. A write with
-    /// [`Flags::FUA`] ends on the platter.
+    /// Takes a command at `now`. `now` must not decrease between calls. A discard ends at once. A
+    /// flush also ends at once, except if the disk writes back: then it is served like a command
+    /// without movement. A write with [`Flags::FUA`] ends when the data is on the platter.
     ///
     /// # Errors
-    /// Where the extent passes the end of the disk; the drive is as before.
+    /// The extent ends after the end of the disk. The drive is unchanged.
     pub(crate) fn submit_with(
         &mut self,
         now: SimTime,
@@ -132,7 +135,7 @@ impl Arm {
         Ok(())
     }
 
-    /// Gives the disk what it can take, and starts it where it stands idle.
+    /// Sends commands to the disk up to its depth, and starts the disk if it is idle.
     fn feed(&mut self, at: SimTime) {
         if let Some(host) = &mut self.host {
             loop {
@@ -155,21 +158,21 @@ impl Arm {
         }
     }
 
-    /// When to call [`Self::poll`] next, if nothing more is submitted: a command will have ended then, or a wait
-    /// for a better one.
+    /// The time of the next call to [`Self::poll`], if no command is submitted before: the end of a
+    /// command, or of a wait for a better one.
     pub(crate) fn next_event(&self) -> Option<SimTime> {
         let ends = self.done.front().or(self.running.as_ref()).map(|c| c.finished);
         ends.or(self.waits_until)
     }
 
-    /// The next completion that has ended by `now`; call until `None`. The next command is chosen the
-    /// moment its predecessor ends, before the caller can answer the completion with a new command.
+    /// The next completion up to `now`; call until `None`. The next command is chosen at the end of
+    /// the command before it, before the caller can answer the completion with a new command.
     pub(crate) fn poll(&mut self, now: SimTime) -> Option<Completion> {
         self.advance(now);
         self.done.pop_front()
     }
 
-    /// Brings the drive up to `now`.
+    /// Advances the drive to `now`.
     fn advance(&mut self, now: SimTime) {
         loop {
             if let Some(c) = self.running.take_if(|c| c.finished <= now) {
@@ -179,7 +182,7 @@ impl Arm {
                 if let Some(host) = &mut self.host {
                     host.queue.ended(at, &self.command);
                 }
-                // The disk goes on with what it has before the host hears of the end.
+                // The disk continues with its own queue before the host learns of the end.
                 self.start(at);
                 self.feed(at);
             } else if let Some(at) = self.waits_until.filter(|&at| at <= now) {
@@ -204,7 +207,7 @@ impl Arm {
         self.command = entry.command;
         let Command { tag, op, extent, background, .. } = entry.command;
         let from = self.disk.next_sequential();
-        // Only what needs the platter wakes it.
+        // Only a command that needs the platter ends the standby state.
         let moves = entry.target.moves;
         let wake = if moves { self.meter.wake(self.disk.power(), at) } else { Wake::default() };
         let ready = SimTime(at.0.saturating_add(wake.time().0));

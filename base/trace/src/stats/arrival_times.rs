@@ -1,8 +1,8 @@
-//! How requests come in time: from one to the next, and counts in windows of several lengths. A time that
-//! runs backwards counts as the latest so far. Knows times alone.
+//! Arrival times: intervals between requests, and counts in windows of several lengths. A time that
+//! decreases counts as the latest time so far.
 
-use super::spread::Spread;
 use super::summary::{Burst, TimeSummary};
+use super::value_histogram::ValueHistogram;
 
 /// Lengths of windows in nanoseconds: 10 ms to 1,000 s.
 const WINDOWS: [u64; 6] =
@@ -12,7 +12,7 @@ const WINDOWS: [u64; 6] =
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     length: u64,
-    /// Number of the present window, and where it ends.
+    /// Number of the present window, and its end.
     index: u64,
     end: u64,
     count: u64,
@@ -41,7 +41,7 @@ impl Windows {
         self.count = 0;
     }
 
-    /// None where there are not two windows to compare.
+    /// `None` if there are fewer than two windows.
     fn finish(mut self, requests: u64) -> Option<Burst> {
         self.close();
         let windows = self.index + 1;
@@ -57,10 +57,10 @@ impl Windows {
     }
 }
 
-/// All of it.
+/// All arrival-time statistics.
 #[derive(Debug)]
 pub(super) struct Times {
-    between: Spread,
+    between: ValueHistogram,
     windows: [Windows; WINDOWS.len()],
     first: Option<u64>,
     latest: u64,
@@ -71,7 +71,7 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn new() -> Self {
         Self {
-            between: Spread::new(),
+            between: ValueHistogram::new(),
             windows: WINDOWS.map(Windows::new),
             first: None,
             latest: 0,
@@ -80,7 +80,7 @@ impl Times {
         }
     }
 
-    /// A request at `at` nanoseconds; returns the time that counts, from the first request on.
+    /// A request at `at` nanoseconds. Returns the time used, from the first request.
     #[inline]
     pub(super) fn add(&mut self, at: u64) -> u64 {
         let first = *self.first.get_or_insert(at);
@@ -101,7 +101,7 @@ impl Times {
         self.backwards
     }
 
-    /// From the first request to the latest, in seconds.
+    /// Time from the first request to the latest, in seconds.
     pub(super) fn span_s(&self) -> f64 {
         self.latest as f64 / 1e9
     }

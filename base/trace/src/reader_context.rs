@@ -1,81 +1,83 @@
-//! What a reader carries from record to record, whatever the format: the tables that turn names into
-//! dense numbers, the counts of what was passed over, and the checks every record goes through. It knows
-//! no file layout.
+//! The state of a reader, for all formats: the tables that map names to dense numbers, the counts
+//! of skipped records, and the checks of every record. The layout of files is not known here.
 
 use std::path::PathBuf;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 
-use crate::error::{Bad, quote};
-use crate::{Event, Format, Malformed, OpenOptions, Place, Record, TraceError};
+use crate::error::{BadRecord, quote};
+use crate::{Event, Format, Malformed, OpenOptions, Record, TraceError, TracePosition};
 
-/// Highest sector number believed: 2^55 sectors are 2^64 bytes.
+/// Maximum sector number: 2^55 sectors are 2^64 bytes.
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
-/// A trace with more streams than Linux has pids is damaged or hostile: later ones become stream 0.
+/// A trace with more streams than Linux has pids is damaged or hostile. Later streams become stream
+/// 0.
 const STREAMS_MAX: usize = 1 << 22;
-/// Commands kept of processes that have asked for nothing yet; few have, as a rule, so many are hostile.
+/// Maximum number of stored commands for processes without requests. Usually there are few; a trace
+/// with many is hostile.
 const NAMES_MAX: usize = 1 << 16;
-/// Devices beyond this are refused.
+/// Maximum number of devices; more are refused.
 const DEVICES_MAX: usize = 1 << 16;
-/// Longest name of a device kept.
+/// Maximum stored length of a device name.
 const NAME_MAX: usize = 256;
-/// Longest command kept; Linux has 15 letters.
+/// Maximum stored length of a command; Linux has 15 letters.
 const COMMAND_MAX: usize = 64;
 
-/// A stream of requests: a process, where the trace names it.
+/// A stream of requests: a process, if the trace names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// Process number, where known; 0 otherwise.
+    /// Process number; 0 if unknown.
     pub pid: u32,
-    /// Command, where known, the last one seen; empty otherwise.
+    /// The last command seen; empty if unknown.
     pub name: String,
 }
 
 /// A device of the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// As the trace names it (`8,0`, `hm,0`, a file's name); empty where it has no devices.
+    /// Its name in the trace (`8,0`, `hm,0`, a file name); empty if the trace has no devices.
     pub name: String,
 }
 
-/// The first record of its kind that was passed over.
+/// The first skipped record of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// The file.
     pub path: PathBuf,
-    /// Where in it.
-    pub place: Place,
-    /// What was wrong, in words.
+    /// Position in the file.
+    pub place: TracePosition,
+    /// The fault, in words.
     pub what: String,
 }
 
-/// What was passed over, by reason.
+/// The counts of skipped records, by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Malformed records (lenient reading only).
     pub malformed: u64,
     /// The first malformed record.
     pub malformed_first: Option<Example>,
-    /// Reads, writes and discards of no sectors.
+    /// Reads, writes and discards without sectors.
     pub zero_length: u64,
-    /// The first request of no sectors.
+    /// The first request without sectors.
     pub zero_length_first: Option<Example>,
-    /// Requests seen as another event than the one asked for (blktrace family): Q, D and C.
+    /// Requests seen as an event other than the requested one (blktrace formats): Q, D and C.
     pub other_events: [u64; 3],
-    /// Events the recorder itself says it lost (tracefs).
+    /// Events that the recorder reported as lost (tracefs).
     pub lost_events: u64,
     /// Requests whose stream was dropped because the table of streams was full.
     pub streams_lost: u64,
-    /// Requests whose operation the trace does not tell (SYSTOR'17).
+    /// Requests without an operation in the trace (SYSTOR'17).
     pub without_op: u64,
-    /// Reads and writes of files that the trace never saw opened (strace without `-y`).
+    /// Reads and writes of files without an open in the trace (strace without `-y`).
     pub unknown_files: u64,
-    /// Records so far out of order that no window reaches: they kept their place in the file.
+    /// Records that are too far out of order for the sorting window. They keep their position in
+    /// the file.
     pub late: u64,
 }
 
-/// Who asked, as the trace has it.
+/// The sender of a request, as in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Process<'a> {
     /// 0 = unknown.
@@ -84,7 +86,7 @@ pub(crate) struct Process<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// Which device, as the trace has it. A format uses one of these throughout.
+/// The device of a request, as in the trace. A format uses the same variant everywhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dev<'a> {
     One,
@@ -93,10 +95,10 @@ pub(crate) enum Dev<'a> {
     Name(&'a [u8]),
 }
 
-/// A request as a format's parser sees it.
+/// A request as parsed from a format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Raw<'a> {
-    /// Nanoseconds since whenever the format counts from.
+pub(crate) struct RawRequest<'a> {
+    /// Nanoseconds since the format's origin.
     pub(crate) time: Option<u64>,
     pub(crate) op: Op,
     /// In sectors of 512 bytes.
@@ -109,8 +111,8 @@ pub(crate) struct Raw<'a> {
     pub(crate) service: Option<u64>,
 }
 
-impl Raw<'_> {
-    /// A request of no known process, on the only device, at no known time.
+impl RawRequest<'_> {
+    /// A request of an unknown process, on the only device, at an unknown time.
     pub(crate) const fn new(op: Op, start: u64, len: u64) -> Self {
         Self {
             time: None,
@@ -128,18 +130,18 @@ impl Raw<'_> {
 
 /// The state shared by all formats' readers.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct ReaderContext {
     pub(crate) path: PathBuf,
     pub(crate) format: Format,
     pub(crate) options: OpenOptions,
     pub(crate) skipped: Skipped,
     pub(crate) streams: Vec<Stream>,
     pub(crate) devices: Vec<Device>,
-    /// Whether day numbers of this trace can be believed.
+    /// Whether the day numbers of this trace are valid.
     pub(crate) days: bool,
     pub(crate) records: u64,
     base: Option<u64>,
-    /// Commands of processes that asked for nothing yet.
+    /// Commands of processes that have not sent a request yet.
     names: FxHashMap<u32, Box<[u8]>>,
     stream_of_pid: FxHashMap<u32, u32>,
     stream_of_name: FxHashMap<Box<[u8]>, u32>,
@@ -150,7 +152,7 @@ pub(crate) struct Context {
     last_name: u32,
 }
 
-impl Context {
+impl ReaderContext {
     pub(crate) fn new(path: PathBuf, format: Format, options: OpenOptions) -> Self {
         Self {
             path,
@@ -173,25 +175,29 @@ impl Context {
         }
     }
 
-    /// Checks a request and puts numbers for names. `None` where it is passed over.
-    pub(crate) fn finish(&mut self, raw: &Raw<'_>, place: Place) -> Result<Option<Record>, Bad> {
+    /// Checks a request and replaces names by numbers. `None` if the request is skipped.
+    pub(crate) fn finish(
+        &mut self,
+        raw: &RawRequest<'_>,
+        place: TracePosition,
+    ) -> Result<Option<Record>, BadRecord> {
         let Some(admitted) = self.admit(raw, place)? else { return Ok(None) };
         let device = self.device(raw.device)?;
         let stream = self.stream(raw.process);
         Ok(Some(self.record(raw, admitted, device, stream)))
     }
 
-    /// Checks a request's address and time. `None` where it is passed over.
+    /// Checks a request's address and time. `None` if the request is skipped.
     pub(crate) fn admit(
         &mut self,
-        raw: &Raw<'_>,
-        place: Place,
-    ) -> Result<Option<(Extent, SimTime)>, Bad> {
+        raw: &RawRequest<'_>,
+        place: TracePosition,
+    ) -> Result<Option<(Extent, SimTime)>, BadRecord> {
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
         } else {
             if raw.start > SECTOR_MAX || raw.len > SECTOR_MAX - raw.start {
-                return Err(Bad::new("sector numbers below 2^55"));
+                return Err(BadRecord::new("sector numbers below 2^55"));
             }
             if raw.len == 0 {
                 self.zero_length(place);
@@ -202,7 +208,7 @@ impl Context {
         Ok(Some((extent, self.arrival(raw.time))))
     }
 
-    /// A time counted from the first one.
+    /// The time since the first record.
     pub(crate) fn arrival(&mut self, time: Option<u64>) -> SimTime {
         match time {
             Some(t) => SimTime(t.saturating_sub(*self.base.get_or_insert(t))),
@@ -210,15 +216,15 @@ impl Context {
         }
     }
 
-    /// Makes arrivals count from the format's own origin, whatever comes first.
+    /// Arrival times count from the format's own origin, for every first record.
     pub(crate) fn count_from_origin(&mut self) {
         self.base = Some(0);
     }
 
-    /// The record of an admitted request.
+    /// The record of a checked request.
     pub(crate) fn record(
         &mut self,
-        raw: &Raw<'_>,
+        raw: &RawRequest<'_>,
         (extent, arrival): (Extent, SimTime),
         device: u32,
         stream: u32,
@@ -233,9 +239,14 @@ impl Context {
         }
     }
 
-    /// Counts a malformed record where reading is lenient, and is an error where it is not.
+    /// Counts a malformed record if reading is lenient; otherwise returns an error.
     #[cold]
-    pub(crate) fn bad(&mut self, place: Place, bad: Bad, bytes: &[u8]) -> Result<(), TraceError> {
+    pub(crate) fn bad(
+        &mut self,
+        place: TracePosition,
+        bad: BadRecord,
+        bytes: &[u8],
+    ) -> Result<(), TraceError> {
         let found = bad.found.unwrap_or_else(|| quote(bytes));
         if self.options.lenient {
             self.skipped.malformed += 1;
@@ -256,15 +267,15 @@ impl Context {
     }
 
     #[cold]
-    fn zero_length(&mut self, place: Place) {
+    fn zero_length(&mut self, place: TracePosition) {
         self.skipped.zero_length += 1;
         if self.skipped.zero_length_first.is_none() {
-            let what = "a request of no sectors".to_owned();
+            let what = "a request without sectors".to_owned();
             self.skipped.zero_length_first = Some(Example { path: self.path.clone(), place, what });
         }
     }
 
-    /// Whether this is the event asked for; counts it where it is not.
+    /// Whether this is the requested event; counts it if not.
     pub(crate) fn wants(&mut self, event: Event) -> bool {
         if event == self.options.event {
             return true;
@@ -273,7 +284,7 @@ impl Context {
         false
     }
 
-    /// Gives a process its command, learned apart from its requests and often before them.
+    /// Stores the command of a process. It comes separately from the requests, often before them.
     pub(crate) fn name_process(&mut self, pid: u32, name: &[u8]) {
         if pid == 0 {
             return;
@@ -285,7 +296,8 @@ impl Context {
         }
     }
 
-    /// Gives a stream its command. A process that runs another program takes its name: the last one stays.
+    /// Stores the command of a stream. A process that runs another program gets its name: the last
+    /// one stays.
     pub(crate) fn name_stream(&mut self, stream: u32, name: &[u8]) {
         let name = &name[..name.len().min(COMMAND_MAX)];
         if let Some(s) = self.streams.get_mut(stream as usize)
@@ -296,7 +308,7 @@ impl Context {
         }
     }
 
-    /// Begins the table of streams anew; numbers given before mean nothing any more.
+    /// Starts the table of streams again. Earlier stream numbers become invalid.
     pub(crate) fn forget_streams(&mut self) {
         self.streams.truncate(1);
         self.names.clear();
@@ -347,7 +359,7 @@ impl Context {
         Some((self.streams.len() - 1) as u32)
     }
 
-    fn device(&mut self, device: Dev<'_>) -> Result<u32, Bad> {
+    fn device(&mut self, device: Dev<'_>) -> Result<u32, BadRecord> {
         let number = match device {
             Dev::One => 0,
             Dev::Number(n) => n,
@@ -374,7 +386,7 @@ impl Context {
         Ok(id)
     }
 
-    fn device_by_name(&mut self, name: &[u8]) -> Result<u32, Bad> {
+    fn device_by_name(&mut self, name: &[u8]) -> Result<u32, BadRecord> {
         if let Some(last) = self.devices.get(self.last_name as usize)
             && last.name.as_bytes() == name
         {
@@ -393,16 +405,16 @@ impl Context {
     }
 
     #[cold]
-    pub(crate) fn add_device(&mut self, name: String) -> Result<u32, Bad> {
+    pub(crate) fn add_device(&mut self, name: String) -> Result<u32, BadRecord> {
         if self.devices.len() >= DEVICES_MAX {
-            return Err(Bad::new("at most 65,536 devices"));
+            return Err(BadRecord::new("at most 65,536 devices"));
         }
         self.devices.push(Device { name });
         Ok((self.devices.len() - 1) as u32)
     }
 }
 
-/// A name from outside as text, cut to a bounded length.
+/// Converts a name to text and limits its length.
 pub(crate) fn text(name: &[u8]) -> String {
     String::from_utf8_lossy(&name[..name.len().min(NAME_MAX)]).into_owned()
 }

@@ -1,11 +1,11 @@
-//! Descriptors of processes: which file each stands for and how far it has come. As in the kernel, what is
-//! duplicated or inherited shares its position. Knows no call and no line.
+//! The descriptor tables of processes: the file and the position of each descriptor. As in the
+//! kernel, duplicated and inherited descriptors share their position.
 
 use rustc_hash::FxHashMap;
 
-use crate::error::Bad;
+use crate::error::BadRecord;
 
-/// Descriptors and processes kept; more are hostile.
+/// Maximum number of descriptors and of processes; a trace with more is hostile.
 const MAX: usize = 1 << 20;
 
 /// An open file.
@@ -14,7 +14,7 @@ pub(super) struct Open {
     pub(super) file: u32,
     pub(super) at: u64,
     pub(super) append: bool,
-    /// Descriptors that stand for it.
+    /// Number of descriptors that refer to it.
     refs: u32,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Open {
 struct Table {
     fds: FxHashMap<u32, u32>,
     directory: Option<Box<[u8]>>,
-    /// Processes that share it.
+    /// Number of processes that share it.
     refs: u32,
 }
 
@@ -42,21 +42,21 @@ impl Tables {
     }
 
     /// A process without known descriptors.
-    pub(super) fn begin(&mut self, pid: u32) -> Result<(), Bad> {
+    pub(super) fn begin(&mut self, pid: u32) -> Result<(), BadRecord> {
         let table = self.new_table(Table::default())?;
         self.assign(pid, table);
         Ok(())
     }
 
-    /// `child` gets its parent's descriptors: a copy, or the same table.
-    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Result<(), Bad> {
+    /// Gives `child` its parent's descriptors: a copy, or the same table.
+    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Result<(), BadRecord> {
         let Some(&table) = self.of_pid.get(&parent) else { return self.begin(child) };
         let table = if share {
             table
         } else {
             let from = &self.tables[table as usize];
             if self.fds + from.fds.len() > MAX {
-                return Err(Bad::new("at most 1,048,576 descriptors open at once"));
+                return Err(BadRecord::new("at most 1,048,576 descriptors open at once"));
             }
             let copy = Table { fds: from.fds.clone(), directory: from.directory.clone(), refs: 0 };
             for &open in copy.fds.values() {
@@ -69,7 +69,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The process first seen without a number has this one.
+    /// Sets the number of the process that appeared first without a number.
     pub(super) fn rename(&mut self, from: u32, to: u32) {
         if let Some(table) = self.of_pid.remove(&from) {
             self.of_pid.insert(to, table);
@@ -82,13 +82,13 @@ impl Tables {
         }
     }
 
-    fn new_table(&mut self, table: Table) -> Result<u32, Bad> {
+    fn new_table(&mut self, table: Table) -> Result<u32, BadRecord> {
         if let Some(free) = self.free_tables.pop() {
             self.tables[free as usize] = table;
             return Ok(free);
         }
         if self.tables.len() >= MAX {
-            return Err(Bad::new("at most 1,048,576 processes at once"));
+            return Err(BadRecord::new("at most 1,048,576 processes at once"));
         }
         self.tables.push(table);
         Ok(self.tables.len() as u32 - 1)
@@ -135,8 +135,14 @@ impl Tables {
         self.open.get_mut(open as usize)
     }
 
-    /// A descriptor stands for `file` from here on.
-    pub(super) fn open(&mut self, pid: u32, fd: u32, file: u32, append: bool) -> Result<(), Bad> {
+    /// Makes a descriptor refer to `file`.
+    pub(super) fn open(
+        &mut self,
+        pid: u32,
+        fd: u32,
+        file: u32,
+        append: bool,
+    ) -> Result<(), BadRecord> {
         let new = Open { file, at: 0, append, refs: 0 };
         let open = match self.free.pop() {
             Some(free) => {
@@ -151,8 +157,8 @@ impl Tables {
         self.set(pid, fd, open)
     }
 
-    /// `to` stands for what `from` stands for.
-    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Result<(), Bad> {
+    /// Makes `to` refer to the same open file as `from`.
+    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Result<(), BadRecord> {
         let open = self.table(pid).and_then(|t| t.fds.get(&from).copied());
         match open {
             Some(open) if from != to => self.set(pid, to, open),
@@ -164,12 +170,12 @@ impl Tables {
         }
     }
 
-    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Result<(), Bad> {
+    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Result<(), BadRecord> {
         self.open[open as usize].refs += 1;
         let full = self.fds >= MAX;
         let Some(table) = self.table(pid) else { return Ok(()) };
         if full && !table.fds.contains_key(&fd) {
-            return Err(Bad::new("at most 1,048,576 descriptors open at once"));
+            return Err(BadRecord::new("at most 1,048,576 descriptors open at once"));
         }
         match table.fds.insert(fd, open) {
             Some(old) => self.drop_open(old),
@@ -178,7 +184,7 @@ impl Tables {
         Ok(())
     }
 
-    /// The file a descriptor stood for.
+    /// Closes a descriptor. Returns its file.
     pub(super) fn close(&mut self, pid: u32, fd: u32) -> Option<u32> {
         let open = self.table(pid)?.fds.remove(&fd)?;
         let file = self.open[open as usize].file;
@@ -187,7 +193,7 @@ impl Tables {
         Some(file)
     }
 
-    /// The open descriptors in a range, ends included, in order.
+    /// The open descriptors in an inclusive range, in order.
     pub(super) fn fds_between(&mut self, pid: u32, first: u64, last: u64) -> Vec<u32> {
         let Some(table) = self.table(pid) else { return Vec::new() };
         let inside = |fd: &u32| (first..=last).contains(&u64::from(*fd));

@@ -1,10 +1,10 @@
-//! DiskSim's layouts: zones (G1) and trees (G4).
+//! DiskSim's layouts: zones (G1) and track trees (G4).
 
-use crate::disksim::Value;
-use crate::import::{ImportError, Page};
+use crate::disksim_import::{ImportError, Page};
+use crate::disksim_syntax::Value;
 use crate::spec::{GeometrySpec, Mapping, SpareRule, TreeEntry, TreeSpec, ZoneSpec};
 
-/// A G1 layout: its zones, and the sectors of data they hold.
+/// Parses a G1 layout. Returns its zones and the number of their data sectors.
 pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64), ImportError> {
     let mapping = match layout.whole("LBN-to-PBN mapping scheme")?.unwrap_or(0u32) {
         0 => Mapping::Ascending,
@@ -12,7 +12,9 @@ pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64)
         2 => Mapping::DiskSerpentine,
         n => {
             let line = layout.block.get("LBN-to-PBN mapping scheme").map_or(1, |e| e.1);
-            return Err(layout.error(line, format!("mapping scheme {n} is none of 0, 1, 2")));
+            return Err(
+                layout.error(line, format!("mapping scheme {n} is not known; expected 0, 1 or 2"))
+            );
         }
     };
     let scheme: u32 = layout.whole("Sparing scheme used")?.unwrap_or(0);
@@ -44,7 +46,7 @@ pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64)
     Ok((GeometrySpec { heads, mapping, zones, tree: None }, data))
 }
 
-/// The words of a list, lists inside it opened.
+/// The words of a list, with the words of inner lists in place.
 fn flat<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     match value {
         Value::Words(w) => out.extend(w.split_whitespace()),
@@ -53,7 +55,7 @@ fn flat<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
     }
 }
 
-/// A G4 layout: kinds of tracks, index nodes, slips and remaps.
+/// Parses a G4 layout: kinds of tracks, index nodes, slips and remaps.
 pub(crate) fn tree(
     layout: &Page<'_>,
     heads: u32,
@@ -87,7 +89,7 @@ pub(crate) fn tree(
             return Err(layout.error(line, what));
         };
         let node: Option<Vec<TreeEntry>> = fields.chunks(width).map(entry).collect();
-        nodes.push(node.ok_or_else(|| layout.error(line, "IDX: a field is no number"))?);
+        nodes.push(node.ok_or_else(|| layout.error(line, "IDX: a field is not a number"))?);
     }
     let groups = |n: Vec<u64>| n.chunks_exact(6).filter_map(|c| c.try_into().ok()).collect();
     let tree = TreeSpec {
@@ -100,8 +102,8 @@ pub(crate) fn tree(
     Ok((GeometrySpec { heads, mapping, zones: Vec::new(), tree: Some(tree) }, blocks))
 }
 
-/// An entry of an index node: address, cylinder, angle, length, cylinders, angle step, run, run's cylinders,
-/// kind of child, child, head.
+/// An entry of an index node. Its fields: address, cylinder, angle, length, cylinders, angle step,
+/// run, cylinders of the run, kind of child, child, head.
 fn entry(f: &[&str]) -> Option<TreeEntry> {
     let track = f[8] == "TRACK";
     let child = f[9].parse().ok()?;
@@ -134,10 +136,10 @@ fn zone(
     let last: u32 = page.need_whole("Last cylinder number")?;
     let spt: u32 = page.need_whole("Blocks per track")?;
     if last < first || spt == 0 {
-        let what = "a zone needs last cylinder >= first cylinder and a block per track";
+        let what = "a zone needs last cylinder >= first cylinder and at least 1 block per track";
         return Err(page.error(page.block.line, what));
     }
-    // In sectors only the whole part counts.
+    // If the angle is in sectors, only its whole part counts.
     let angle = |key: &str| -> Result<f64, ImportError> {
         let v = page.number(key)?.unwrap_or(0.0);
         Ok(if revolutions { v.fract() * f64::from(spt) } else { v.trunc() % f64::from(spt) })
@@ -160,7 +162,7 @@ fn zone(
         10 => (SpareRule::Zone, count.saturating_add(number)),
         n => return Err(page.error(page.block.line, format!("sparing scheme {n} is not known"))),
     };
-    // Spare tracks: slips are numbers of tracks.
+    // With spare tracks, the slips are track numbers.
     let slipped_tracks = if scheme == 1 { std::mem::take(&mut slips) } else { Vec::new() };
     let defects = page.counts("defects")?;
     if defects.len() % 2 != 0 {

@@ -1,26 +1,26 @@
-//! What all line-oriented formats share: the loop over lines, and numbers read from bytes with checked
-//! arithmetic. Knows no format.
+//! The common part of all text formats: the loop over lines, and numbers parsed from bytes with
+//! checked arithmetic.
 
-use crate::context::{Context, Raw};
-use crate::error::Bad;
+use crate::error::BadRecord;
 use crate::input::{Input, Line};
 use crate::reader::{Parse, read_error};
-use crate::{Place, Record, TraceError};
+use crate::reader_context::{RawRequest, ReaderContext};
+use crate::{Record, TraceError, TracePosition};
 
-/// What one line is.
+/// The meaning of a line.
 #[derive(Debug)]
-pub(crate) enum Said<'a> {
+pub(crate) enum ParsedLine<'a> {
     /// A request.
-    Request(Raw<'a>),
-    /// An entry of this format and no other, but not a request of the kind asked for.
+    Request(RawRequest<'a>),
+    /// An entry of this format and of no other, but not a request of the requested kind.
     Other,
-    /// Something the format allows: a title, a comment, a line of a summary.
+    /// A line that the format allows: a title, a comment, a line of a summary.
     Nothing,
 }
 
-impl<'a> Said<'a> {
-    /// The same, its request changed.
-    pub(crate) fn map(self, f: impl FnOnce(Raw<'a>) -> Raw<'a>) -> Self {
+impl<'a> ParsedLine<'a> {
+    /// The same meaning with a changed request.
+    pub(crate) fn map(self, f: impl FnOnce(RawRequest<'a>) -> RawRequest<'a>) -> Self {
         match self {
             Self::Request(raw) => Self::Request(f(raw)),
             other => other,
@@ -28,13 +28,17 @@ impl<'a> Said<'a> {
     }
 }
 
-/// A format of lines.
+/// A text format.
 pub(crate) trait LineFormat: Send {
-    /// What `line` says. It has no line end and is not blank.
-    fn line<'a>(&mut self, line: &'a [u8], cx: &mut Context) -> Result<Said<'a>, Bad>;
+    /// Parses `line`. It has no line end and is not blank.
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        cx: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord>;
 }
 
-/// A reader over lines.
+/// A reader of a text format.
 #[derive(Debug)]
 pub(crate) struct Lines<F> {
     input: Input,
@@ -48,15 +52,15 @@ impl<F> Lines<F> {
 }
 
 impl<F: LineFormat> Parse for Lines<F> {
-    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         loop {
             let number = self.input.line_number() + 1;
-            let place = Place::Line(number);
+            let place = TracePosition::Line(number);
             let line = match self.input.line().map_err(|e| read_error(cx, place, e))? {
                 None => return Ok(None),
                 Some(Line::TooLong) => {
                     let found = "a longer one".to_owned();
-                    cx.bad(place, Bad::found("a line shorter than 256 KiB", found), &[])?;
+                    cx.bad(place, BadRecord::found("a line shorter than 256 KiB", found), &[])?;
                     continue;
                 }
                 Some(Line::Whole(line)) => line,
@@ -65,8 +69,8 @@ impl<F: LineFormat> Parse for Lines<F> {
                 continue;
             }
             let done = match self.format.line(line, cx) {
-                Ok(Said::Other | Said::Nothing) => continue,
-                Ok(Said::Request(raw)) => cx.finish(&raw, place),
+                Ok(ParsedLine::Other | ParsedLine::Nothing) => continue,
+                Ok(ParsedLine::Request(raw)) => cx.finish(&raw, place),
                 Err(bad) => Err(bad),
             };
             match done {
@@ -86,7 +90,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|&b| is_space(b))
 }
 
-/// Without blanks at both ends.
+/// Removes blanks at both ends.
 pub(crate) fn trim(mut s: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = s
         && is_space(*first)
@@ -106,7 +110,7 @@ pub(crate) fn trim(mut s: &[u8]) -> &[u8] {
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next run of non-blank bytes; empty at the end.
+    /// The next word (bytes without blanks); empty at the end.
     #[inline]
     pub(crate) fn word(&mut self) -> &'a [u8] {
         let s = self.0;
@@ -122,7 +126,7 @@ impl<'a> Fields<'a> {
         &s[from..i]
     }
 
-    /// The bytes up to the next comma, without blanks at its ends; empty past the last.
+    /// The bytes up to the next comma, without blanks at their ends; empty after the last field.
     #[inline]
     pub(crate) fn comma(&mut self) -> &'a [u8] {
         let s = self.0;
@@ -131,9 +135,9 @@ impl<'a> Fields<'a> {
         trim(&s[..i])
     }
 
-    /// The bytes up to the next comma, or those between quotes where the field begins with one; empty past
-    /// the last. A quote ends the field only before a comma or at the end of the line; doubled quotes are
-    /// not made single. `None` where quotes do not end.
+    /// The bytes up to the next comma, or between quotes if the field begins with a quote; empty
+    /// after the last field. A quote ends the field only before a comma or at the end of the line.
+    /// Doubled quotes stay doubled. `None` if a quote does not end.
     pub(crate) fn quoted(&mut self) -> Option<&'a [u8]> {
         let Some(inside) = self.0.strip_prefix(b"\"") else { return Some(self.comma()) };
         let ends = |&i: &usize| matches!(inside.get(i + 1), None | Some(b','));
@@ -142,20 +146,20 @@ impl<'a> Fields<'a> {
         Some(&inside[..end])
     }
 
-    /// What is left, without blanks at its ends.
+    /// The rest, without blanks at both ends.
     pub(crate) fn rest(self) -> &'a [u8] {
         trim(self.0)
     }
 }
 
-/// A decimal number, digits only.
+/// Parses a decimal number, digits only.
 #[inline]
 pub(crate) fn number(s: &[u8]) -> Option<u64> {
     if s.is_empty() {
         return None;
     }
     let mut n: u64 = 0;
-    // Nineteen digits cannot overflow; only longer numbers need checking.
+    // Nineteen digits cannot overflow; only longer numbers need a check.
     if s.len() <= 19 {
         for &b in s {
             let d = b.wrapping_sub(b'0');
@@ -176,14 +180,15 @@ pub(crate) fn number(s: &[u8]) -> Option<u64> {
     Some(n)
 }
 
-/// A decimal number that fits 32 bits.
+/// Parses a decimal number that fits 32 bits.
 #[inline]
 pub(crate) fn number32(s: &[u8]) -> Option<u32> {
     u32::try_from(number(s)?).ok()
 }
 
-/// A decimal number with an optional fraction, times 10^`digits`; digits beyond are dropped. An exponent
-/// (`1.2e+06`, as awk prints large numbers) is taken by way of a float.
+/// Parses a decimal number with an optional fraction, and multiplies it by 10^`digits`. Further
+/// digits are dropped. A number with an exponent (`1.2e+06`, awk's form of large numbers) is parsed
+/// as a float.
 #[inline]
 pub(crate) fn decimal(s: &[u8], digits: u32) -> Option<u64> {
     let Some(dot) = s.iter().position(|&b| !b.is_ascii_digit()) else {
@@ -215,7 +220,7 @@ fn exponent(s: &[u8], digits: u32) -> Option<u64> {
     (0.0..9e18).contains(&y).then_some(y as u64)
 }
 
-/// Sectors that hold `len` bytes at byte `offset`: start and length, rounded outward.
+/// Sectors that contain `len` bytes at byte `offset`: start and length, rounded outward.
 pub(crate) fn sectors_of_bytes(offset: u64, len: u64) -> Option<(u64, u64)> {
     let end = offset.checked_add(len)?.div_ceil(512);
     let start = offset / 512;

@@ -1,26 +1,26 @@
-//! Partial determinism (BORG, FAST'09, 2.3): which non-sequential accesses come again. Knows addresses of
-//! successive requests, not who asked.
+//! Partial determinism (BORG, FAST'09, 2.3): the repetition of non-sequential accesses. It uses the
+//! addresses of consecutive requests, not their senders.
 
-use super::sample::{Sample, mix};
+use super::sampled_map::{SampledMap, mix};
 use super::summary::Determinism;
 
-/// The least often that counts as often.
+/// Minimum number of occurrences that counts as frequent.
 const OFTEN: u32 = 100;
 
-/// Pairs of addresses, with how often the second came after the first. They are told apart by 64 bits of
-/// hash: among 100 million pairs the chance of any mistake is below 1 in 3,000.
+/// Pairs of addresses, with the number of times that the second followed the first. A 64-bit hash
+/// identifies a pair: among 100 million pairs the chance of any mistake is below 1 in 3,000.
 #[derive(Debug)]
 pub(super) struct Pairs {
-    counts: Sample<u64, u32>,
+    counts: SampledMap<u64, u32>,
     non_sequential: u64,
 }
 
 impl Pairs {
     pub(super) fn within(bytes: u64) -> Self {
-        Self { counts: Sample::within(bytes), non_sequential: 0 }
+        Self { counts: SampledMap::within(bytes), non_sequential: 0 }
     }
 
-    /// A request at `to` came after one at `from`, and does not start where that one ended.
+    /// Counts a request at `to` after one at `from`, whose end is not at `to`.
     #[inline]
     pub(super) fn add(&mut self, from: u64, to: u64, device: u32) {
         self.non_sequential += 1;
@@ -40,7 +40,7 @@ impl Pairs {
                 squares += n * n;
             }
         }
-        // What is left of a known whole, so that the most frequent pairs need not be in the sample.
+        // The rest of a known total, because the most frequent pairs may be missing in the sample.
         let rest = |mut e: super::Estimate| {
             if all > 0.0 {
                 e = e.of(all);

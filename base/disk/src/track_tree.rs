@@ -1,23 +1,25 @@
-//! Layouts given as a tree of runs of tracks (serpentine surfaces, nested patterns): unrolled into bands.
+//! Track layouts given as a tree of runs of tracks (serpentine surfaces, nested patterns), expanded
+//! into bands.
 //!
-//! A band is a row of equal tracks under one head, one or more cylinders apart. Knows no time.
+//! A band is a row of equal tracks under one head, at a fixed distance of one or more cylinders.
+//! The module has no notion of time.
 
-use crate::check::{CYLINDERS_MAX, RangeError};
-use crate::geometry::{Place, Run, WIDTH_BITS};
+use crate::geometry::{PlatterPosition, Run, WIDTH_BITS};
+use crate::rotation::REVOLUTION;
 use crate::spec::{TreeEntry, TreeSpec};
-use crate::turn::REVOLUTION;
+use crate::spec_check::{CYLINDERS_MAX, RangeError};
 
-/// Most bands, and instances of nodes, a tree may unroll into.
+/// Maximum number of bands, and of node instances, in an expanded tree.
 const BANDS_MAX: usize = 1 << 20;
 
-/// Deepest nesting.
+/// Maximum depth of nesting.
 const DEPTH_MAX: usize = 64;
 
-/// A tree, unrolled.
+/// An expanded tree.
 #[derive(Clone, Debug)]
-pub(crate) struct Bands {
+pub(crate) struct TrackTree {
     bands: Vec<Band>,
-    /// Slipped addresses of the tree, and how far each moves the later ones on.
+    /// Slipped addresses of the tree, each with the distance by which it moves later addresses.
     slips: Vec<Slip>,
     remaps: Vec<Remap>,
     capacity: u64,
@@ -31,7 +33,7 @@ struct Band {
     cylinder: i64,
     cylinder_step: i64,
     head: u32,
-    /// First sector used on each track, sectors used on it, sectors on it.
+    /// First sector used on each track, number of sectors used on it, and sectors per track.
     low: u64,
     len: u64,
     spt: u64,
@@ -41,13 +43,13 @@ struct Band {
 
 #[derive(Clone, Copy, Debug)]
 struct Slip {
-    /// Client addresses from here on are moved.
+    /// Client addresses from this one on are moved.
     from: u64,
-    /// By this much together with all slips before.
+    /// Distance of the move, including all slips before it.
     by: u64,
 }
 
-/// Client addresses that lie elsewhere.
+/// Client addresses stored at another position.
 #[derive(Clone, Copy, Debug)]
 struct Remap {
     first: u64,
@@ -66,20 +68,20 @@ fn ticks(revolutions: f64) -> u64 {
     (revolutions.rem_euclid(1.0) * REVOLUTION as f64).round() as u64 % REVOLUTION
 }
 
-/// Where the instance of a node lies that is being unrolled.
+/// The position of the node instance that is being expanded.
 #[derive(Clone, Copy)]
-struct Origin {
+struct NodeInstance {
     address: u64,
     cylinder: i64,
     angle: u64,
-    /// Addresses it covers.
-    room: u64,
-    /// Nodes around it.
+    /// Number of addresses that the instance covers.
+    covered: u64,
+    /// Number of nodes around the instance.
     depth: usize,
 }
 
-impl Bands {
-    /// Unrolls a tree, checking it on the way.
+impl TrackTree {
+    /// Expands a tree and checks it.
     pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
         let mut bands = Vec::new();
         let Some(root) = tree.nodes.len().checked_sub(1) else {
@@ -89,8 +91,9 @@ impl Bands {
                 "1 or more nodes; the last is the root",
             );
         };
-        let origin = Origin { address: 0, cylinder: 0, angle: 0, room: u64::MAX, depth: 0 };
-        unroll(tree, heads, root, origin, &mut 0, &mut bands)?;
+        let origin =
+            NodeInstance { address: 0, cylinder: 0, angle: 0, covered: u64::MAX, depth: 0 };
+        expand(tree, heads, root, origin, &mut 0, &mut bands)?;
         bands.sort_by_key(|b: &Band| b.first);
         let mut this = Self { bands, slips: slips(tree)?, remaps: Vec::new(), capacity };
         for i in 1..this.bands.len() {
@@ -99,7 +102,7 @@ impl Bands {
                 return fault("geometry.tree.nodes".to_owned(), at, "runs that do not overlap");
             }
         }
-        // Every address a client may use must lie on a track.
+        // Every address that a client can use must be on a track.
         let mut covered = 0;
         for b in &this.bands {
             if b.first > covered {
@@ -118,7 +121,7 @@ impl Bands {
 
     fn find_remaps(&self, tree: &TreeSpec) -> Result<Vec<Remap>, RangeError> {
         let find = |&[first, len, cylinder, head, sector, _]: &[u64; 6]| {
-            let place = Place {
+            let place = PlatterPosition {
                 zone: 0,
                 cylinder: u32::try_from(cylinder).ok()?,
                 head: u32::try_from(head).ok()?,
@@ -142,13 +145,13 @@ impl Bands {
         Ok(remaps)
     }
 
-    /// The tree's address of a client's.
+    /// The tree address of a client address.
     fn slid(&self, lbn: u64) -> u64 {
         let passed = self.slips.partition_point(|s| s.from <= lbn);
         lbn + passed.checked_sub(1).map_or(0, |i| self.slips[i].by)
     }
 
-    /// Client addresses below a tree's address.
+    /// Number of client addresses below a tree address.
     fn unslid(&self, address: u64) -> u64 {
         let (mut low, mut high) = (0, address);
         while low < high {
@@ -170,7 +173,7 @@ impl Bands {
         self.bands.iter().map(last).max().map_or(0, |c| c as u32 + 1)
     }
 
-    /// Address ranges with equally many sectors on each track.
+    /// Address ranges with the same number of sectors per track.
     pub(crate) fn zones(&self) -> Vec<(u64, u64, u32)> {
         let mut zones: Vec<(u64, u64, u32)> = Vec::new();
         for b in &self.bands {
@@ -184,11 +187,11 @@ impl Bands {
         zones
     }
 
-    pub(crate) fn sectors_per_track(&self, place: Place) -> u32 {
+    pub(crate) fn sectors_per_track(&self, place: PlatterPosition) -> u32 {
         self.bands.get(place.zone as usize).map_or(0, |b| b.spt as u32)
     }
 
-    pub(crate) fn address(&self, place: Place) -> Option<u64> {
+    pub(crate) fn address(&self, place: PlatterPosition) -> Option<u64> {
         let band = place.zone as usize;
         let b = self.bands.get(band)?;
         let (track, sector) = (b.track(place)?, u64::from(place.sector));
@@ -240,8 +243,8 @@ impl Bands {
 }
 
 impl Band {
-    /// Which of the band's tracks a place lies on.
-    fn track(&self, place: Place) -> Option<u64> {
+    /// The band's track that contains a position.
+    fn track(&self, place: PlatterPosition) -> Option<u64> {
         let away = i64::from(place.cylinder) - self.cylinder;
         let step = self.cylinder_step;
         let track = if step == 0 { 0 } else { away / step };
@@ -253,13 +256,13 @@ impl Band {
         on.then_some(track as u64)
     }
 
-    /// `len` sectors of data from `sector` on, with `skipped` slipped ones between them.
+    /// `len` sectors of data from `sector` on, with `skipped` slipped sectors between them.
     fn run(&self, index: usize, track: u64, sector: u64, len: u64, skipped: u64) -> Run {
         let width = (u128::from(REVOLUTION) << WIDTH_BITS) / u128::from(self.spt);
         let edge = |n: u64| ((u128::from(n) * width) >> WIDTH_BITS) as u64;
         let around = u128::from(track) * u128::from(self.angle_step) % u128::from(REVOLUTION);
         Run {
-            place: Place {
+            place: PlatterPosition {
                 zone: index as u32,
                 cylinder: (self.cylinder + track as i64 * self.cylinder_step) as u32,
                 head: self.head,
@@ -272,7 +275,7 @@ impl Band {
     }
 }
 
-/// The slips of a tree: addresses rise, none moves less than those before.
+/// The slips of a tree: addresses rise, and each slip moves at least as far as the slips before it.
 fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
     let mut out: Vec<Slip> = Vec::new();
     let mut by = 0u64;
@@ -293,12 +296,13 @@ fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
     Ok(out)
 }
 
-fn unroll(
+/// Adds the bands of one node instance, and of all instances below it, to `bands`.
+fn expand(
     tree: &TreeSpec,
     heads: u32,
     node: usize,
-    origin: Origin,
-    steps: &mut usize,
+    origin: NodeInstance,
+    instances: &mut usize,
     bands: &mut Vec<Band>,
 ) -> Result<(), RangeError> {
     let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
@@ -306,70 +310,39 @@ fn unroll(
         let field = format!("geometry.tree.nodes[{node}]");
         return fault(field, "nested too deep", "at most 64 nodes inside each other");
     }
-    *steps += 1;
-    if *steps > BANDS_MAX {
-        return fault("geometry.tree".to_owned(), *steps, "at most 1048576 instances of nodes");
+    *instances += 1;
+    if *instances > BANDS_MAX {
+        return fault("geometry.tree".to_owned(), *instances, "at most 1048576 node instances");
     }
-    let entries = &tree.nodes[node];
-    for (i, e) in entries.iter().enumerate() {
+    for (i, e) in tree.nodes[node].iter().enumerate() {
         check(e, &path)(i)?;
-        if e.address >= origin.room {
+        if e.address >= origin.covered {
             continue;
         }
-        let run = e.run.min(origin.room - e.address);
-        let down = if e.run_cylinders < 0 { -1 } else { 1 };
-        let (start, step) = (origin.cylinder + e.cylinder, down * e.cylinders);
-        let address = origin.address + e.address;
-        let angle = (origin.angle + ticks(e.angle)) % REVOLUTION;
-        let angle_step = ticks(e.angle_step);
-        let instances = run.div_ceil(e.len);
-        let far = start + step * (instances as i64 - 1);
-        if start.min(far) < 0 || start.max(far) >= i64::from(CYLINDERS_MAX) {
-            return fault(path(i, "cylinder"), start.min(far), "cylinders from 0 to 4194303");
-        }
+        let run = RunPosition::new(e, &origin, &|field| path(i, field))?;
         if let (Some(track), None) = (e.track, e.node) {
-            let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
-                return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
-            };
-            if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
-                let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
-                return fault(
-                    path(i, "len"),
-                    found,
-                    "at most high - low + 1, high < sectors <= 65536",
-                );
-            }
-            if e.head >= heads {
-                return fault(path(i, "head"), e.head, "below geometry.heads");
-            }
+            let [low, spt] = track_of(tree, heads, (i, e), track, &path)?;
             bands.push(Band {
-                first: address,
-                end: address + run,
-                cylinder: start,
-                cylinder_step: step,
+                first: run.address,
+                end: run.address + run.len,
+                cylinder: run.cylinder,
+                cylinder_step: run.cylinder_step,
                 head: e.head,
                 low,
                 len: e.len,
                 spt,
-                angle,
-                angle_step,
+                angle: run.angle,
+                angle_step: run.angle_step,
             });
         } else if let (None, Some(child)) = (e.track, e.node) {
             let child = child as usize;
-            // Children before parents: no node can hold itself.
+            // Children come before their parents, so no node can contain itself.
             if child >= node {
                 return fault(path(i, "node"), child, "the index of an earlier node");
             }
-            for k in 0..instances {
-                let turned = u128::from(k) * u128::from(angle_step) % u128::from(REVOLUTION);
-                let origin = Origin {
-                    address: address + k * e.len,
-                    cylinder: start + step * k as i64,
-                    angle: (angle + turned as u64) % REVOLUTION,
-                    room: e.len.min(run - k * e.len),
-                    depth: origin.depth + 1,
-                };
-                unroll(tree, heads, child, origin, steps, bands)?;
+            for k in 0..run.len.div_ceil(e.len) {
+                let origin = run.instance(k, e.len, origin.depth + 1);
+                expand(tree, heads, child, origin, instances, bands)?;
             }
         } else {
             return fault(path(i, "track"), "neither or both of track and node", "one of the two");
@@ -381,7 +354,76 @@ fn unroll(
     Ok(())
 }
 
-/// The bounds of an entry's numbers, such that no later sum overflows.
+/// The position of an entry's run in its node instance.
+struct RunPosition {
+    address: u64,
+    /// Number of addresses.
+    len: u64,
+    cylinder: i64,
+    cylinder_step: i64,
+    angle: u64,
+    angle_step: u64,
+}
+
+impl RunPosition {
+    fn new(
+        e: &TreeEntry,
+        origin: &NodeInstance,
+        path: &dyn Fn(&str) -> String,
+    ) -> Result<Self, RangeError> {
+        let len = e.run.min(origin.covered - e.address);
+        let down = if e.run_cylinders < 0 { -1 } else { 1 };
+        let (cylinder, cylinder_step) = (origin.cylinder + e.cylinder, down * e.cylinders);
+        let far = cylinder + cylinder_step * (len.div_ceil(e.len) as i64 - 1);
+        if cylinder.min(far) < 0 || cylinder.max(far) >= i64::from(CYLINDERS_MAX) {
+            return fault(path("cylinder"), cylinder.min(far), "cylinders from 0 to 4194303");
+        }
+        Ok(Self {
+            address: origin.address + e.address,
+            len,
+            cylinder,
+            cylinder_step,
+            angle: (origin.angle + ticks(e.angle)) % REVOLUTION,
+            angle_step: ticks(e.angle_step),
+        })
+    }
+
+    /// Instance `k` of the run's elements, each with `len` addresses.
+    fn instance(&self, k: u64, len: u64, depth: usize) -> NodeInstance {
+        let turned = u128::from(k) * u128::from(self.angle_step) % u128::from(REVOLUTION);
+        NodeInstance {
+            address: self.address + k * len,
+            cylinder: self.cylinder + self.cylinder_step * k as i64,
+            angle: (self.angle + turned as u64) % REVOLUTION,
+            covered: len.min(self.len - k * len),
+            depth,
+        }
+    }
+}
+
+/// Finds the track kind of a run of tracks and checks the run against it. Returns the first sector
+/// used on the track, and its number of sectors.
+fn track_of(
+    tree: &TreeSpec,
+    heads: u32,
+    (i, e): (usize, &TreeEntry),
+    track: u32,
+    path: &dyn Fn(usize, &str) -> String,
+) -> Result<[u64; 2], RangeError> {
+    let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
+        return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
+    };
+    if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
+        let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
+        return fault(path(i, "len"), found, "at most high - low + 1, high < sectors <= 65536");
+    }
+    if e.head >= heads {
+        return fault(path(i, "head"), e.head, "below geometry.heads");
+    }
+    Ok([low, spt])
+}
+
+/// Checks the bounds of an entry's numbers, so that no later sum overflows.
 fn check<'a>(
     e: &'a TreeEntry,
     path: &'a dyn Fn(usize, &str) -> String,

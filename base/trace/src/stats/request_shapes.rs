@@ -1,16 +1,17 @@
-//! What can be said of requests one after the other: operations, sizes, distances, sequentiality, alignment;
-//! over all, by device and by process. Knows no pages.
+//! Statistics of consecutive requests: operations, sizes, distances, sequentiality, alignment; in
+//! total, by device and by process.
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Op, PAGE_SECTORS, Request, SECTOR_BYTES};
 
-use super::spread::Spread;
 use super::summary::{DeviceRow, Estimate, OpRow, ProcessRow, Shape};
+use super::value_histogram::ValueHistogram;
 use crate::{Device, Stream};
 
-/// Processes told apart; later ones count together with those unknown.
+/// Maximum number of processes with their own counts; later ones are counted together with unknown
+/// ones.
 pub(super) const STREAMS_MAX: usize = 1 << 18;
-/// Share of the requests of whole pages that must start at the same sector of a page.
+/// Minimum fraction of the page-sized requests that start at the same sector of a page.
 const NEARLY_ALL: f64 = 0.8;
 
 const OPS: [(Op, &str); 5] = [
@@ -21,7 +22,7 @@ const OPS: [(Op, &str); 5] = [
     (Op::Flush, "flush"),
 ];
 
-/// Counts that devices and processes share.
+/// Counts that devices and processes have in common.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     requests: u64,
@@ -29,7 +30,7 @@ struct Counts {
     writes: u64,
     read_sectors: u64,
     written_sectors: u64,
-    /// Reads and writes that start where the one before ended.
+    /// Reads and writes that start at the end of the request before.
     sequential: u64,
 }
 
@@ -58,7 +59,7 @@ impl Counts {
         self.sequential += other.sequential;
     }
 
-    /// Of all reads and writes: the first of all follows none.
+    /// Fraction of all reads and writes; the first request follows none.
     fn sequential_share(&self) -> f64 {
         share(self.sequential, self.reads + self.writes)
     }
@@ -67,10 +68,10 @@ impl Counts {
 #[derive(Clone, Debug, Default)]
 struct PerDevice {
     counts: Counts,
-    /// The request before: its first sector, and where it ended.
+    /// The request before: its first sector, and its end.
     before: Option<(u64, u64)>,
     end: u64,
-    /// Requests of whole pages, by the sector of a page that they start at.
+    /// Requests of whole pages, indexed by the sector of the page at which they start.
     whole_pages: [u64; 8],
 }
 
@@ -81,24 +82,24 @@ struct PerStream {
     before: Option<(u32, u64)>,
 }
 
-/// What came before a request on its device.
+/// The request before, on the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing.
+    /// There is none.
     First,
-    /// A request that ended where this one starts.
+    /// A request that ended at the start of this one.
     Sequential,
-    /// A request elsewhere, that started at this sector.
+    /// A request elsewhere; it started at this sector.
     From(u64),
 }
 
-/// All of it.
+/// All counts.
 #[derive(Debug)]
 pub(super) struct Shapes {
     ops: [(u64, u64); OPS.len()],
-    read_sizes: Spread,
-    write_sizes: Spread,
-    seeks: Spread,
+    read_sizes: ValueHistogram,
+    write_sizes: ValueHistogram,
+    seeks: ValueHistogram,
     backward: u64,
     starts: [u64; 8],
     whole_lengths: u64,
@@ -110,9 +111,9 @@ impl Shapes {
     pub(super) fn new() -> Self {
         Self {
             ops: Default::default(),
-            read_sizes: Spread::new(),
-            write_sizes: Spread::new(),
-            seeks: Spread::new(),
+            read_sizes: ValueHistogram::new(),
+            write_sizes: ValueHistogram::new(),
+            seeks: ValueHistogram::new(),
             backward: 0,
             starts: [0; 8],
             whole_lengths: 0,
@@ -121,7 +122,8 @@ impl Shapes {
         }
     }
 
-    /// Counts a request, and says what came before it; `None` where it moves no data.
+    /// Counts a request. Returns the kind of the request before it, or `None` if the request moves
+    /// no data.
     #[inline]
     pub(super) fn add(&mut self, request: &Request, device: u32) -> Option<Step> {
         let (start, sectors) = (request.extent.start.0, request.extent.len.0);
@@ -165,7 +167,7 @@ impl Shapes {
         Some(Step::From(from))
     }
 
-    /// Requests of each operation, and bytes they name.
+    /// Number of requests and bytes for each operation.
     pub(super) fn mix(&self) -> Vec<OpRow> {
         let rows = OPS.iter().map(|&(op, name)| {
             let (requests, sectors) = self.ops[op as usize];
@@ -194,7 +196,7 @@ impl Shapes {
         }
     }
 
-    /// Devices with requests, busiest first; `unique` by number.
+    /// Devices with requests, the busiest first. `unique` is indexed by device number.
     pub(super) fn devices(&self, names: &[Device], unique: &[Estimate]) -> Vec<DeviceRow> {
         let rows = self.devices.iter().enumerate().filter(|(_, d)| d.counts.requests > 0);
         let mut rows: Vec<DeviceRow> = rows
@@ -215,8 +217,8 @@ impl Shapes {
         rows
     }
 
-    /// Processes by name, busiest first. `pages` tells how many pages those of a name
-    /// touched, `unseen` what is said of those not in it.
+    /// Processes by name, the busiest first. `pages` has the number of pages per name; `unseen` is
+    /// used for names that it does not contain.
     pub(super) fn processes(
         &self,
         names: &[Stream],
@@ -248,7 +250,7 @@ impl Shapes {
     }
 }
 
-/// The name of a stream, or its process number; empty where it has neither.
+/// The name of a stream, or its process number; empty if it has neither.
 pub(super) fn name(names: &[Stream], stream: usize) -> String {
     match names.get(stream) {
         Some(s) if s.name.is_empty() && s.pid > 0 => format!("pid {}", s.pid),

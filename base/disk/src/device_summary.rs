@@ -1,40 +1,43 @@
-//! A description in a few figures, for lists. What it says follows from the model, not from a data sheet.
+//! A device description in a few figures, for lists. The figures come from the model, not from a
+//! data sheet.
 
 use seekless_block::{Extent, Op, SimTime};
 
-use crate::check::RangeError;
 use crate::device::DeviceSpec;
 use crate::disk::Disk;
 use crate::spec::DiskSpec;
+use crate::spec_check::RangeError;
 use crate::volume_spec::{RateSpec, VolumeSpec};
 
-/// The figures that devices of all kinds have in common.
+/// Figures that devices of all kinds have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Revolutions a minute; none without platters.
+    /// Revolutions per minute; `None` without platters.
     pub rpm: Option<f64>,
-    /// Mean seek over random pairs of cylinders, or the latency of a read, in milliseconds.
+    /// Mean seek over random pairs of cylinders, or the latency of a read; in milliseconds.
     pub latency_ms: f64,
-    /// Reading in sequence, on the outermost zone of a disk, by both arms of two; MB a second.
+    /// Sequential read throughput in MB/s: on the outermost zone of a disk, and by both arms of
+    /// two.
     pub stream_mb_s: f64,
-    /// Watts; none where they are not known.
+    /// Idle power in watts; `None` if not known.
     pub idle_w: Option<f64>,
-    /// Holding it for a month of 730 hours, US dollars; none where nobody sends a bill.
+    /// Price of the capacity for a month of 730 hours, in US dollars; `None` without a provider's
+    /// prices.
     pub usd_per_month: Option<f64>,
-    /// A million reads, as operations; none where nobody sends a bill.
+    /// Price of a million read operations in US dollars; `None` without a provider's prices.
     pub usd_per_million_reads: Option<f64>,
 }
 
-/// Distances at which the mean seek is sampled.
+/// Number of distances at which the mean seek is sampled.
 const DISTANCES: u32 = 1_000;
-/// Sectors read to see how fast a disk streams.
+/// Number of sectors read to measure the sequential throughput.
 const STREAM: u64 = 1 << 17;
 
 impl DeviceSpec {
-    /// The description in a few figures.
+    /// Computes the figures of the description.
     ///
     /// # Errors
-    /// Where a value of the specification is out of its range.
+    /// A value of the specification is out of its range.
     pub fn summary(&self) -> Result<Summary, RangeError> {
         match self {
             Self::Volume(spec) => {
@@ -57,7 +60,8 @@ fn disk(spec: &DiskSpec) -> Result<Summary, RangeError> {
     let mut disk = Disk::new(spec)?;
     let cylinders = f64::from(disk.geometry().cylinders());
     let capacity = disk.capacity().0;
-    // The density of a distance x of all cylinders between random pairs is 2 (1 - x).
+    // Between random pairs, the distance x (as a fraction of all cylinders) has the density 2 (1 -
+    // x).
     let mean = (0..DISTANCES).map(|i| {
         let x = (f64::from(i) + 0.5) / f64::from(DISTANCES);
         let time = disk.curve().time((x * cylinders) as u32, (x * capacity as f64) as u64);

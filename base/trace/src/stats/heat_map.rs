@@ -1,7 +1,7 @@
-//! Requests over time and address, in a grid that coarsens as either grows: one pass, constant memory.
-//! Knows no unit of either axis.
+//! A heat map: requests over time and address, in a grid that becomes coarser as either axis grows.
+//! One pass, constant memory, no units.
 
-/// Most columns and rows; a grid that grows has at least half of them in use.
+/// Maximum number of columns and rows. A grid that has grown uses at least half of them.
 pub(super) const CELLS: usize = 128;
 
 #[derive(Clone, Debug)]
@@ -10,13 +10,13 @@ pub(super) struct Grid {
     /// Binary logarithms of a cell's width and height.
     wide: u32,
     tall: u32,
-    /// Highest column and row in use.
+    /// Highest used column and row.
     column: usize,
     row: usize,
 }
 
 impl Grid {
-    /// Cells are never narrower than 2^wide nor lower than 2^tall.
+    /// The minimum width of a cell is 2^wide, the minimum height 2^tall.
     pub(super) fn new(wide: u32, tall: u32) -> Self {
         Self { cells: vec![0; CELLS * CELLS], wide, tall, column: 0, row: 0 }
     }
@@ -48,7 +48,7 @@ impl Grid {
         }
     }
 
-    /// Width and height of a cell, columns in use, and the cells in use row by row.
+    /// Width and height of a cell, number of used columns, and the used cells row by row.
     pub(super) fn finish(&self) -> (u64, u64, usize, Vec<u64>) {
         let columns = self.column + 1;
         let rows = self.cells.chunks(CELLS).take(self.row + 1);

@@ -1,13 +1,13 @@
-//! How long the arm takes for a distance: one curve, in whole nanoseconds.
+//! The seek curve: the arm's time for a distance, in whole nanoseconds.
 
 use seekless_block::Duration;
 
 use crate::spec::SeekSpec;
 
-/// A seek curve ready to be asked.
+/// A seek curve, prepared for fast queries.
 #[derive(Clone, Debug)]
 pub enum SeekCurve {
-    /// Nanoseconds for each distance in cylinders; distance 0 is 0.
+    /// Nanoseconds for each distance in cylinders. Distance 0 takes 0.
     Cylinders(Vec<u32>),
     /// Over logical distance in sectors.
     Sectors {
@@ -15,13 +15,13 @@ pub enum SeekCurve {
         cubic: [f64; 4],
         /// Coefficients in milliseconds.
         linear: [f64; 2],
-        /// Sectors at which the line takes over.
+        /// Distance in sectors from which the line applies.
         threshold: f64,
     },
 }
 
 impl SeekCurve {
-    /// The curve of a checked specification, for a disk of `cylinders`.
+    /// The curve of a checked specification, for a disk with `cylinders` cylinders.
     #[must_use]
     pub fn new(spec: &SeekSpec, cylinders: u32) -> Self {
         if let SeekSpec::CubicLinear { cubic, linear, threshold_sectors } = spec {
@@ -55,7 +55,8 @@ impl SeekCurve {
         Self::Cylinders(table.collect())
     }
 
-    /// Time to move by so many cylinders, a logical distance of so many sectors. Zero where both are 0.
+    /// Time of a movement by a number of cylinders, or by a logical distance in sectors. Zero if
+    /// both are 0.
     #[must_use]
     pub fn time(&self, cylinders: u32, sectors: u64) -> Duration {
         match self {
@@ -79,12 +80,12 @@ impl SeekCurve {
     }
 }
 
-/// Milliseconds to nanoseconds, within 0 and 4.29 s; the cast saturates and takes NaN to 0.
+/// Milliseconds to nanoseconds, between 0 and 4.29 s. The cast saturates and maps NaN to 0.
 fn nanos(ms: f64) -> u32 {
     (ms * 1e6).round() as u32
 }
 
-/// The table of measured points, in straight lines.
+/// Interpolates the table of measured points with straight lines.
 fn interpolate(points: &[(u32, f64)], d: u32) -> f64 {
     let line = |(d0, t0): (u32, f64), (d1, t1): (u32, f64)| {
         t0 + (t1 - t0) * (f64::from(d) - f64::from(d0)) / (f64::from(d1) - f64::from(d0))
@@ -100,8 +101,8 @@ fn interpolate(points: &[(u32, f64)], d: u32) -> f64 {
     }
 }
 
-/// `a`, `b`, `c` of `a + b sqrt(d - 1) + c (d - 1)` through the three published times: Lee and Katz's
-/// closed form, where the mean is taken over the triangular density of random pairs of cylinders.
+/// `a`, `b` and `c` of `a + b sqrt(d - 1) + c (d - 1)` through the three published times: Lee and
+/// Katz's closed form. The mean uses the triangular density of random pairs of cylinders.
 fn three_point(spec: &SeekSpec, cylinders: u32) -> [f64; 3] {
     let SeekSpec::ThreePoint { single_ms, average_ms, full_ms } = spec else {
         return [0.0; 3];

@@ -1,20 +1,21 @@
-//! The allowed ranges of a specification's values. Knows no file: a fault names the field, [`crate::parse`] the line.
+//! Checks that the values of a specification are in their allowed ranges. An error names the field;
+//! [`crate::spec_text`] adds file and line.
 
-use crate::bands::Bands;
 use crate::device::Kind;
 use crate::energy::IDLE_LEVELS_MAX;
+use crate::rotation::Spindle;
 use crate::spec::{DiskSpec, SeekSpec, SpareRule, ZoneSpec};
-use crate::turn::Turn;
+use crate::track_tree::TrackTree;
 
-/// A value outside its range.
+/// A value outside its allowed range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {found}; allowed: {allowed}")]
 pub struct RangeError {
-    /// Dotted path; `[i]` counts from 0.
+    /// Dotted path of the field; `[i]` counts from 0.
     pub field: String,
-    /// The value.
+    /// The value found.
     pub found: String,
-    /// What would do.
+    /// The allowed values.
     pub allowed: String,
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn between(
     }
 }
 
-/// A name that can stand on a command line.
+/// A name that can be used on a command line.
 pub(crate) fn named(name: &str) -> Result<(), RangeError> {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
         return fault("name", format!("{name:?}"), "printable ASCII without spaces");
@@ -48,20 +49,21 @@ pub(crate) fn named(name: &str) -> Result<(), RangeError> {
     Ok(())
 }
 
-/// Most sectors accepted: 562 TB. At 4 ms a sector over the interface the longest request takes 2^62 ns.
+/// Maximum capacity in sectors: 562 TB. At 4 ms per sector over the interface, the longest request
+/// takes 2^62 ns.
 pub(crate) const CAPACITY_MAX: u64 = 1 << 40;
-/// Longest time accepted for one movement, in milliseconds.
+/// Maximum time for one movement, in milliseconds.
 pub(crate) const MOVE_MS_MAX: f64 = 2_000.0;
-/// Most power accepted in any state.
+/// Maximum power in any state.
 const WATTS_MAX: f64 = 1_000.0;
-/// Most cylinders accepted.
+/// Maximum number of cylinders.
 pub(crate) const CYLINDERS_MAX: u32 = 1 << 22;
 
 impl DiskSpec {
     /// Checks every value against its range, and the zones against each other.
     ///
     /// # Errors
-    /// The first value outside its range.
+    /// Returns the first value outside its range.
     pub fn validate(&self) -> Result<(), RangeError> {
         if !self.kind.is_mechanical() {
             return fault("kind", self.kind, "disk, dual_actuator or shingled here");
@@ -75,7 +77,13 @@ impl DiskSpec {
             );
         }
         let m = &self.mechanics;
-        between("mechanics.rpm", m.rpm, Turn::RPM_MIN, Turn::RPM_MAX, "revolutions a minute")?;
+        between(
+            "mechanics.rpm",
+            m.rpm,
+            Spindle::RPM_MIN,
+            Spindle::RPM_MAX,
+            "revolutions a minute",
+        )?;
         between("mechanics.head_switch_ms", m.head_switch_ms, 0.0, MOVE_MS_MAX, "ms")?;
         between("mechanics.write_settle_ms", m.write_settle_ms, -MOVE_MS_MAX, MOVE_MS_MAX, "ms")?;
         self.validate_seek()?;
@@ -296,7 +304,7 @@ impl DiskSpec {
             if !g.zones.is_empty() {
                 return fault("geometry.tree", "given", "with no zones");
             }
-            return Bands::new(tree, g.heads, self.disk_sectors()).map(|_| ());
+            return TrackTree::new(tree, g.heads, self.disk_sectors()).map(|_| ());
         }
         if g.zones.is_empty() || g.zones.len() > 4_096 {
             return fault("geometry.zone", g.zones.len(), "1 to 4096 zones");
@@ -344,7 +352,7 @@ fn validate_slipped_tracks(
     Ok(())
 }
 
-/// Sectors of data in a zone, or what is wrong with it.
+/// Checks a zone. Returns the number of its data sectors.
 fn validate_zone(
     index: usize,
     z: &ZoneSpec,
@@ -382,6 +390,24 @@ fn validate_zone(
     if z.spares >= region {
         return fault(path("spares"), z.spares, format!("0 to {}", region - 1));
     }
+    validate_defects(index, z, physical, region)?;
+    let regions = physical / region;
+    let data = physical - regions * z.spares;
+    let lost = u64::from(z.unused_front);
+    if lost >= data {
+        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
+    }
+    Ok(data - lost)
+}
+
+/// Checks the slips and remaps of a zone with `physical` sectors, and with `region` sectors in each
+/// spare region.
+fn validate_defects(
+    index: usize,
+    z: &ZoneSpec,
+    physical: u64,
+    region: u64,
+) -> Result<(), RangeError> {
     for (i, slip) in z.slips.iter().enumerate() {
         let field = format!("geometry.zone[{index}].slips[{i}]");
         let low = if i == 0 { 0 } else { z.slips[i - 1] + 1 };
@@ -391,7 +417,13 @@ fn validate_zone(
     }
     let regions = physical / region;
     if !z.slipped_tracks.is_empty() {
-        validate_slipped_tracks(&path("slipped_tracks"), z, physical / spt, region == physical)?;
+        let field = format!("geometry.zone[{index}].slipped_tracks");
+        validate_slipped_tracks(
+            &field,
+            z,
+            physical / u64::from(z.sectors_per_track),
+            region == physical,
+        )?;
     }
     let (mut last_region, mut used) = (u64::MAX, 0);
     for (i, slip) in z.slips.iter().enumerate() {
@@ -410,10 +442,5 @@ fn validate_zone(
             return fault(field, worst, format!("0 to {}", physical - 1));
         }
     }
-    let data = physical - regions * z.spares;
-    let lost = u64::from(z.unused_front);
-    if lost >= data {
-        return fault(path("unused_front"), lost, format!("0 to {}", data - 1));
-    }
-    Ok(data - lost)
+    Ok(())
 }

@@ -1,11 +1,12 @@
-//! The table that `seekless convert` writes as CSV, one request a line:
-//! `time_s,device,rwbs,sector,sectors,pid,process,day,service_s`. The letters are the kernel's, as blkparse
-//! prints them. Whatever is not known is empty. Names may stand in quotes; within them no quote can stand.
+//! The CSV table that `seekless convert` writes, one request per line:
+//! `time_s,device,rwbs,sector,sectors,pid,process,day,service_s`. The letters are the kernel's, as
+//! blkparse prints them. Unknown values are empty. Names can be quoted; a quoted name cannot
+//! contain a quote.
 
 use super::rwbs;
-use crate::context::{Context, Dev, Process, Raw};
-use crate::error::Bad;
-use crate::text::{Fields, LineFormat, Said, decimal, number, number32};
+use crate::error::BadRecord;
+use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
+use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32};
 
 /// The first line.
 pub(crate) const HEADER: &str = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s";
@@ -14,7 +15,7 @@ const EXPECTED: &str =
 const TITLE: &str =
     "'time_s,device,rwbs,sector,sectors,pid,process,day,service_s' on the first line";
 
-/// Which columns of the lines in `head` hold something.
+/// The columns with content in the lines of `head`.
 pub(super) fn filled(head: &[u8]) -> [bool; 9] {
     let mut filled = [false; 9];
     for line in head.split(|&b| b == b'\n').skip(1) {
@@ -32,19 +33,23 @@ pub(super) struct Table {
 }
 
 impl LineFormat for Table {
-    fn line<'a>(&mut self, line: &'a [u8], _: &mut Context) -> Result<Said<'a>, Bad> {
+    fn line<'a>(
+        &mut self,
+        line: &'a [u8],
+        _: &mut ReaderContext,
+    ) -> Result<ParsedLine<'a>, BadRecord> {
         if line == HEADER.as_bytes() {
             self.titled = true;
-            return Ok(Said::Nothing);
+            return Ok(ParsedLine::Nothing);
         }
         if !self.titled {
-            return Err(Bad::new(TITLE));
+            return Err(BadRecord::new(TITLE));
         }
-        parse(line).ok_or(Bad::new(EXPECTED))
+        parse(line).ok_or(BadRecord::new(EXPECTED))
     }
 }
 
-fn parse(line: &[u8]) -> Option<Said<'_>> {
+fn parse(line: &[u8]) -> Option<ParsedLine<'_>> {
     let mut f = Fields(line);
     let time = optional(f.comma(), |s| decimal(s, 9))?;
     let device = f.quoted()?;
@@ -57,17 +62,17 @@ fn parse(line: &[u8]) -> Option<Said<'_>> {
     if !f.rest().is_empty() {
         return None;
     }
-    let mut raw = Raw::new(kind.op?, start, len);
+    let mut raw = RawRequest::new(kind.op?, start, len);
     raw.time = time;
     raw.flags = kind.flags;
     raw.process = Process { pid, name };
     raw.device = Dev::Name(device);
     raw.day = day;
     raw.service = service;
-    Some(Said::Request(raw))
+    Some(ParsedLine::Request(raw))
 }
 
-/// `Some(None)` for nothing, `None` for what is no such value.
+/// `Some(None)` for an empty field, `None` for an invalid value.
 fn optional<T>(s: &[u8], parse: impl Fn(&[u8]) -> Option<T>) -> Option<Option<T>> {
     if s.is_empty() { Some(None) } else { parse(s).map(Some) }
 }

@@ -1,6 +1,7 @@
-//! The handshake: the client's flags and its options, each answered. It refuses to know requests.
+//! The handshake: the client's flags and the client's options, each with its answer. Requests are
+//! handled elsewhere.
 
-use super::{ServerEvent, ServerSession, State};
+use super::{ServerEvent, ServerSession, ServerState};
 use crate::error::{Violation, ViolationKind};
 use crate::export::Export;
 use crate::wire::{
@@ -10,14 +11,14 @@ use crate::wire::{
     REP_ERR_UNSUP, REP_INFO, REP_META_CONTEXT, REP_SERVER,
 };
 
-/// An option refused: the reply's type and a word for people.
+/// A refused option: the type of the reply and a message for people.
 type Refusal = (u32, &'static str);
 
 const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
-    /// The client's answer to the greeting.
+    /// Parses the client's answer to the greeting.
     pub(super) fn client_flags(&mut self, input: &[u8]) -> Result<(usize, ServerEvent), Violation> {
         let Some(flags) = Fields(input).u32() else {
             return Ok((0, ServerEvent::More(4)));
@@ -28,11 +29,11 @@ impl ServerSession {
         }
         self.fixed = flags & u32::from(wire::FIXED_NEWSTYLE) != 0;
         self.no_zeroes = flags & u32::from(wire::NO_ZEROES) != 0;
-        self.state = State::Options;
+        self.state = ServerState::Options;
         Ok((4, ServerEvent::Nothing))
     }
 
-    /// One option, header and data.
+    /// Parses one option, header and data, and answers it.
     pub(super) fn option(
         &mut self,
         input: &[u8],
@@ -60,7 +61,7 @@ impl ServerSession {
                 self.allocation_of = None;
             }
             push_reply(out, option, REP_ERR_TOO_BIG, b"the option's data is too long");
-            self.state = State::SkipOption(len);
+            self.state = ServerState::SkipOption(len);
             return Ok((OPTION_BYTES, ServerEvent::Nothing));
         }
         let Some(data) = f.bytes(len as usize) else {
@@ -72,7 +73,7 @@ impl ServerSession {
             OPT_EXPORT_NAME => self.export_name(data, out)?,
             OPT_ABORT => {
                 push_reply(out, option, REP_ACK, &[]);
-                self.state = State::Closed;
+                self.state = ServerState::Closed;
                 ServerEvent::Close
             }
             _ => match self.answer(option, data, out) {
@@ -87,7 +88,7 @@ impl ServerSession {
         Ok((taken, event))
     }
 
-    /// The options that have error replies.
+    /// Answers the options that have error replies.
     fn answer(
         &mut self,
         option: u32,
@@ -117,7 +118,7 @@ impl ServerSession {
                 self.contexts(option, data, out)?;
             }
             OPT_SET_META_CONTEXT => {
-                // A new choice replaces the old one even where it fails.
+                // A new selection replaces the old one, even if the new one fails.
                 self.allocation_of = None;
                 let (export, chosen) = self.contexts(option, data, out)?;
                 self.allocation_of = chosen.then_some(export);
@@ -132,7 +133,7 @@ impl ServerSession {
         self.exports.iter().position(|e| e.name.as_bytes() == name).ok_or(NO_SUCH_EXPORT)
     }
 
-    /// `EXPORT_NAME`: no error reply exists.
+    /// Answers `EXPORT_NAME`, which has no error reply.
     fn export_name(&mut self, name: &[u8], out: &mut Vec<u8>) -> Result<ServerEvent, Violation> {
         let unknown = self.violation(ViolationKind::UnknownExport);
         let index = self.find(name).map_err(|_| unknown)?;
@@ -145,7 +146,7 @@ impl ServerSession {
         Ok(self.start(index))
     }
 
-    /// `INFO` and `GO` up to the final reply.
+    /// Answers `INFO` and `GO`, except for the final reply.
     fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<usize, Refusal> {
         let mut f = Fields(data);
         let name = f.string().ok_or(MALFORMED)?;
@@ -157,7 +158,7 @@ impl ServerSession {
         let index = self.find(name)?;
         let export = self.exports.get(index).ok_or(NO_SUCH_EXPORT)?;
         push_info(out, option, export, wire::INFO_EXPORT, self.structured);
-        // Each kind at most once, however often it is asked for.
+        // Send each kind at most once, even if the client asks for it several times.
         for kind in [wire::INFO_NAME, wire::INFO_DESCRIPTION, wire::INFO_BLOCK_SIZE] {
             let wanted = asked.as_chunks::<2>().0.iter().any(|k| u16::from_be_bytes(*k) == kind);
             if wanted && !(kind == wire::INFO_DESCRIPTION && export.description.is_empty()) {
@@ -167,8 +168,8 @@ impl ServerSession {
         Ok(index)
     }
 
-    /// `LIST_META_CONTEXT` and `SET_META_CONTEXT` up to the final reply: the export, and whether
-    /// `base:allocation` is among the answers.
+    /// Answers `LIST_META_CONTEXT` and `SET_META_CONTEXT`, except for the final reply. Returns the
+    /// export, and whether `base:allocation` is among the answers.
     fn contexts(
         &self,
         option: u32,

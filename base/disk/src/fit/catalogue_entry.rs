@@ -1,6 +1,6 @@
-//! From what was found to a catalogue entry, each value with where it comes from.
+//! Builds a catalogue entry from the results of a fit, with the source of each value.
 
-use super::seeks::{Fitted, at};
+use super::seek_band::{Fitted, at};
 use super::zones::Tracks;
 use super::{Distance, FittedZone};
 use crate::device::Kind;
@@ -9,15 +9,16 @@ use crate::spec::{
     SpareRule, ZeroLatency, ZoneSpec,
 };
 
-/// Most cylinders an entry is given; with more tracks than that, several make a cylinder.
+/// Maximum number of cylinders in an entry. If the disk has more tracks, a cylinder has several.
 const CYLINDERS: f64 = 2_000_000.0;
-/// What a skew leaves beyond the switch it hides.
+/// Part of a skew beyond the switch time that the skew hides.
 const MARGIN_MS: f64 = 0.01;
-/// Most that a formula's shortest move may take beyond a switch of tracks, in revolutions.
+/// Maximum time of a formula's shortest move beyond a track switch, in revolutions.
 const STEP_MOST: f64 = 0.1;
-/// Errors of shorter seeks count as if they were this long.
+/// The errors of shorter seeks count as if the seek had this duration.
 const LEAST_MS: f64 = 0.5;
 
+/// Builds the description, and the list of the zones found.
 pub(super) fn describe(
     name: &str,
     capacity: u64,
@@ -29,8 +30,8 @@ pub(super) fn describe(
     let heads = (tracks.count() / CYLINDERS).ceil().clamp(1.0, 256.0);
     // A drive that streams hides its shortest move in the skew.
     let hidden = tracks.zones.iter().filter_map(|t| t.zone.switch_ms).fold(f64::INFINITY, f64::min);
-    // A formula's shortest move is its constant. Where streaming shows a much shorter one (tracks of a cylinder
-    // without a switch between them), only a table can say both.
+    // A formula's shortest move is its constant. If streaming shows a much shorter move (tracks of
+    // a cylinder without a switch between them), only a table can represent both.
     let streams = |f: &SeekSpec| step_ms(f) - hidden < STEP_MOST * revolution_ms;
     let formula = match fitted.distance {
         Distance::Tracks => None,
@@ -43,48 +44,7 @@ pub(super) fn describe(
         first.1 = first.1.min(round(hidden - MARGIN_MS, 4)).max(0.0);
     }
     let step_ms = step_ms(&seek);
-    let mut zones = Vec::new();
-    let mut found = Vec::new();
-    let mut next = 0u32;
-    for t in &tracks.zones {
-        let z = t.zone;
-        // Where requests do not tell switches from transfer, the time a sector holds both.
-        let whole = z.sector_ms * t.per_track;
-        let spt = match z.switch_ms {
-            Some(_) => t.per_track,
-            None => ((revolution_ms + step_ms + MARGIN_MS) / z.sector_ms).round(),
-        };
-        let sector_ms = revolution_ms / spt;
-        let switch_ms = z.switch_ms.unwrap_or(0.0).max(step_ms + MARGIN_MS);
-        let skew = (switch_ms / sector_ms).min(spt);
-        let sectors = z.end - z.first;
-        let cylinders = (sectors as f64 / (spt * heads)).ceil() as u32;
-        let rate = z.switch_ms.map_or(1e3 / z.sector_ms, |s| t.per_track / (whole + s) * 1e3);
-        found.push(FittedZone {
-            first: z.first,
-            end: z.end,
-            sectors_per_second: rate,
-            sectors_per_track: spt as u32,
-            switch_ms,
-        });
-        let room = u64::from(cylinders) * (spt * heads) as u64;
-        zones.push(ZoneSpec {
-            first_cylinder: next,
-            cylinders,
-            sectors_per_track: spt as u32,
-            track_skew: round(skew, 3),
-            cylinder_skew: round(skew, 3),
-            offset: 0.0,
-            unused_front: 0,
-            // What the last cylinder has too much, so that the next zone begins at its address.
-            spares: room.saturating_sub(sectors),
-            spare_rule: SpareRule::Zone,
-            slips: Vec::new(),
-            slipped_tracks: Vec::new(),
-            remaps: Vec::new(),
-        });
-        next = next.saturating_add(cylinders);
-    }
+    let (zones, found) = zones(revolution_ms, step_ms, heads, tracks);
     let spec = DiskSpec {
         kind: Kind::Disk,
         shingled: None,
@@ -112,7 +72,59 @@ pub(super) fn describe(
     (spec, found)
 }
 
-/// The shortest move.
+/// The zones of the entry, and the zones found, with the shortest move `step_ms` and `heads` heads.
+fn zones(
+    revolution_ms: f64,
+    step_ms: f64,
+    heads: f64,
+    tracks: &Tracks,
+) -> (Vec<ZoneSpec>, Vec<FittedZone>) {
+    let mut zones = Vec::new();
+    let mut found = Vec::new();
+    let mut next = 0u32;
+    for t in &tracks.zones {
+        let z = t.zone;
+        // If requests do not separate switches from transfer, the time per sector includes both.
+        let whole = z.sector_ms * t.per_track;
+        let spt = match z.switch_ms {
+            Some(_) => t.per_track,
+            None => ((revolution_ms + step_ms + MARGIN_MS) / z.sector_ms).round(),
+        };
+        let sector_ms = revolution_ms / spt;
+        let switch_ms = z.switch_ms.unwrap_or(0.0).max(step_ms + MARGIN_MS);
+        let skew = (switch_ms / sector_ms).min(spt);
+        let sectors = z.end - z.first;
+        let cylinders = (sectors as f64 / (spt * heads)).ceil() as u32;
+        let rate = z.switch_ms.map_or(1e3 / z.sector_ms, |s| t.per_track / (whole + s) * 1e3);
+        found.push(FittedZone {
+            first: z.first,
+            end: z.end,
+            sectors_per_second: rate,
+            sectors_per_track: spt as u32,
+            switch_ms,
+        });
+        let space = u64::from(cylinders) * (spt * heads) as u64;
+        zones.push(ZoneSpec {
+            first_cylinder: next,
+            cylinders,
+            sectors_per_track: spt as u32,
+            track_skew: round(skew, 3),
+            cylinder_skew: round(skew, 3),
+            offset: 0.0,
+            unused_front: 0,
+            // The extra sectors of the last cylinder, so that the next zone begins at its address.
+            spares: space.saturating_sub(sectors),
+            spare_rule: SpareRule::Zone,
+            slips: Vec::new(),
+            slipped_tracks: Vec::new(),
+            remaps: Vec::new(),
+        });
+        next = next.saturating_add(cylinders);
+    }
+    (zones, found)
+}
+
+/// Duration of the shortest move.
 fn step_ms(seek: &SeekSpec) -> f64 {
     match seek {
         SeekSpec::Table { points } => points.first().map_or(0.0, |p| p.1),
@@ -137,20 +149,20 @@ fn sources(seek: &SeekSpec, from: &str) -> Vec<Source> {
             &["seek"],
             SourceKind::Measured,
             format!(
-                "lower envelope of access time over distance in {over}; the controller's own time is in it; {from}"
+                "lower envelope of access time over distance in {over}; it includes the controller's own time; {from}"
             ),
         ),
         source(
             &["geometry", "mechanics.head_switch_ms"],
             SourceKind::Derived,
             format!(
-                "zones from the bandwidth of sequential reads, a track as what passes in one revolution, a switch as the shortest seek; how many surfaces there are is not known; {from}"
+                "zones from the bandwidth of sequential reads, a track holds the sectors that pass in one revolution; a switch is the shortest seek; the number of surfaces is not known; {from}"
             ),
         ),
         source(
             &["power"],
             SourceKind::Derived,
-            "times tell no power; zero stands for not known".to_owned(),
+            "durations do not give the power; zero means not known".to_owned(),
         ),
     ]
 }
@@ -176,8 +188,8 @@ fn table(knots: &[(f64, f64)], heads: f64) -> SeekSpec {
     SeekSpec::Table { points }
 }
 
-/// FS2's form: a cubic up to a threshold and a line beyond, least squares of the relative error, the threshold
-/// where it does best.
+/// FS2's form: a cubic up to a threshold and a line after it, with the least squares of the
+/// relative error. The threshold is the one with the least error.
 fn cubic_linear(knots: &[(f64, f64)]) -> Option<SeekSpec> {
     let value = |c: &[f64], x: f64| c.iter().rev().fold(0.0, |v, c| v * x + c);
     let mut best: Option<(f64, [f64; 4], [f64; 2], f64)> = None;
@@ -189,7 +201,7 @@ fn cubic_linear(knots: &[(f64, f64)]) -> Option<SeekSpec> {
             + high.iter().map(|k| off(&l, k)).sum::<f64>();
         let sound = c[0] >= 0.0 && l.iter().all(|v| *v >= 0.0);
         if sound && best.as_ref().is_none_or(|b| error < b.0) {
-            // Where the two meet best, between the knots on either side.
+            // The best intersection between the knots on either side.
             let (a, b) = (low[split - 1].0, high[0].0);
             let gap = |x: &f64| (value(&c, *x) - value(&l, *x)).abs();
             let between = (0..=32).map(|i| a + (b - a) * f64::from(i) / 32.0);
@@ -206,9 +218,9 @@ fn cubic_linear(knots: &[(f64, f64)]) -> Option<SeekSpec> {
     })
 }
 
-/// Coefficients, constant first, of the polynomial with the least squared relative error.
+/// Coefficients (constant first) of the polynomial with the least squared relative error.
 fn polynomial<const N: usize>(points: &[(f64, f64)]) -> Option<[f64; N]> {
-    // Powers of numbers up to 1 keep the sums well apart.
+    // Scaling the numbers to at most 1 keeps the sums accurate.
     let scale = points.last().map_or(1.0, |p| p.0).max(1.0);
     let mut m = vec![[0.0; 8]; N];
     for &(x, y) in points {
@@ -221,7 +233,7 @@ fn polynomial<const N: usize>(points: &[(f64, f64)]) -> Option<[f64; N]> {
             row[N] += weight * p * y;
         }
     }
-    // Gauss's elimination with the largest pivot.
+    // Gaussian elimination with the largest pivot.
     for i in 0..N {
         let pivot = (i..N).max_by(|&a, &b| m[a][i].abs().total_cmp(&m[b][i].abs()))?;
         m.swap(i, pivot);

@@ -1,11 +1,11 @@
-//! The text form of DiskSim's parameter files: blocks of `name = value`, lists, and `source FILE`.
+//! The syntax of DiskSim's parameter files: blocks of `name = value`, lists, and `source FILE`.
 //!
-//! Knows the syntax only; what the names mean is [`crate::import`]'s.
+//! The meaning of the names is in [`crate::disksim_import`].
 
 /// A value of a parameter file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// One or more words, as written.
+    /// One or more words, as in the text.
     Words(String),
     /// `[ a, b, c ]`.
     List(Vec<Value>),
@@ -18,22 +18,22 @@ pub(crate) enum Value {
 pub(crate) struct Block {
     /// First word before the brace.
     pub(crate) kind: String,
-    /// The words after it; may be empty.
+    /// The words after the first; can be empty.
     pub(crate) name: String,
     /// Line of the opening brace, from 1.
     pub(crate) line: usize,
-    /// Parameters in order, with the line each key stands on.
+    /// Parameters in order, with the line of each key.
     pub(crate) entries: Vec<(String, usize, Value)>,
 }
 
 impl Block {
-    /// A parameter by name, with its line.
+    /// Finds a parameter by name. Returns its value and its line.
     pub(crate) fn get(&self, key: &str) -> Option<(&Value, usize)> {
         self.entries.iter().find(|e| e.0 == key).map(|e| (&e.2, e.1))
     }
 }
 
-/// Something that is not DiskSim's syntax.
+/// Text that does not have DiskSim's syntax.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub(crate) line: usize,
@@ -46,7 +46,7 @@ enum Token<'a> {
     Word(&'a str),
 }
 
-/// Lists and blocks inside each other; deeper ones are refused.
+/// Maximum nesting of lists and blocks.
 const DEPTH_MAX: usize = 64;
 
 struct Parser<'a> {
@@ -55,7 +55,8 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// The blocks at the top of a file; anything else there (`instantiate`, `topology`, `source`) is returned as words.
+/// Parses the top-level blocks of a file. Other top-level statements (`instantiate`, `topology`,
+/// `source`) are returned as words.
 pub(crate) fn parse(text: &str) -> Result<Vec<Value>, SyntaxError> {
     let mut p = Parser { tokens: tokens(text), at: 0, depth: 0 };
     let mut out = Vec::new();
@@ -63,7 +64,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Value>, SyntaxError> {
         match p.peek() {
             Some(Token::Mark('[')) => out.push(p.value()?),
             Some(Token::Mark(c)) => return Err(p.unexpected(*c, "a block")),
-            // These have one word each; what follows is another statement.
+            // These keywords have one argument. The next word starts another statement.
             Some(Token::Word("source" | "as")) => {
                 let words: Vec<&str> = (0..2).map_while(|_| p.word()).collect();
                 out.push(Value::Words(words.join(" ")));
@@ -160,7 +161,7 @@ impl<'a> Parser<'a> {
     }
 
     fn ended(&self, wanted: &str) -> SyntaxError {
-        SyntaxError { line: self.line(), what: format!("the file ends where {wanted} should come") }
+        SyntaxError { line: self.line(), what: format!("the file ends, but {wanted} was expected") }
     }
 
     fn list(&mut self) -> Result<Value, SyntaxError> {
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_with_their_line_and_never_panic() {
+    fn errors_name_their_line_and_never_panic() {
         assert_eq!(parse("a {\n b = }").unwrap_err().line, 2);
         assert_eq!(parse("a {\n\n b 1\n}").unwrap_err().line, 4);
         assert!(parse(&"[".repeat(100_000)).unwrap_err().what.contains("nested"));

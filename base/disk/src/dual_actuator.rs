@@ -1,15 +1,15 @@
-//! Two arms on one spindle, each with half of the addresses and a queue of its own: commands find their arm, and one
-//! that reaches across the middle is two until both have ended.
+//! Two arms on one spindle. Each has half of the addresses and its own queue. A command across the
+//! middle is split into two parts; it ends when both parts have ended.
 
 use seekless_block::{Extent, Flags, Op, SimTime};
 
-use crate::arm::Arm;
+use crate::arm_queue::Arm;
 use crate::disk::DiskError;
 use crate::drive::{Command, Completion};
-use crate::meter::Usage;
+use crate::power_meter::Usage;
 use crate::spin_down::{SpinDown, SpinDownError};
 
-/// Two arms. Inside, a command goes by the number of its slot.
+/// Two arms. The commands sent to the arms carry their slot number as tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Dual {
     arms: [Arm; 2],
@@ -19,14 +19,14 @@ pub(crate) struct Dual {
     free: Vec<usize>,
 }
 
-/// A command under way.
+/// A command in progress.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     tag: u64,
     extent: Extent,
-    /// Parts that have not ended.
+    /// Number of parts that have not ended.
     left: u8,
-    /// The part that has.
+    /// The completion of the part that ended first.
     ended: Option<Completion>,
 }
 
@@ -44,12 +44,12 @@ impl Dual {
         self.arms.iter().all(Arm::is_idle)
     }
 
-    /// Neither arm knows when the other rests: refused.
+    /// Refused: neither arm knows when the other is at rest.
     pub(crate) fn set_spin_down(&self, policy: SpinDown) -> Result<(), SpinDownError> {
         if policy == SpinDown::None { Ok(()) } else { Err(SpinDownError::Never) }
     }
 
-    /// What both spent.
+    /// The sum of both arms.
     pub(crate) fn usage(&self, now: SimTime) -> Usage {
         let mut both = self.arms[0].usage(now);
         both += self.arms[1].usage(now);
@@ -65,7 +65,7 @@ impl Dual {
         let Extent { start, .. } = command.extent;
         let (end, middle) = (command.extent.end().0, self.middle);
         let parts = match command.op {
-            // Both may have something to write back.
+            // Both arms can have data to write back.
             Op::Flush => [Some(Extent::new(0, 0)), Some(Extent::new(0, 0))],
             _ if end <= middle => [Some(command.extent), None],
             _ if start.0 >= middle => [None, Some(Extent::span(start.0 - middle, end - middle))],
@@ -99,7 +99,7 @@ impl Dual {
         loop {
             let due = |arm: &Arm| arm.next_event().unwrap_or(SimTime(u64::MAX));
             let second = usize::from(due(&self.arms[1]) < due(&self.arms[0]));
-            // An arm without anything until now may still have been the one to ask: its clock runs on.
+            // The arm may have been idle until this time; its clock still advances.
             let part = match self.arms[second].poll(now) {
                 Some(part) => part,
                 None => self.arms[1 - second].poll(now)?,
@@ -110,7 +110,7 @@ impl Dual {
         }
     }
 
-    /// Takes the end of a part; the whole where that was the last.
+    /// Handles the end of a part. Returns the completion of the command if that was the last part.
     fn ended(&mut self, part: Completion) -> Option<Completion> {
         let index = part.tag as usize;
         let slot = &mut self.slots[index];
@@ -123,7 +123,8 @@ impl Dual {
         let mut whole = part;
         if let Some(first) = slot.ended.take() {
             let started = first.started.min(part.started);
-            // The time before the later part began counts as overhead: phases are those of one arm.
+            // The time before the later part began counts as overhead, because the phases belong to
+            // one arm.
             whole.access.overhead += part.started.since(started);
             whole.access.behind_seek += first.access.behind_seek;
             whole.access.behind_rotation_transfer += first.access.behind_rotation_transfer;

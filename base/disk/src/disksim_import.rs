@@ -1,56 +1,56 @@
-//! DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) to a [`DiskSpec`].
+//! Imports DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) as a [`DiskSpec`].
 //!
-//! Gets texts, never files: the caller says how a named file is read. What the parameters mean is put
-//! down in `docs/believing/disk-models.md`; DiskSim's own defects are not reproduced.
+//! The input is text; the caller reads the files that a description names. The meaning of the
+//! parameters is in `docs/believing/disk-models.md`. DiskSim's own defects are not reproduced.
 
-use crate::check::RangeError;
 use crate::device::Kind;
-use crate::disksim::{Block, SyntaxError, Value, parse};
-use crate::import_layout::{tree, zones};
-use crate::seek::SeekCurve;
+use crate::disksim_layout::{tree, zones};
+use crate::disksim_syntax::{Block, SyntaxError, Value, parse};
+use crate::seek_curve::SeekCurve;
 use crate::spec::{
-    ControllerSpec, DiskSpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source, SourceKind,
-    WriteBack, WriteElsewhereSpec, ZeroLatency,
+    ControllerSpec, DiskSpec, GeometrySpec, MechanicsSpec, PowerSpec, ReadAhead, SeekSpec, Source,
+    SourceKind, WriteBack, WriteElsewhereSpec, ZeroLatency,
 };
+use crate::spec_check::RangeError;
 
 /// A description that cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// Not DiskSim's syntax, or a value that makes no sense.
+    /// The text does not have DiskSim's syntax, or a value is not possible.
     #[error("{file}:{line}: {what}")]
     Text {
         /// File.
         file: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong, what was expected.
+        /// The fault and the expected text.
         what: String,
     },
-    /// A file named by another could not be read.
-    #[error("{file}:{line}: names '{wanted}', which cannot be read: {why}")]
+    /// Another file, named in the text, cannot be read.
+    #[error("{file}:{line}: names the file '{wanted}', which cannot be read: {why}")]
     Missing {
-        /// The naming file.
+        /// The file with the name.
         file: String,
         /// Line, from 1.
         line: usize,
-        /// The named file.
+        /// The file named.
         wanted: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The description is complete but a value is out of range.
+    /// The description is complete, but a value is out of range.
     #[error("{file}: {fault}")]
     Range {
         /// File.
         file: String,
-        /// Which value.
+        /// The value.
         fault: RangeError,
     },
 }
 
 type Open<'a> = &'a mut dyn FnMut(&str) -> Result<String, String>;
 
-/// A block and the file it stands in.
+/// A block, and the file of the block.
 pub(crate) struct Page<'a> {
     pub(crate) file: &'a str,
     pub(crate) block: &'a Block,
@@ -61,7 +61,7 @@ impl Page<'_> {
         ImportError::Text { file: self.file.to_owned(), line, what: what.into() }
     }
 
-    /// A number, or `None` where the parameter is absent.
+    /// A number, or `None` if the parameter is absent.
     pub(crate) fn number(&self, key: &str) -> Result<Option<f64>, ImportError> {
         match self.block.get(key) {
             None => Ok(None),
@@ -70,7 +70,7 @@ impl Page<'_> {
                 .ok()
                 .filter(|v| v.is_finite())
                 .map(Some)
-                .ok_or_else(|| self.error(line, format!("{key}: '{w}' is no number"))),
+                .ok_or_else(|| self.error(line, format!("{key}: '{w}' is not a number"))),
             Some((_, line)) => Err(self.error(line, format!("{key}: expected a number"))),
         }
     }
@@ -80,14 +80,24 @@ impl Page<'_> {
             .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
     }
 
-    /// A whole number that fits the type asked for.
+    /// A number multiplied by `scale`; 0 if the parameter is absent.
+    fn scaled(&self, key: &str, scale: f64) -> Result<f64, ImportError> {
+        Ok(self.number(key)?.unwrap_or(0.0) * scale)
+    }
+
+    /// Whether a parameter is present and not 0.
+    fn flag(&self, key: &str) -> Result<bool, ImportError> {
+        Ok(self.number(key)?.unwrap_or(0.0) != 0.0)
+    }
+
+    /// A whole number of the requested type.
     pub(crate) fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
         let Some(v) = self.number(key)? else { return Ok(None) };
         let line = self.block.get(key).map_or(1, |e| e.1);
         let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
-        fits.and_then(|v| T::try_from(v).ok())
-            .map(Some)
-            .ok_or_else(|| self.error(line, format!("{key}: {v} is no count")))
+        fits.and_then(|v| T::try_from(v).ok()).map(Some).ok_or_else(|| {
+            self.error(line, format!("{key}: {v} is not a whole number in the allowed range"))
+        })
     }
 
     pub(crate) fn need_whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ImportError> {
@@ -140,7 +150,7 @@ fn blocks(file: &str, text: &str) -> Result<Vec<Value>, ImportError> {
     })
 }
 
-/// The parameter `key` as a block, read from another file where it says `source FILE`.
+/// The parameter `key` as a block. If its value is `source FILE`, the block is read from that file.
 fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), ImportError> {
     match page.block.get(key) {
         Some((Value::Block(b), _)) => Ok((page.file.to_owned(), b.clone())),
@@ -177,7 +187,8 @@ fn disk(value: &Value) -> Option<&Block> {
     }
 }
 
-/// The first disk of the files named by `source` at the top of a file, and the file it stands in.
+/// The first disk in the files that `source` names at the top of a file, and the file that contains
+/// it.
 fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block), ImportError> {
     let mut failed = None;
     for value in all {
@@ -195,13 +206,14 @@ fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block)
         }
     }
     let what = match failed {
-        Some((wanted, why)) => format!("names '{wanted}', which cannot be read: {why}"),
+        Some((wanted, why)) => format!("names the file '{wanted}', which cannot be read: {why}"),
         None => "no 'disksim_disk' or 'dm_disk' block".to_owned(),
     };
     Err(ImportError::Text { file: file.to_owned(), line: 1, what })
 }
 
-/// Milliseconds a sector over the slowest bus, of a read and of a write; `None` where no bus takes time.
+/// Milliseconds per sector over the slowest bus, for a read and for a write. `None` if no bus takes
+/// time.
 fn bus_ms(file: &str, all: &[Value]) -> Result<Option<[f64; 2]>, ImportError> {
     let mut slowest = [0.0_f64; 2];
     for value in all {
@@ -217,18 +229,20 @@ fn bus_ms(file: &str, all: &[Value]) -> Result<Option<[f64; 2]>, ImportError> {
     Ok((slowest[0] > 0.0 && slowest[1] > 0.0).then_some(slowest))
 }
 
-/// The same from the `.parv` beside a description, where there is one that can be read.
+/// The same from the `.parv` file beside a description, if that file can be read.
 fn beside_bus_ms(file: &str, open: Open<'_>) -> Option<[f64; 2]> {
     let stem = base(file).rsplit_once('.').map_or(base(file), |(stem, _)| stem);
     let text = open(&format!("{stem}.parv")).ok()?;
     bus_ms(file, &blocks(file, &text).ok()?).ok()?
 }
 
-/// Reads the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`), `dm_disk` (`.model`), or what a `.parv`
-/// holds or names. `open` returns the text of a file by the name it is called by, or why it cannot.
+/// Imports the first disk of a DiskSim file: `disksim_disk` (`.diskspecs`), `dm_disk` (`.model`),
+/// or the disk that a `.parv` contains or names. `open` returns the text of a named file, or the
+/// reason why it cannot be read.
 ///
 /// # Errors
-/// Where a text is not DiskSim's, a needed parameter is missing, or a value is out of range.
+/// A text does not have DiskSim's syntax, a needed parameter is missing, or a value is out of
+/// range.
 pub fn import_disksim(
     file: &str,
     text: &str,
@@ -238,7 +252,7 @@ pub fn import_disksim(
     let (named, sourced);
     let (file, block) = match all.iter().find_map(disk) {
         Some(block) => (file, block),
-        // A `.parv`: the host, and the drive by `source`.
+        // A `.parv` describes the host; it names the drive with `source`.
         None => {
             (named, sourced) = drive_of(file, &all, open)?;
             (named.as_str(), &sourced)
@@ -256,7 +270,6 @@ pub fn import_disksim(
         (file.to_owned(), block.clone(), None)
     };
     let model = Page { file: &model_file, block: &model_block };
-    let heads = model.need_whole("Number of data surfaces")?;
     let (f, b) = child(&model, "Mechanical Model", open)?;
     let mech = Page { file: &f, block: &b };
     let seek = seek(&mech, model.need_whole("Number of cylinders")?, open)?;
@@ -264,21 +277,9 @@ pub fn import_disksim(
         rpm: mech.need("Rotation speed (in rpms)")?,
         head_switch_ms: mech.need("Head switch time")?,
         write_settle_ms: mech.number("Add. write settling delay")?.unwrap_or(0.0),
-        zero_latency: match &controller {
-            None => ZeroLatency::None,
-            Some(page) => zero_latency(page)?,
-        },
+        zero_latency: controller.map_or(Ok(ZeroLatency::None), zero_latency)?,
     };
-    let (f, b) = child(&model, "Layout Model", open)?;
-    let layout = Page { file: &f, block: &b };
-    let (geometry, data) = match layout.block.kind.as_str() {
-        "dm_layout_g1" => zones(&layout, heads)?,
-        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?)?,
-        other => {
-            let what = format!("layout '{other}' is not known; dm_layout_g1 and dm_layout_g4 are");
-            return Err(layout.error(layout.block.line, what));
-        }
-    };
+    let (geometry, data) = geometry(&model, open)?;
     let settle_ms = SeekCurve::new(&seek, 2).time(1, 1).as_millis_f64();
     let controller = controller.map(|page| controller_of(page, settle_ms, host)).transpose()?;
     let name: String = base(file).split('.').next().unwrap_or("disk").to_owned();
@@ -299,6 +300,22 @@ pub fn import_disksim(
     Ok(spec)
 }
 
+/// The layout of a `dm_disk`, and the number of its data sectors.
+fn geometry(model: &Page<'_>, open: Open<'_>) -> Result<(GeometrySpec, u64), ImportError> {
+    let heads = model.need_whole("Number of data surfaces")?;
+    let (f, b) = child(model, "Layout Model", open)?;
+    let layout = Page { file: &f, block: &b };
+    match layout.block.kind.as_str() {
+        "dm_layout_g1" => zones(&layout, heads),
+        "dm_layout_g4" => tree(&layout, heads, model.need_whole("Block count")?),
+        other => {
+            let what =
+                format!("layout '{other}' is not known; expected dm_layout_g1 or dm_layout_g4");
+            Err(layout.error(layout.block.line, what))
+        }
+    }
+}
+
 fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
     let fields = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect();
     let mut sources = vec![
@@ -310,7 +327,7 @@ fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
         Source {
             fields: fields(&["power"]),
             kind: SourceKind::Derived,
-            from: "DiskSim's files carry no power; zero stands for not known".to_owned(),
+            from: "DiskSim's files give no power; zero means not known".to_owned(),
         },
     ];
     if controller.is_some() {
@@ -319,7 +336,8 @@ fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
     sources
 }
 
-/// "Immediate" buffering: the drive reads, or writes, whatever comes by first.
+/// DiskSim's "immediate" buffering: the drive reads or writes the first sector that passes the
+/// head.
 fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
     let flag = |key: &str| Ok(disk.number(key)?.unwrap_or(0.0) != 0.0);
     Ok(match (flag("Immediate buffer read")?, flag("Immediate buffer write")?) {
@@ -329,9 +347,9 @@ fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
     })
 }
 
-/// Milliseconds a sector over the bus, of a read and of a write, for drives whose own file gives none and that come
-/// without the `.parv` that does: DiskSim's distribution puts it there. Others of their time get 5 MB/s, SCSI's
-/// synchronous rate.
+/// Milliseconds per sector over the bus, for a read and for a write. Used for drives whose own file
+/// gives none and that come without a `.parv`, the place of this value in DiskSim's distribution.
+/// Other drives of that time get 5 MB/s, the synchronous rate of SCSI.
 fn host_bus_ms(drive: &str) -> [f64; 2] {
     match drive {
         "HP_C3323A_validate" => [0.145_45; 2],
@@ -350,79 +368,35 @@ fn controller_of(
 ) -> Result<ControllerSpec, ImportError> {
     let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
     let always = disk.number("Per-request overhead time")?.unwrap_or(0.0);
-    let ms =
-        |key: &str| -> Result<f64, ImportError> { Ok((disk.number(key)?.unwrap_or(0.0)) * scale) };
-    let pair = |what: &str| -> Result<[f64; 2], ImportError> {
-        let of = |after: &str| ms(&format!("{what} over. after {after}"));
-        Ok([of("read")? + always * scale, of("write")? + always * scale])
-    };
-    let both = |p: [f64; 2], more: f64| p.map(|ms| ms + more);
+    let ms = |key: &str| disk.scaled(key, scale);
+    let pair = |what: &str, more: f64| overheads(disk, what, scale, always * scale, more);
     let preparation = ms("Data preparation overhead")?;
     let first_reselect = ms("First reselect overhead")?;
-    // A write's first movement takes no less than this; the time scale is for overheads.
+    // A write's first movement takes at least this time. The time scale applies to overheads only.
     let write_seek_ms = disk.number("Minimum seek delay")?.unwrap_or(0.0);
     let write_end_ms = ms("Write completion overhead")?;
-    let mut write_elsewhere = None;
-    if disk.number("Extra write disconnect")?.unwrap_or(0.0) != 0.0 {
-        // The drive lets go of the bus before it takes the data, and once more after.
-        let delta = ms("Extradisc seek delta")?;
-        let data_ms = ms("Extradisc disconnect overhead")?
-            + ms("Extradisc inter-disconnect delay")?
-            + first_reselect
-            + preparation;
-        write_elsewhere = Some(WriteElsewhereSpec {
-            miss_ms: ms("Extradisc command overhead")? + always * scale + delta,
-            data_ms: (data_ms - delta).max(0.0),
-            end_ms: write_end_ms + ms("Other reselect overhead")?,
-        });
-    }
-    let flag =
-        |key: &str| -> Result<bool, ImportError> { Ok(disk.number(key)?.unwrap_or(0.0) != 0.0) };
+    let write_elsewhere = write_elsewhere(disk, scale, always)?;
+    let flag = |key: &str| disk.flag(key);
     let buffered = flag("Enable caching in buffer")?;
     let segment_sectors: u32 = disk.whole("Segment size (in blks)")?.unwrap_or(0).max(1);
     let segments: u32 = disk.whole("Number of buffer segments")?.unwrap_or(0);
-    let line = |key: &str| disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    let reads_on_arrival = flag("Immediate buffer read")?;
     let over_requested = flag("Read-ahead over requested")?;
-    let read_ahead = match disk.whole("Buffer continuous read")?.unwrap_or(0u32) {
-        0 => ReadAhead::None,
-        1 => ReadAhead::Track,
-        2 => ReadAhead::Cylinder,
-        3 => ReadAhead::Segment,
-        // A drive seen to push out what was asked for cannot have stopped at the end of a track.
-        4 if over_requested => ReadAhead::Segment,
-        4 => ReadAhead::TrackOrNext,
-        n => {
-            let key = "Buffer continuous read";
-            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 4")));
-        }
-    };
-    let write_back = match disk.whole("Fast write level")?.unwrap_or(0u32) {
-        0 => WriteBack::None,
-        1 => WriteBack::OneStream,
-        2 => WriteBack::All,
-        n => {
-            let key = "Fast write level";
-            return Err(disk.error(line(key), format!("{key}: {n} is none of 0 to 2")));
-        }
-    };
     Ok(ControllerSpec {
         bus_sector_ms: match disk.number("Bulk sector transfer time")?.unwrap_or(0.0) {
             0.0 => host.unwrap_or_else(|| host_bus_ms(&disk.block.name)),
             ms => [ms; 2],
         },
-        read_hit_ms: both(pair("Read hit")?, preparation),
-        read_miss_ms: pair("Read miss")?,
-        write_hit_ms: both(pair("Write hit")?, preparation),
-        write_miss_ms: pair("Write miss")?,
-        // A drive whose least delay is stated has no other, and one that reads on arrival does not wait for it.
-        settle_ms: if write_seek_ms > 0.0 || flag("Immediate buffer read")? {
-            0.0
-        } else {
-            settle_ms
-        },
+        read_hit_ms: pair("Read hit", preparation)?,
+        read_miss_ms: pair("Read miss", 0.0)?,
+        write_hit_ms: pair("Write hit", preparation)?,
+        write_miss_ms: pair("Write miss", 0.0)?,
+        // A drive with a stated minimum delay has no other settle time. A drive that reads on
+        // arrival does not wait to settle.
+        settle_ms: if write_seek_ms > 0.0 || reads_on_arrival { 0.0 } else { settle_ms },
         write_data_ms: preparation,
         write_seek_ms,
-        // DiskSim's own numbers, for every drive with an extra disconnect.
+        // DiskSim uses these numbers for every drive with an extra disconnect.
         write_gather_sectors: if write_elsewhere.is_some() { [10, 15] } else { [0; 2] },
         write_elsewhere,
         reconnect_ms: preparation + first_reselect,
@@ -432,19 +406,84 @@ fn controller_of(
         segments: if buffered { segments } else { 0 },
         segment_sectors,
         own_write_segment: flag("Use separate write segment")?,
-        read_ahead,
-        // No number: as much as a segment takes.
-        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")?.unwrap_or(0) {
-            0 => segment_sectors,
-            most => most,
+        read_ahead: read_ahead(disk, over_requested)?,
+        read_ahead_sectors: match disk.whole("Maximum read-ahead (blks)")? {
+            None | Some(0) => segment_sectors,
+            Some(most) => most,
         },
         read_ahead_over_requested: over_requested,
         read_ahead_on_hit: flag("Read-ahead on idle hit")?,
         read_ahead_stops_in_sector: flag("Stop prefetch in sector")?,
-        write_back,
+        write_back: write_back(disk)?,
         write_segments: disk.whole("Maximum number of write segments")?.unwrap_or(1).max(1),
         reads_hit_writes: flag("Allow read hits on write data")?,
     })
+}
+
+/// The overheads of one kind, after a read and after a write, with `always` and `more` added.
+fn overheads(
+    disk: &Page<'_>,
+    what: &str,
+    scale: f64,
+    always: f64,
+    more: f64,
+) -> Result<[f64; 2], ImportError> {
+    let of = |after: &str| disk.scaled(&format!("{what} over. after {after}"), scale);
+    Ok([of("read")? + always + more, of("write")? + always + more])
+}
+
+/// The values for a write elsewhere after a write, on a drive with an extra disconnect.
+fn write_elsewhere(
+    disk: &Page<'_>,
+    scale: f64,
+    always: f64,
+) -> Result<Option<WriteElsewhereSpec>, ImportError> {
+    if disk.number("Extra write disconnect")?.unwrap_or(0.0) == 0.0 {
+        return Ok(None);
+    }
+    let ms = |key: &str| disk.scaled(key, scale);
+    // The drive releases the bus before it takes the data, and once more after it.
+    let delta = ms("Extradisc seek delta")?;
+    let data_ms = ms("Extradisc disconnect overhead")?
+        + ms("Extradisc inter-disconnect delay")?
+        + ms("First reselect overhead")?
+        + ms("Data preparation overhead")?;
+    Ok(Some(WriteElsewhereSpec {
+        miss_ms: ms("Extradisc command overhead")? + always * scale + delta,
+        data_ms: (data_ms - delta).max(0.0),
+        end_ms: ms("Write completion overhead")? + ms("Other reselect overhead")?,
+    }))
+}
+
+/// The extent of read-ahead; `over_requested` if it may overwrite requested sectors.
+fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, ImportError> {
+    let key = "Buffer continuous read";
+    Ok(match disk.whole(key)?.unwrap_or(0u32) {
+        0 => ReadAhead::None,
+        1 => ReadAhead::Track,
+        2 => ReadAhead::Cylinder,
+        3 => ReadAhead::Segment,
+        // A drive that drops requested sectors does not stop at the end of a track.
+        4 if over_requested => ReadAhead::Segment,
+        4 => ReadAhead::TrackOrNext,
+        n => return Err(unknown_number(disk, key, n, "0 to 4")),
+    })
+}
+
+/// The writes that end in the buffer.
+fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
+    let key = "Fast write level";
+    Ok(match disk.whole(key)?.unwrap_or(0u32) {
+        0 => WriteBack::None,
+        1 => WriteBack::OneStream,
+        2 => WriteBack::All,
+        n => return Err(unknown_number(disk, key, n, "0 to 2")),
+    })
+}
+
+fn unknown_number(disk: &Page<'_>, key: &str, found: u32, expected: &str) -> ImportError {
+    let line = disk.block.get(key).map_or(disk.block.line, |e| e.1);
+    disk.error(line, format!("{key}: {found} is not known; expected {expected}"))
 }
 
 /// The seek curve.
@@ -499,12 +538,16 @@ fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, Imp
         }
         other => {
             let known = "extracted, hplplus10, hpl, curve, linear, constant";
-            return Err(mech.error(line, format!("Seek type '{other}' is none of {known}")));
+            return Err(mech.error(
+                line,
+                format!("Seek type '{other}' is not known; expected one of {known}"),
+            ));
         }
     })
 }
 
-/// A `.seek` file: a line that says how many, then `distance, milliseconds` a line.
+/// Parses a `.seek` file: one line with the number of points, then one line `distance,
+/// milliseconds` per point.
 fn seek_table(file: &str, text: &str) -> Result<Vec<(u32, f64)>, ImportError> {
     let mut points = Vec::new();
     for (i, line) in text.lines().enumerate() {

@@ -1,6 +1,6 @@
-//! A map that stays within a size: every key while they fit, a uniform sample of the keys afterwards. Which
-//! keys are in it depends on their hash alone, so what was counted for a key in it is its whole count
-//! (SHARDS: Waldspurger et al., FAST'15, 2-3). Knows neither pages nor requests.
+//! A map of limited size: it holds every key while they fit, and then a uniform sample of the keys.
+//! Only a key's hash decides about its membership, so the count of a key in the map is its complete
+//! count (SHARDS: Waldspurger et al., FAST'15, 2-3).
 
 use std::hash::Hash;
 
@@ -8,34 +8,36 @@ use rustc_hash::FxHashMap;
 
 use super::summary::Estimate;
 
-/// A sample never has fewer keys to hold than this, whatever memory it is given.
+/// Minimum number of keys that a sample can hold, even with less memory.
 const KEYS_MIN: usize = 1 << 10;
-/// The sparsest sample is 1 key in 2^32: at the least memory, more pages than any device has.
+/// The smallest sampling rate is 1 key in 2^32: with the least memory, that covers more pages than
+/// any device has.
 const SHIFT_MAX: u32 = 32;
-/// Standard errors that a stated error has: 99.7% of estimates lie within.
+/// The stated error in standard errors: 99.7% of the estimates are inside it.
 pub(super) const SIGMAS: f64 = 3.0;
 
-/// One-to-one mixing of 64 bits (the finalizer of SplitMix64): what looks regular comes out even.
+/// One-to-one mixing of 64 bits (the finalizer of SplitMix64). It turns regular numbers into evenly
+/// distributed ones.
 pub(super) const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
 }
 
-/// What can be sampled by an even 64-bit number of its own.
+/// A key with an evenly distributed 64-bit hash.
 pub(super) trait Sampled: Copy + Eq + Hash {
-    /// The number: even over all keys, the same for the same key.
+    /// The hash: evenly distributed over all keys, and always the same for a key.
     fn place(self) -> u64;
 }
 
-/// A key that is a hash already.
+/// A key that is already a hash.
 impl Sampled for u64 {
     fn place(self) -> u64 {
         self
     }
 }
 
-/// Sampled by the first, so that all that belongs to it is in or out together.
+/// Sampled by the first element, so that all entries of it are in the sample or none.
 impl Sampled for (u64, u32) {
     fn place(self) -> u64 {
         self.0
@@ -44,36 +46,36 @@ impl Sampled for (u64, u32) {
 
 /// The map.
 #[derive(Clone, Debug)]
-pub(super) struct Sample<K, V> {
+pub(super) struct SampledMap<K, V> {
     map: FxHashMap<K, V>,
     keys_max: usize,
-    /// A key is in where its place is no greater.
+    /// A key is in the map if its hash is not above this limit.
     limit: u64,
-    /// The share of keys that are in is 2^-shift.
+    /// The fraction of keys in the map is 2^-shift.
     shift: u32,
 }
 
-impl<K: Sampled, V: Default> Sample<K, V> {
-    /// A map of no more than about `bytes`, also while it grows.
+impl<K: Sampled, V: Default> SampledMap<K, V> {
+    /// A map of at most about `bytes`, also while it grows.
     pub(super) fn within(bytes: u64) -> Self {
         let slot = size_of::<(K, V)>() as u64 + 1;
-        // While the table doubles, the old half still stands.
+        // While the table doubles, the old half still exists.
         let slots = (bytes * 2 / 3 / slot).max(2) as usize;
         let slots = if slots.is_power_of_two() { slots } else { slots.next_power_of_two() / 2 };
         Self::of((slots / 8 * 7).max(KEYS_MIN))
     }
 
-    /// A map of no more than so many keys.
+    /// A map of at most this many keys.
     pub(super) fn of(keys_max: usize) -> Self {
         Self { map: FxHashMap::default(), keys_max, limit: u64::MAX, shift: 0 }
     }
 
-    /// Most keys it holds.
+    /// Maximum number of keys.
     pub(super) const fn keys_max(&self) -> usize {
         self.keys_max
     }
 
-    /// What is kept for `key`, made where it is new; `None` where the key is out.
+    /// The value of `key`, created if the key is new; `None` if the key is not in the sample.
     #[inline]
     pub(super) fn get(&mut self, key: K) -> Option<&mut V> {
         if key.place() > self.limit {
@@ -90,7 +92,8 @@ impl<K: Sampled, V: Default> Sample<K, V> {
 
     #[cold]
     fn halve(&mut self) {
-        // Places of a hostile trace may be anything but even: then keys are turned away at this rate.
+        // A hostile trace can have hashes that are not even. Then further keys are refused at this
+        // rate.
         while self.map.len() >= self.keys_max && self.shift < SHIFT_MAX {
             self.shift += 1;
             self.limit = u64::MAX >> self.shift;
@@ -99,27 +102,27 @@ impl<K: Sampled, V: Default> Sample<K, V> {
         }
     }
 
-    /// Forgets all keys and keeps the rate.
+    /// Removes all keys and keeps the rate.
     pub(super) fn clear(&mut self) {
         self.map.clear();
     }
 
-    /// Keys in it.
+    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether a key at this place is in.
+    /// Whether a key with this hash belongs to the sample.
     pub(super) const fn takes(&self, place: u64) -> bool {
         place <= self.limit
     }
 
-    /// Whether every key is in.
+    /// Whether the sample contains every key.
     pub(super) const fn is_whole(&self) -> bool {
         self.shift == 0
     }
 
-    /// How many keys each key in it stands for.
+    /// Number of keys that each key in the sample represents.
     pub(super) const fn weight(&self) -> u64 {
         1 << self.shift
     }
@@ -129,20 +132,20 @@ impl<K: Sampled, V: Default> Sample<K, V> {
         self.shift
     }
 
-    /// The keys with what is kept for them, in no order.
+    /// The keys with their values, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.map.iter().map(|(k, v)| (*k, v))
     }
 
-    /// The sum over all keys of what is kept for each, from the sum over those in it and of its squares.
+    /// Estimates the sum of all keys' values, from the sum and the sum of squares over the sample.
     pub(super) fn total(&self, sum: f64, squares: f64, unit: f64) -> Estimate {
         total(self.weight(), sum, squares, unit)
     }
 }
 
-/// A sum over keys that each stand for `weight` (Horvitz-Thompson), and what it may be off by: three standard
-/// errors, widened as Wilson's interval is where few keys were seen. `unit` is the most that one key adds, for
-/// where none was.
+/// A sum over keys that each represent `weight` keys (Horvitz-Thompson), and its error: three
+/// standard errors, widened as in Wilson's interval if few keys were seen. `unit` is the maximum
+/// value of one key, for samples without keys.
 pub(super) fn total(weight: u64, sum: f64, squares: f64, unit: f64) -> Estimate {
     let w = weight as f64;
     let out = 1.0 - 1.0 / w;
@@ -159,12 +162,15 @@ mod tests {
     #[test]
     fn a_full_sample_halves_its_rate_and_still_estimates_the_number_of_keys() {
         for seed in 0..20 {
-            let mut sample = Sample::<u64, u32>::of(1000);
+            let mut sample = SampledMap::<u64, u32>::of(1000);
             for round in 1..=2 {
                 for i in 0..100_000u64 {
                     if let Some(v) = sample.get(mix(i ^ seed << 32)) {
                         *v += 1;
-                        assert_eq!(*v, round, "a key in it was seen from the first time on");
+                        assert_eq!(
+                            *v, round,
+                            "a key in the sample was counted from its first access"
+                        );
                     }
                 }
             }
@@ -178,7 +184,7 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_even_neither_hang_nor_pass_the_limit_by_much() {
-        let mut sample = Sample::<u64, ()>::of(1000);
+        let mut sample = SampledMap::<u64, ()>::of(1000);
         for i in 0..5000 {
             sample.get(i);
         }
@@ -187,8 +193,8 @@ mod tests {
 
     #[test]
     fn memory_bounds_the_number_of_keys() {
-        let sample = Sample::<u64, u32>::within(1 << 20);
+        let sample = SampledMap::<u64, u32>::within(1 << 20);
         assert_eq!(sample.keys_max(), (1 << 15) / 8 * 7);
-        assert_eq!(Sample::<u64, u32>::within(0).keys_max(), KEYS_MIN);
+        assert_eq!(SampledMap::<u64, u32>::within(0).keys_max(), KEYS_MIN);
     }
 }
