@@ -22,6 +22,7 @@ mod buffers;
 pub mod capture;
 pub mod client;
 mod conn;
+pub mod control;
 mod error;
 pub mod ext;
 pub mod extents;
