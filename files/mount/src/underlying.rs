@@ -18,7 +18,7 @@ use seekless_host::HostError;
 use seekless_store::FileNumber;
 
 use crate::error::MountError;
-use crate::handle::Handle;
+use crate::inode_handle::InodeHandle;
 
 /// Of a file that the group store has.
 pub(crate) const MARKER: &str = "trusted.seekless.group";
@@ -61,7 +61,7 @@ impl Marker {
 
 /// What stands where a marker would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum MarkerFound {
     Nothing,
     Marker(Marker),
     /// An attribute of that name which is no marker.
@@ -70,7 +70,7 @@ pub(crate) enum Found {
 
 /// What is done to an inode so that its file has a place, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum InodeStep {
     Marked,
     Unmarked,
     Cut,
@@ -82,18 +82,18 @@ pub(crate) enum Step {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Home {
+pub(crate) struct UnderlyingDir {
     path: PathBuf,
     root: OwnedFd,
-    handle: Handle,
+    handle: InodeHandle,
     /// The order of steps, for tests, which stop at any of them.
     #[cfg(test)]
-    pub(crate) steps: super::groups::tests::Steps,
+    pub(crate) steps: crate::grouped_files::tests::Steps,
     /// Its mount lives as long as this.
     _tree: OwnedFd,
 }
 
-impl Home {
+impl UnderlyingDir {
     /// Opens a directory.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Home {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())
             .map_err(fail("open it as a directory"))?;
-        let handle = Handle::of(root.as_fd())
+        let handle = InodeHandle::of(root.as_fd())
             .map_err(fail("get a file handle on it; its file system may have none"))?;
         handle
             .open(root.as_fd(), OFlags::PATH)
@@ -119,7 +119,7 @@ impl Home {
             root,
             handle,
             #[cfg(test)]
-            steps: crate::groups::tests::Steps::default(),
+            steps: crate::grouped_files::tests::Steps::default(),
             _tree: tree,
         })
     }
@@ -133,7 +133,7 @@ impl Home {
     }
 
     /// Of the directory itself.
-    pub(crate) const fn handle(&self) -> Handle {
+    pub(crate) const fn handle(&self) -> InodeHandle {
         self.handle
     }
 
@@ -141,20 +141,24 @@ impl Home {
     ///
     /// # Errors
     /// `OPNOTSUPP` where it is not like the directory's own: all handles of a mounted file system are alike, in those that are known.
-    pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<Handle, Errno> {
-        Handle::of(file).and_then(|h| self.alike(h).ok_or(Errno::OPNOTSUPP))
+    pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<InodeHandle, Errno> {
+        InodeHandle::of(file).and_then(|h| self.alike(h).ok_or(Errno::OPNOTSUPP))
     }
 
     /// From what a group store kept; `None` where it is no handle of this file system.
-    pub(crate) fn handle_named(&self, name: &[u8]) -> Option<Handle> {
-        Handle::from_name(name).and_then(|h| self.alike(h))
+    pub(crate) fn handle_named(&self, name: &[u8]) -> Option<InodeHandle> {
+        InodeHandle::from_name(name).and_then(|h| self.alike(h))
     }
 
-    fn alike(&self, handle: Handle) -> Option<Handle> {
+    fn alike(&self, handle: InodeHandle) -> Option<InodeHandle> {
         (handle.shape() == self.handle.shape()).then_some(handle)
     }
 
-    pub(crate) fn open_handle(&self, handle: &Handle, flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_handle(
+        &self,
+        handle: &InodeHandle,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }
 
@@ -162,7 +166,7 @@ impl Home {
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::syncfs(&self.root)?;
-        self.did(Step::AllSynced, self.root())
+        self.did(InodeStep::AllSynced, self.root())
     }
 
     /// Whether a step may be done: tests stop before any of them, as a process does that is killed.
@@ -179,14 +183,14 @@ impl Home {
 
     /// It was done.
     #[cfg(test)]
-    fn did(&self, step: Step, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.steps.did(step, Handle::of(file)?);
+    fn did(&self, step: InodeStep, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.steps.did(step, InodeHandle::of(file)?);
         Ok(())
     }
 
     #[cfg(not(test))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests note steps")]
-    const fn did(&self, _: Step, _: BorrowedFd<'_>) -> Result<(), Errno> {
+    const fn did(&self, _: InodeStep, _: BorrowedFd<'_>) -> Result<(), Errno> {
         Ok(())
     }
 
@@ -194,21 +198,21 @@ impl Home {
     pub(crate) fn sync_file(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::fsync(&file)?;
-        self.did(Step::Synced, file.as_fd())
+        self.did(InodeStep::Synced, file.as_fd())
     }
 
     /// Sets a marker, which takes effect at once, and durably after the file's next sync.
     pub(crate) fn set_marker(&self, file: impl AsFd, marker: &Marker) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::fsetxattr(&file, MARKER, &marker.encode(), XattrFlags::empty())?;
-        self.did(Step::Marked, file.as_fd())
+        self.did(InodeStep::Marked, file.as_fd())
     }
 
     /// Takes a marker away.
     pub(crate) fn clear_marker(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         match rustix::fs::fremovexattr(&file, MARKER) {
-            Ok(()) | Err(Errno::NODATA) => self.did(Step::Unmarked, file.as_fd()),
+            Ok(()) | Err(Errno::NODATA) => self.did(InodeStep::Unmarked, file.as_fd()),
             failed => failed,
         }
     }
@@ -219,7 +223,7 @@ impl Home {
         self.may()?;
         rustix::fs::ftruncate(file, 0)?;
         rustix::fs::futimens(file, times)?;
-        self.did(Step::Cut, file)
+        self.did(InodeStep::Cut, file)
     }
 
     /// Gives an empty file its bytes, durably; its times stay.
@@ -227,7 +231,7 @@ impl Home {
         self.may()?;
         file.write_all_at(data, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
         rustix::fs::futimens(file, times)?;
-        self.did(Step::Filled, file.as_fd())?;
+        self.did(InodeStep::Filled, file.as_fd())?;
         self.sync_file(file)
     }
 
@@ -267,9 +271,9 @@ impl Home {
 }
 
 /// What a binding says: the store, and the directory's handle if it is one.
-pub(crate) fn bound(bytes: &[u8]) -> Option<([u8; 16], Option<Handle>)> {
+pub(crate) fn bound(bytes: &[u8]) -> Option<([u8; 16], Option<InodeHandle>)> {
     let (store, name) = bytes.split_at_checked(16)?;
-    Some((store.try_into().ok()?, Handle::from_name(name)))
+    Some((store.try_into().ok()?, InodeHandle::from_name(name)))
 }
 
 /// The path under which an open file can be found again, whatever it was opened for: some calls take nothing else.
@@ -278,16 +282,16 @@ pub(crate) fn by_path(file: impl AsFd) -> String {
 }
 
 /// What a file has for a marker; any descriptor will do.
-pub(crate) fn marker(file: impl AsFd) -> Result<Found, Errno> {
+pub(crate) fn marker(file: impl AsFd) -> Result<MarkerFound, Errno> {
     let mut bytes = [0; MARKER_BYTES + 1];
     match rustix::fs::getxattr(by_path(file), MARKER, &mut bytes) {
         Ok(len) => {
             let marker = bytes.get(..len).and_then(Marker::decode);
-            Ok(marker.map_or(Found::Nonsense, Found::Marker))
+            Ok(marker.map_or(MarkerFound::Nonsense, MarkerFound::Marker))
         }
-        Err(Errno::RANGE) => Ok(Found::Nonsense),
+        Err(Errno::RANGE) => Ok(MarkerFound::Nonsense),
         // File systems without extended attributes have no markers.
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Found::Nothing),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(MarkerFound::Nothing),
         Err(e) => Err(e),
     }
 }

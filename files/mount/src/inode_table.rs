@@ -6,19 +6,19 @@ use std::hash::{BuildHasher as _, BuildHasherDefault, Hash};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
 
-use crate::handle::{Handle, Shape};
+use crate::inode_handle::{InodeHandle, Shape};
 
 /// What is known of an inode beside its handle.
-pub(crate) trait Row: Copy {
+pub(crate) trait InodeRow: Copy {
     /// What it is found by.
     type Key: Copy + Eq + Hash;
     /// Of this row.
-    fn key(&self, handle: Handle) -> Self::Key;
+    fn key(&self, handle: InodeHandle) -> Self::Key;
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows<T> {
+pub(crate) struct InodeTable<T> {
     shape: Shape,
     handles: Vec<u8>,
     rows: Vec<T>,
@@ -36,7 +36,7 @@ fn reserve<T>(list: &mut Vec<T>, more: usize) {
     }
 }
 
-impl<T: Row> Rows<T> {
+impl<T: InodeRow> InodeTable<T> {
     /// Of inodes whose handles have this shape.
     pub(crate) const fn new(shape: Shape) -> Self {
         Self { shape, handles: Vec::new(), rows: Vec::new(), index: HashTable::new() }
@@ -46,7 +46,7 @@ impl<T: Row> Rows<T> {
         self.rows.len()
     }
 
-    fn at(&self, place: usize) -> Option<(Handle, T)> {
+    fn at(&self, place: usize) -> Option<(InodeHandle, T)> {
         let width = self.shape.bytes();
         let bytes = self.handles.get(place * width..(place + 1) * width)?;
         Some((self.shape.handle(bytes)?, *self.rows.get(place)?))
@@ -61,7 +61,7 @@ impl<T: Row> Rows<T> {
         found.map(|&i| i as usize)
     }
 
-    pub(crate) fn get(&self, key: T::Key) -> Option<(Handle, T)> {
+    pub(crate) fn get(&self, key: T::Key) -> Option<(InodeHandle, T)> {
         self.at(self.place(key)?)
     }
 
@@ -72,8 +72,8 @@ impl<T: Row> Rows<T> {
     }
 
     /// Sets a row; the one that had its key is returned. A handle of another shape is none of this file system's, of which
-    /// nobody is told ([`crate::home::Home::handle_of`]).
-    pub(crate) fn insert(&mut self, handle: Handle, row: T) -> Option<(Handle, T)> {
+    /// nobody is told ([`crate::underlying::UnderlyingDir::handle_of`]).
+    pub(crate) fn insert(&mut self, handle: InodeHandle, row: T) -> Option<(InodeHandle, T)> {
         if handle.shape() != self.shape {
             return None;
         }
@@ -96,7 +96,7 @@ impl<T: Row> Rows<T> {
         None
     }
 
-    pub(crate) fn remove(&mut self, key: T::Key) -> Option<(Handle, T)> {
+    pub(crate) fn remove(&mut self, key: T::Key) -> Option<(InodeHandle, T)> {
         let place = self.place(key)?;
         let old = self.at(place);
         let last = self.rows.len() - 1;
@@ -133,7 +133,7 @@ impl<T: Row> Rows<T> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (InodeHandle, T)> {
         (0..self.rows.len()).filter_map(|place| self.at(place))
     }
 }
@@ -152,10 +152,10 @@ mod tests {
         value: u32,
     }
 
-    impl Row for Counted {
+    impl InodeRow for Counted {
         type Key = u16;
 
-        fn key(&self, _: Handle) -> u16 {
+        fn key(&self, _: InodeHandle) -> u16 {
             self.key
         }
     }
@@ -163,26 +163,26 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Named(u32);
 
-    impl Row for Named {
-        type Key = Handle;
+    impl InodeRow for Named {
+        type Key = InodeHandle;
 
-        fn key(&self, handle: Handle) -> Handle {
+        fn key(&self, handle: InodeHandle) -> InodeHandle {
             handle
         }
     }
 
-    fn handle(i: u32) -> Handle {
+    fn handle(i: u32) -> InodeHandle {
         let mut name = vec![1];
         name.extend(i.to_le_bytes());
         name.extend((!i).to_le_bytes());
-        Handle::from_name(&name).unwrap()
+        InodeHandle::from_name(&name).unwrap()
     }
 
     proptest! {
         #[test]
         fn rows_are_what_a_map_would_have(steps in prop::collection::vec((0u16..90, any::<u32>(), 0u8..5), 0..600)) {
-            let mut rows = Rows::new(handle(0).shape());
-            let mut by_handle = Rows::new(handle(0).shape());
+            let mut rows = InodeTable::new(handle(0).shape());
+            let mut by_handle = InodeTable::new(handle(0).shape());
             let mut map = BTreeMap::new();
             for (key, value, what) in steps {
                 let (row, at) = (Counted { key, value }, handle(value));
@@ -210,7 +210,7 @@ mod tests {
                 prop_assert_eq!(rows.get(key), map.get(&key).copied());
                 prop_assert_eq!(by_handle.get(handle(key.into())).is_some(), map.contains_key(&key));
             }
-            let mut all: Vec<(u16, (Handle, Counted))> = rows.iter().map(|(h, r)| (r.key, (h, r))).collect();
+            let mut all: Vec<(u16, (InodeHandle, Counted))> = rows.iter().map(|(h, r)| (r.key, (h, r))).collect();
             all.sort_by_key(|r| r.0);
             prop_assert_eq!(all, map.into_iter().collect::<Vec<_>>());
             prop_assert!(by_handle.iter().all(|(h, _)| by_handle.get(h).is_some()));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn memory_is_little_and_given_back() {
-        let mut rows = Rows::new(handle(0).shape());
+        let mut rows = InodeTable::new(handle(0).shape());
         for i in 0..100_000 {
             rows.insert(handle(i), Named(i));
         }

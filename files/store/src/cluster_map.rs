@@ -3,7 +3,7 @@
 
 /// Clusters of a store.
 #[derive(Clone, Debug)]
-pub(crate) struct Space {
+pub(crate) struct ClusterMap {
     clusters: u32,
     /// A bit for each that is taken or deleted.
     used: Vec<u64>,
@@ -15,7 +15,7 @@ pub(crate) struct Space {
     pub(crate) pointer: u32,
 }
 
-impl Space {
+impl ClusterMap {
     /// All free.
     pub(crate) fn new(clusters: u32) -> Self {
         let used = vec![0; clusters.div_ceil(64) as usize];
@@ -115,7 +115,7 @@ mod tests {
         fn runs_are_found_where_a_flat_array_has_them(
             clusters in 1u32..300, steps in prop::collection::vec((0u8..4, 1u32..9), 1..200),
         ) {
-            let mut space = Space::new(clusters);
+            let mut space = ClusterMap::new(clusters);
             // ' ' free, 'x' taken, 'd' deleted.
             let mut flat = vec![b' '; clusters as usize];
             let mut taken: Vec<(u32, u32)> = Vec::new();

@@ -7,21 +7,21 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Duration, Extent, Op, SimTime};
 
 use crate::api::{
-    Arrival, Ask, Config, FILE_BYTES_MAX, Fault, FileNumber, GROUP_FILES_MAX, Input, Io, IoId,
-    Member, NAME_BYTES_MAX, Output, Reply, RequestId, State, Stats, What,
+    Arrival, Ask, Config, FILE_BYTES_MAX, Fault, FileNumber, FileState, GROUP_FILES_MAX, Input, Io,
+    IoId, IoPurpose, Member, NAME_BYTES_MAX, Output, Reply, RequestId, Stats,
 };
-use crate::cache::Cache;
-use crate::commit::{Job, Log, Scope, Waiter};
+use crate::cluster_map::ClusterMap;
+use crate::commit::{Job, Log, WaitScope, Waiter};
+use crate::disk_sleep::{DiskPhase, PATIENCE};
+use crate::file_name::Name;
 use crate::format::{Geometry, file_bytes, group_bytes};
-use crate::name::Name;
-use crate::rest::{PATIENCE, Phase};
-use crate::space::Space;
-use crate::table::{File, Table};
+use crate::group_cache::Cache;
+use crate::tables::{FileEntry, Tables};
 
 /// A file that is newer than the tables have it; `None` where it is gone.
 #[derive(Clone, Debug)]
 pub(crate) struct Changed {
-    pub(crate) file: Option<File>,
+    pub(crate) file: Option<FileEntry>,
     /// The change that made it so.
     pub(crate) version: u64,
 }
@@ -50,12 +50,12 @@ pub(crate) enum Flight {
 
 /// The group store of EEFS.
 #[derive(Debug)]
-pub struct Gfs {
+pub struct GroupStore {
     pub(crate) config: Config,
     pub(crate) geometry: Geometry,
     pub(crate) uuid: [u8; 16],
-    pub(crate) table: Table,
-    pub(crate) space: Space,
+    pub(crate) table: Tables,
+    pub(crate) space: ClusterMap,
     pub(crate) cache: Cache,
     pub(crate) changed: FxHashMap<FileNumber, Changed>,
     pub(crate) dirty: BTreeMap<u32, Dirty>,
@@ -79,17 +79,17 @@ pub struct Gfs {
     /// Everything dirty should go now.
     pub(crate) kick: bool,
     pub(crate) broken: bool,
-    phase: Phase,
+    phase: DiskPhase,
     pub(crate) stats: Stats,
 }
 
-impl Gfs {
+impl GroupStore {
     pub(crate) fn new(
         config: Config,
         geometry: Geometry,
         uuid: [u8; 16],
-        table: Table,
-        space: Space,
+        table: Tables,
+        space: ClusterMap,
         log: Log,
         generation: u64,
     ) -> Self {
@@ -117,7 +117,7 @@ impl Gfs {
             coming: 0,
             kick: false,
             broken: false,
-            phase: Phase::Turning,
+            phase: DiskPhase::Turning,
             stats: Stats::default(),
         }
     }
@@ -156,16 +156,16 @@ impl Gfs {
     }
 
     /// What the disk does, as far as that is known: changes that nobody syncs wait for one that sleeps, and go to one that is
-    /// about to. [`Gfs::wakeup`] may be another time now.
-    pub const fn disk_is(&mut self, phase: Phase) {
+    /// about to. [`GroupStore::wakeup`] may be another time now.
+    pub const fn disk_is(&mut self, phase: DiskPhase) {
         self.phase = phase;
     }
 
     pub(crate) fn commit_after(&self) -> Duration {
         match self.phase {
-            Phase::Turning => self.config.commit_after,
-            Phase::Drowsy => self.config.commit_along,
-            Phase::Asleep => self.config.commit_after.max(PATIENCE),
+            DiskPhase::Turning => self.config.commit_after,
+            DiskPhase::Drowsy => self.config.commit_along,
+            DiskPhase::Asleep => self.config.commit_after.max(PATIENCE),
         }
     }
 
@@ -182,7 +182,7 @@ impl Gfs {
 
     /// A file as it is now, whether a crash would keep it or not.
     #[must_use]
-    pub fn file(&self, number: FileNumber) -> Option<&File> {
+    pub fn file(&self, number: FileNumber) -> Option<&FileEntry> {
         match self.changed.get(&number) {
             Some(changed) => changed.file.as_ref(),
             None => self.table.file(number),
@@ -190,7 +190,7 @@ impl Gfs {
     }
 
     /// Every file, in no particular order.
-    pub fn files(&self) -> impl Iterator<Item = (FileNumber, &File)> {
+    pub fn files(&self) -> impl Iterator<Item = (FileNumber, &FileEntry)> {
         let old = self.table.files_from(0).filter(|(n, _)| !self.changed.contains_key(n));
         old.chain(self.changed.iter().filter_map(|(n, c)| c.file.as_ref().map(|f| (*n, f))))
     }
@@ -200,7 +200,7 @@ impl Gfs {
     #[must_use]
     pub fn unsettled(&self) -> Vec<FileNumber> {
         let mut found: Vec<FileNumber> =
-            self.files().filter(|(_, f)| f.state != State::Settled).map(|(n, _)| n).collect();
+            self.files().filter(|(_, f)| f.state != FileState::Settled).map(|(n, _)| n).collect();
         found.sort_unstable();
         found
     }
@@ -301,7 +301,7 @@ impl Gfs {
         op: Op,
         extent: Extent,
         data: Vec<u8>,
-        what: What,
+        what: IoPurpose,
     ) {
         while self.flights.contains_key(&self.next_io) {
             self.next_io = self.next_io.wrapping_add(1);
@@ -366,27 +366,27 @@ impl Gfs {
             Ask::Settle { files } => {
                 let mut done = Ok(());
                 for file in files {
-                    done = done.and(self.modify(file, |f| f.state = State::Settled));
+                    done = done.and(self.modify(file, |f| f.state = FileState::Settled));
                 }
                 done.map(|()| Reply::Done)
             }
             Ask::Leave { files } => {
                 let mut groups = Vec::new();
                 for file in files {
-                    if let Err(fault) = self.modify(file, |f| f.state = State::Leaving) {
+                    if let Err(fault) = self.modify(file, |f| f.state = FileState::Leaving) {
                         return self.complete(id, Err(fault));
                     }
                     groups.extend(self.file(file).map(|f| f.group));
                 }
-                return self.wait(id, Scope::Groups(groups), Reply::Done);
+                return self.wait(id, WaitScope::Groups(groups), Reply::Done);
             }
             Ask::Group { members } if self.is_new(&members) => {
-                // A group may be formed of others only when these are on the store: see `Gfs::needs`.
+                // A group may be formed of others only when these are on the store: see `GroupStore::needs`.
                 return self.starved.push_back((id, Ask::Group { members }));
             }
             Ask::Group { members } => match self.form(&members) {
                 Ok((group, numbers)) => {
-                    return self.wait(id, Scope::Groups(vec![group]), Reply::Numbers(numbers));
+                    return self.wait(id, WaitScope::Groups(vec![group]), Reply::Numbers(numbers));
                 }
                 Err(Fault::NoSpace) if self.may_wait() => {
                     return self.starved.push_back((id, Ask::Group { members }));
@@ -395,8 +395,8 @@ impl Gfs {
             },
             Ask::Sync { file } => {
                 let scope = match file.map(|f| (f, self.file(f))) {
-                    None => Scope::All,
-                    Some((_, Some(f))) => Scope::Groups(vec![f.group]),
+                    None => WaitScope::All,
+                    Some((_, Some(f))) => WaitScope::Groups(vec![f.group]),
                     Some((f, None)) => return self.complete(id, Err(Fault::NoFile(f))),
                 };
                 return self.wait(id, scope, Reply::Done);
@@ -406,7 +406,7 @@ impl Gfs {
         self.complete(id, result);
     }
 
-    fn wait(&mut self, id: RequestId, scope: Scope, reply: Reply) {
+    fn wait(&mut self, id: RequestId, scope: WaitScope, reply: Reply) {
         self.waiters.push_back(Waiter { id, scope, clock: self.clock, reply });
     }
 
@@ -451,7 +451,7 @@ impl Gfs {
         let extent = self.geometry.group_extent(at.cluster, at.bytes);
         self.stats.groups_read += 1;
         self.stats.bytes_read += extent.bytes().0;
-        self.submit(Flight::Load(group), Op::Read, extent, Vec::new(), What::Group);
+        self.submit(Flight::Load(group), Op::Read, extent, Vec::new(), IoPurpose::Group);
     }
 
     fn loaded(&mut self, group: u32, result: Option<Vec<u8>>) {
@@ -576,7 +576,11 @@ impl Gfs {
     }
 
     /// Changes an entry.
-    fn modify(&mut self, file: FileNumber, change: impl FnOnce(&mut File)) -> Result<(), Fault> {
+    fn modify(
+        &mut self,
+        file: FileNumber,
+        change: impl FnOnce(&mut FileEntry),
+    ) -> Result<(), Fault> {
         let Some(mut f) = self.file(file).cloned() else { return Err(Fault::NoFile(file)) };
         change(&mut f);
         let group = f.group;
@@ -753,11 +757,11 @@ impl Gfs {
 
     fn arrive(&mut self, group: u32, arrival: &Arrival) -> FileNumber {
         let number = self.table.number();
-        let file = File {
+        let file = FileEntry {
             size: arrival.data.len() as u32,
             group,
             attributes: arrival.attributes,
-            state: State::Arriving,
+            state: FileState::Arriving,
             name: Name::from(&arrival.name[..]),
         };
         self.changed.insert(number, Changed { file: Some(file), version: self.clock });

@@ -11,9 +11,9 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 use seekless_block::StreamId;
 
-use crate::handle::Handle;
-use crate::live::{Admitted, Live, Open};
-use crate::shuffle::Seen;
+use crate::inode_handle::InodeHandle;
+use crate::mounted_dir::{Admitted, MountedDir, Open};
+use crate::shuffle::Observed;
 
 const SET_IDS: u32 = 0o6000;
 
@@ -27,10 +27,10 @@ fn word(e: &std::io::Error) -> Errno {
     Errno::from_io_error(e).unwrap_or(Errno::IO)
 }
 
-impl Live {
-    fn saw_open(&self, request: &Request, handle: Handle, size: u64) {
+impl MountedDir {
+    fn saw_open(&self, request: &Request, handle: InodeHandle, size: u64) {
         let stream = StreamId(request.pid());
-        self.shuffler.saw(Seen::Opened { stream, handle, size });
+        self.shuffler.saw(Observed::Opened { stream, handle, size });
     }
 
     /// Opens a file.

@@ -19,14 +19,14 @@ use seekless_block::SimTime;
 use seekless_host::sys::{Others, lease};
 use seekless_host::{FileDevice, HostError};
 use seekless_store::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Member, Name, Other,
-    Phase, Reply, Store,
+    Arrival, Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupStore,
+    Member, Name, OtherModule, Reply, StoreOnDevice,
 };
 
 use crate::error::MountError;
-use crate::handle::Handle;
-use crate::home::{self, Found, Home, Marker};
-use crate::rows::{Row, Rows};
+use crate::inode_handle::InodeHandle;
+use crate::inode_table::{InodeRow, InodeTable};
+use crate::underlying::{self, Marker, MarkerFound, UnderlyingDir};
 
 /// Threads that wait for flushes.
 const AT_ONCE: usize = 32;
@@ -35,38 +35,38 @@ const LOCKS: usize = 1024;
 
 /// Whether a file that the store has an entry for has its marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Proof {
+enum MarkerCheck {
     /// Not looked yet.
-    Owed,
-    Seen,
+    Unchecked,
+    Confirmed,
     /// It has, and bytes beside it: somebody wrote there without us.
-    Foul,
+    Conflicting,
 }
 
 /// A file of the store.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
-pub(crate) struct Kept {
+pub(crate) struct GroupedFile {
     pub(crate) number: FileNumber,
     pub(crate) size: u32,
-    proof: Proof,
+    proof: MarkerCheck,
     /// What the kernel has cached of it is of this stay in the store.
     cached: bool,
 }
 
-const _: () = assert!(size_of::<Kept>() == 16);
+const _: () = assert!(size_of::<GroupedFile>() == 16);
 
-impl Kept {
+impl GroupedFile {
     fn is(&self, number: FileNumber) -> bool {
         let own = self.number;
         own == number
     }
 }
 
-impl Row for Kept {
-    type Key = Handle;
+impl InodeRow for GroupedFile {
+    type Key = InodeHandle;
 
-    fn key(&self, handle: Handle) -> Handle {
+    fn key(&self, handle: InodeHandle) -> InodeHandle {
         handle
     }
 }
@@ -81,9 +81,9 @@ pub(crate) struct Counts {
 }
 
 #[derive(Debug)]
-struct SyncHome(Arc<Home>);
+struct SyncHome(Arc<UnderlyingDir>);
 
-impl Other for SyncHome {
+impl OtherModule for SyncHome {
     fn sync(&mut self) -> bool {
         self.0.sync().is_ok()
     }
@@ -91,24 +91,24 @@ impl Other for SyncHome {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Groups {
-    pub(crate) home: Arc<Home>,
-    store: Mutex<Store<FileDevice, SyncHome>>,
+pub(crate) struct GroupedFiles {
+    pub(crate) underlying: Arc<UnderlyingDir>,
+    store: Mutex<StoreOnDevice<FileDevice, SyncHome>>,
     uuid: [u8; 16],
     started: Instant,
-    kept: RwLock<Rows<Kept>>,
+    kept: RwLock<InodeTable<GroupedFile>>,
     /// Bytes of these files.
     bytes: AtomicU64,
     locks: Box<[RwLock<()>]>,
     /// Files on their way here, and whether they were written meanwhile.
-    watched: Mutex<FxHashMap<Handle, bool>>,
+    watched: Mutex<FxHashMap<InodeHandle, bool>>,
     pub(crate) counts: Counts,
     trouble: Mutex<Option<String>>,
 }
 
 /// A file that is to come.
 struct Newcomer {
-    handle: Handle,
+    handle: InodeHandle,
     file: File,
     stat: Stat,
     data: Vec<u8>,
@@ -165,31 +165,33 @@ fn attributes(stat: &Stat) -> Attributes {
     }
 }
 
-impl Groups {
+impl GroupedFiles {
     /// Attaches a store to its directory: what a crash left between the two is decided first.
     ///
     /// # Errors
     /// Where the store is damaged or of another directory, or either module fails.
     pub(crate) fn attach(
-        home: Home,
+        underlying: UnderlyingDir,
         disk: FileDevice,
         config: Config,
         place: &Path,
     ) -> Result<Self, MountError> {
-        let home = Arc::new(home);
-        let path = home.path().to_owned();
+        let underlying = Arc::new(underlying);
+        let path = underlying.path().to_owned();
         let fail = |what| {
             let path = path.clone();
             move |e: Errno| HostError::Path { path, what, source: e.into() }
         };
-        let store = Store::attach(disk, SyncHome(Arc::clone(&home)), config).map_err(|source| {
-            MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
-        })?;
+        let store = StoreOnDevice::attach(disk, SyncHome(Arc::clone(&underlying)), config)
+            .map_err(|source| MountError::GroupStore {
+                path: place.to_owned(),
+                source: Box::new(source),
+            })?;
         let (uuid, files) = (store.gfs().uuid(), store.gfs().files().count());
         let refuse = |why: &str| -> MountError {
             HostError::Refused { path: path.clone(), why: why.to_owned() }.into()
         };
-        match home.binding().map_err(fail("read its extended attributes"))? {
+        match underlying.binding().map_err(fail("read its extended attributes"))? {
             Some((store, true)) if store == uuid => {}
             Some((_, true)) => {
                 return Err(refuse(
@@ -204,17 +206,17 @@ impl Groups {
             None if files > 0 => {
                 return Err(refuse("the group store has files, and they are another directory's"));
             }
-            None => home.bind(Some(uuid)).map_err(fail(
+            None => underlying.bind(Some(uuid)).map_err(fail(
                 "set an extended attribute on it; its file system must know trusted ones, and not be read-only",
             ))?,
         }
-        let shape = home.handle().shape();
+        let shape = underlying.handle().shape();
         let groups = Self {
-            home,
+            underlying,
             store: Mutex::new(store),
             uuid,
             started: Instant::now(),
-            kept: RwLock::new(Rows::new(shape)),
+            kept: RwLock::new(InodeTable::new(shape)),
             bytes: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
             watched: Mutex::default(),
@@ -227,13 +229,13 @@ impl Groups {
 
     /// After a crash: for each file on its way, whoever has the marker has the file.
     fn settle_all(&self) -> Result<(), Errno> {
-        let unsettled = self.gfs(Gfs::unsettled);
+        let unsettled = self.gfs(GroupStore::unsettled);
         let any = !unsettled.is_empty();
         let (mut settled, mut gone) = (Vec::new(), Vec::new());
         for number in unsettled {
             let Some(entry) = self.gfs(|g| g.file(number).cloned()) else { continue };
-            let handle = self.home.handle_named(&entry.name).ok_or(Errno::IO)?;
-            let fd = match self.home.open_handle(&handle, OFlags::RDWR) {
+            let handle = self.underlying.handle_named(&entry.name).ok_or(Errno::IO)?;
+            let fd = match self.underlying.open_handle(&handle, OFlags::RDWR) {
                 Ok(fd) => fd,
                 Err(Errno::STALE | Errno::NOENT) => {
                     gone.push(number);
@@ -242,15 +244,15 @@ impl Groups {
                 Err(e) => return Err(e),
             };
             let stat = rustix::fs::fstat(&fd)?;
-            if home::marker(&fd)? == Found::Marker(self.marker(number, &stat)) {
+            if underlying::marker(&fd)? == MarkerFound::Marker(self.marker(number, &stat)) {
                 let a = entry.attributes;
                 let times = Timestamps {
                     last_access: timespec(a.accessed),
                     last_modification: timespec(a.modified),
                 };
                 // Also where it was cut already: whoever did so may have ended before its times were what they had been.
-                self.home.cut(&fd, &times)?;
-                self.home.sync_file(&fd)?;
+                self.underlying.cut(&fd, &times)?;
+                self.underlying.sync_file(&fd)?;
                 settled.push(number);
             } else {
                 gone.push(number);
@@ -266,15 +268,15 @@ impl Groups {
         let entries: Vec<(FileNumber, Name, u32)> =
             self.gfs(|g| g.files().map(|(n, f)| (n, f.name.clone(), f.size)).collect());
         for (number, name, size) in entries {
-            let handle = self.home.handle_named(&name).ok_or(Errno::IO)?;
-            let kept = Kept { number, size, proof: Proof::Owed, cached: false };
+            let handle = self.underlying.handle_named(&name).ok_or(Errno::IO)?;
+            let kept = GroupedFile { number, size, proof: MarkerCheck::Unchecked, cached: false };
             let twin = self.keep(handle, kept);
             if let Some(twin) = twin {
                 // One of them has been gone for long, and its removal was not written down.
-                let marked = |number| match self.home.open_handle(&handle, OFlags::PATH) {
+                let marked = |number| match self.underlying.open_handle(&handle, OFlags::PATH) {
                     Ok(fd) => {
                         let expected = self.marker(number, &rustix::fs::fstat(&fd)?);
-                        Ok(home::marker(&fd)? == Found::Marker(expected))
+                        Ok(underlying::marker(&fd)? == MarkerFound::Marker(expected))
                     }
                     Err(Errno::STALE | Errno::NOENT) => Ok(false),
                     Err(e) => Err(e),
@@ -303,12 +305,12 @@ impl Groups {
         self.uuid
     }
 
-    fn store(&self) -> MutexGuard<'_, Store<FileDevice, SyncHome>> {
+    fn store(&self) -> MutexGuard<'_, StoreOnDevice<FileDevice, SyncHome>> {
         held(self.store.lock())
     }
 
     /// Asks the store what it knows.
-    pub(crate) fn gfs<T>(&self, look: impl FnOnce(&Gfs) -> T) -> T {
+    pub(crate) fn gfs<T>(&self, look: impl FnOnce(&GroupStore) -> T) -> T {
         look(self.store().gfs())
     }
 
@@ -318,7 +320,7 @@ impl Groups {
 
     fn ask_all(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
         #[cfg(test)]
-        if let Some(stopped) = self.home.steps.asks(&asks) {
+        if let Some(stopped) = self.underlying.steps.asks(&asks) {
             return stopped;
         }
         #[cfg(test)]
@@ -326,7 +328,7 @@ impl Groups {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let results = self.store().ask_all(now, asks);
         #[cfg(test)]
-        self.home.steps.answered(&asked, &results);
+        self.underlying.steps.answered(&asked, &results);
         for result in &results {
             if let Err(fault @ (Fault::Read(_) | Fault::Damaged { .. } | Fault::Broken)) = result {
                 self.note(fault.to_string());
@@ -336,7 +338,7 @@ impl Groups {
     }
 
     /// Lets the store write what has waited long enough, as the disk is.
-    pub(crate) fn tick(&self, phase: Phase) {
+    pub(crate) fn tick(&self, phase: DiskPhase) {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let mut store = self.store();
         store.disk_is(phase);
@@ -354,21 +356,21 @@ impl Groups {
         held(self.trouble.lock()).clone()
     }
 
-    fn lock_of(&self, handle: &Handle) -> usize {
+    fn lock_of(&self, handle: &InodeHandle) -> usize {
         handle.id() as usize % LOCKS
     }
 
-    pub(crate) fn reading(&self, handle: &Handle) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn reading(&self, handle: &InodeHandle) -> RwLockReadGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].read())
     }
 
     /// For changing a file's bytes, or where they are. One at a time.
-    pub(crate) fn changing(&self, handle: &Handle) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn changing(&self, handle: &InodeHandle) -> RwLockWriteGuard<'_, ()> {
         held(self.locks[self.lock_of(handle)].write())
     }
 
     /// Somebody is about to change this file's bytes, or can from now on; its lock is held.
-    pub(crate) fn touch(&self, handle: &Handle) {
+    pub(crate) fn touch(&self, handle: &InodeHandle) {
         if let Some(touched) = held(self.watched.lock()).get_mut(handle) {
             *touched = true;
         }
@@ -385,15 +387,15 @@ impl Groups {
     }
 
     /// Those files of the store that are wanted, in order.
-    pub(crate) fn those(&self, wanted: impl Fn(&Handle) -> bool) -> Vec<Handle> {
-        let mut all: Vec<Handle> =
+    pub(crate) fn those(&self, wanted: impl Fn(&InodeHandle) -> bool) -> Vec<InodeHandle> {
+        let mut all: Vec<InodeHandle> =
             held(self.kept.read()).iter().map(|(h, _)| h).filter(wanted).collect();
         all.sort_unstable();
         all
     }
 
     /// From now on the store has this file; what it had under this handle is returned.
-    fn keep(&self, handle: Handle, kept: Kept) -> Option<Kept> {
+    fn keep(&self, handle: InodeHandle, kept: GroupedFile) -> Option<GroupedFile> {
         let mut all = held(self.kept.write());
         let old = all.insert(handle, kept).map(|(_, k)| k);
         self.bytes.fetch_add(kept.size.into(), Relaxed);
@@ -402,7 +404,7 @@ impl Groups {
     }
 
     /// And from now on it does not, if it is still the file of this number.
-    fn drop_kept(&self, handle: &Handle, number: Option<FileNumber>) -> Option<Kept> {
+    fn drop_kept(&self, handle: &InodeHandle, number: Option<FileNumber>) -> Option<GroupedFile> {
         let mut all = held(self.kept.write());
         let (_, old) = all.get(*handle).filter(|(_, k)| number.is_none_or(|n| k.is(n)))?;
         all.remove(*handle);
@@ -411,7 +413,7 @@ impl Groups {
     }
 
     /// What the store has of a file, without looking for its marker.
-    pub(crate) fn peek(&self, handle: &Handle) -> Option<Kept> {
+    pub(crate) fn peek(&self, handle: &InodeHandle) -> Option<GroupedFile> {
         held(self.kept.read()).get(*handle).map(|(_, kept)| kept)
     }
 
@@ -419,10 +421,10 @@ impl Groups {
     ///
     /// # Errors
     /// The host's word.
-    pub(crate) fn kept(&self, handle: &Handle) -> Result<Option<Kept>, Errno> {
+    pub(crate) fn kept(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
-            Some(kept) if kept.proof == Proof::Owed => {
-                self.prove(handle, kept, self.home.open_handle(handle, OFlags::PATH)?)
+            Some(kept) if kept.proof == MarkerCheck::Unchecked => {
+                self.prove(handle, kept, self.underlying.open_handle(handle, OFlags::PATH)?)
             }
             known => Ok(known),
         }
@@ -432,18 +434,27 @@ impl Groups {
     ///
     /// # Errors
     /// The host's word.
-    pub(crate) fn kept_of(&self, handle: &Handle, fd: impl AsFd) -> Result<Option<Kept>, Errno> {
+    pub(crate) fn kept_of(
+        &self,
+        handle: &InodeHandle,
+        fd: impl AsFd,
+    ) -> Result<Option<GroupedFile>, Errno> {
         match self.peek(handle) {
-            Some(kept) if kept.proof == Proof::Owed => self.prove(handle, kept, fd),
+            Some(kept) if kept.proof == MarkerCheck::Unchecked => self.prove(handle, kept, fd),
             known => Ok(known),
         }
     }
 
     /// Looks for the marker of a file that the store has an entry for.
-    fn prove(&self, handle: &Handle, kept: Kept, fd: impl AsFd) -> Result<Option<Kept>, Errno> {
+    fn prove(
+        &self,
+        handle: &InodeHandle,
+        kept: GroupedFile,
+        fd: impl AsFd,
+    ) -> Result<Option<GroupedFile>, Errno> {
         let stat = rustix::fs::fstat(&fd)?;
-        let found = home::marker(&fd)?;
-        if found == Found::Marker(self.marker(kept.number, &stat)) {
+        let found = underlying::marker(&fd)?;
+        if found == MarkerFound::Marker(self.marker(kept.number, &stat)) {
             let foul = stat.st_size != 0;
             let now = {
                 let mut all = held(self.kept.write());
@@ -451,15 +462,15 @@ impl Groups {
                 if !now.is(kept.number) {
                     return Ok(Some(*now));
                 }
-                now.proof = if foul { Proof::Foul } else { Proof::Seen };
+                now.proof = if foul { MarkerCheck::Conflicting } else { MarkerCheck::Confirmed };
                 *now
             };
             if foul {
                 self.note(format!(
                     "inode {} in {}: it was written without the mount; `setfattr -x {MARKER} FILE` keeps what was written, `truncate -s 0 FILE` what is in the group store, either without the mount",
                     stat.st_ino,
-                    self.home.path().display(),
-                    MARKER = home::MARKER,
+                    self.underlying.path().display(),
+                    MARKER = underlying::MARKER,
                 ));
             }
             return Ok(Some(now));
@@ -473,7 +484,7 @@ impl Groups {
     }
 
     /// Whether a file's inode lives, as far as that is known. An entry of one that does not, left by a crash, is dropped.
-    pub(crate) fn is_there(&self, handle: &Handle) -> bool {
+    pub(crate) fn is_there(&self, handle: &InodeHandle) -> bool {
         let gone = matches!(self.kept(handle), Err(Errno::STALE | Errno::NOENT));
         if gone {
             let _lock = self.changing(handle);
@@ -486,9 +497,13 @@ impl Groups {
     ///
     /// # Errors
     /// `IO` where the inode has bytes of its own beside the marker.
-    pub(crate) fn kept_whole(&self, handle: &Handle) -> Result<Option<Kept>, Errno> {
+    pub(crate) fn kept_whole(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
         let kept = self.kept(handle)?;
-        if kept.is_some_and(|k| k.proof == Proof::Foul) { Err(Errno::IO) } else { Ok(kept) }
+        if kept.is_some_and(|k| k.proof == MarkerCheck::Conflicting) {
+            Err(Errno::IO)
+        } else {
+            Ok(kept)
+        }
     }
 
     /// Whether an inode that the store has no entry for is a file all the same. Its lock is held.
@@ -496,7 +511,7 @@ impl Groups {
     /// # Errors
     /// `IO` where it has a marker: its bytes are somewhere else, or lost.
     pub(crate) fn is_whole(&self, file: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
-        if stat.st_size > 0 || home::marker(file)? == Found::Nothing {
+        if stat.st_size > 0 || underlying::marker(file)? == MarkerFound::Nothing {
             return Ok(());
         }
         if stat.st_nlink == 0 {
@@ -506,19 +521,19 @@ impl Groups {
         self.note(format!(
             "inode {} in {}: its marker names a file that this group store does not have",
             stat.st_ino,
-            self.home.path().display()
+            self.underlying.path().display()
         ));
         Err(Errno::IO)
     }
 
     /// Whether what the kernel has cached of a file is of this stay in the store. Whoever opened it when that was not so made
     /// the kernel drop what it had, and that was done before it read.
-    pub(crate) fn is_cached(&self, handle: &Handle) -> bool {
+    pub(crate) fn is_cached(&self, handle: &InodeHandle) -> bool {
         self.peek(handle).is_some_and(|k| k.cached)
     }
 
     /// A client reads a file of the store.
-    pub(crate) fn now_cached(&self, handle: &Handle, kept: &Kept) {
+    pub(crate) fn now_cached(&self, handle: &InodeHandle, kept: &GroupedFile) {
         if !kept.cached
             && let Some(kept) = held(self.kept.write()).get_mut(*handle)
         {
@@ -530,7 +545,7 @@ impl Groups {
     ///
     /// # Errors
     /// `IO` where the store cannot read them, or they are damaged.
-    pub(crate) fn read(&self, kept: &Kept, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
+    pub(crate) fn read(&self, kept: &GroupedFile, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
         self.counts.reads.fetch_add(1, Relaxed);
         match self.ask(Ask::Read { file: kept.number, offset, len }) {
             Ok(Reply::Data(data)) => Ok(data),
@@ -543,7 +558,7 @@ impl Groups {
     ///
     /// # Errors
     /// `NOSPC` where home has no room, and what else either module says. The file then stays where it is.
-    pub(crate) fn bring_home(&self, handle: &Handle) -> Result<(), Errno> {
+    pub(crate) fn bring_home(&self, handle: &InodeHandle) -> Result<(), Errno> {
         let Some(kept) = self.kept_whole(handle)? else { return Ok(()) };
         self.note_times(handle, &kept)?;
         self.ask(Ask::Leave { files: vec![kept.number] }).map_err(|f| errno(&f))?;
@@ -551,25 +566,30 @@ impl Groups {
     }
 
     /// The entry learns when its inode was last read and written: a landing that is cut short will ask.
-    fn note_times(&self, handle: &Handle, kept: &Kept) -> Result<(), Errno> {
-        let stat = rustix::fs::fstat(self.home.open_handle(handle, OFlags::PATH)?)?;
+    fn note_times(&self, handle: &InodeHandle, kept: &GroupedFile) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(self.underlying.open_handle(handle, OFlags::PATH)?)?;
         let ask = Ask::SetAttributes { file: kept.number, attributes: attributes(&stat) };
         self.ask(ask).map(|_| ()).map_err(|f| errno(&f))
     }
 
-    /// A file whose entry is leaving: its bytes go home.
-    fn land(&self, handle: &Handle, kept: &Kept) -> Result<(), Errno> {
-        let file = File::from(self.home.open_handle(handle, OFlags::RDWR)?);
-        let times = home::times(&rustix::fs::fstat(&file)?);
+    /// A file whose entry is leaving: its bytes go underlying.
+    fn land(&self, handle: &InodeHandle, kept: &GroupedFile) -> Result<(), Errno> {
+        let file = File::from(self.underlying.open_handle(handle, OFlags::RDWR)?);
+        let times = underlying::times(&rustix::fs::fstat(&file)?);
         let landed = self.read(kept, 0, FILE_BYTES_MAX).and_then(|data| {
             if data.len() != kept.size as usize {
                 return Err(Errno::IO);
             }
-            self.home.fill(&file, &data, &times)
+            self.underlying.fill(&file, &data, &times)
         });
-        let landed = landed.and_then(|()| self.home.clear_marker(&file));
+        let landed = landed.and_then(|()| self.underlying.clear_marker(&file));
         if let Err(e) = landed {
-            if self.home.cut(&file, &times).and_then(|()| self.home.sync_file(&file)).is_ok() {
+            if self
+                .underlying
+                .cut(&file, &times)
+                .and_then(|()| self.underlying.sync_file(&file))
+                .is_ok()
+            {
                 let _ = self.ask(Ask::Settle { files: vec![kept.number] });
             }
             return Err(e);
@@ -577,7 +597,7 @@ impl Groups {
         self.counts.returned.fetch_add(1, Relaxed);
         // An fdatasync of what a client overwrites from now on covers no extended attribute: on ext4 a marker that is still
         // there after a crash would bring back the bytes in the store. Where this fails the file is home all the same.
-        let durable = self.home.sync_file(&file);
+        let durable = self.underlying.sync_file(&file);
         self.forget(handle);
         durable
     }
@@ -586,17 +606,17 @@ impl Groups {
     ///
     /// # Errors
     /// The host's word. Nothing was changed then.
-    pub(crate) fn empty(&self, handle: &Handle) -> Result<(), Errno> {
+    pub(crate) fn empty(&self, handle: &InodeHandle) -> Result<(), Errno> {
         if self.kept_whole(handle)?.is_none() {
             return Ok(());
         }
-        self.home.clear_marker(self.home.open_handle(handle, OFlags::RDWR)?)?;
+        self.underlying.clear_marker(self.underlying.open_handle(handle, OFlags::RDWR)?)?;
         self.forget(handle);
         Ok(())
     }
 
     /// A file has no marker any more: it is home, or gone.
-    pub(crate) fn forget(&self, handle: &Handle) {
+    pub(crate) fn forget(&self, handle: &InodeHandle) {
         if let Some(kept) = self.drop_kept(handle, None) {
             // A store that cannot write it down has a dead entry, which the next attach finds out.
             let _ = self.ask(Ask::Remove { file: kept.number });
@@ -605,7 +625,7 @@ impl Groups {
 
     /// Brings files home, many at a time; those that cannot be stay. `busy` is asked of nobody: readers may go on.
     /// Returns how many came.
-    pub(crate) fn bring_all_home(&self, files: &[Handle]) -> usize {
+    pub(crate) fn bring_all_home(&self, files: &[InodeHandle]) -> usize {
         let mut done = 0;
         for handles in files.chunks(64) {
             let mut leaving = Vec::new();
@@ -643,8 +663,8 @@ impl Groups {
     /// many came, or why the store takes no group: every file of it is where it was then.
     pub(crate) fn form(
         &self,
-        groups: &[Vec<Handle>],
-        busy: impl Fn(&Handle) -> bool + Sync,
+        groups: &[Vec<InodeHandle>],
+        busy: impl Fn(&InodeHandle) -> bool + Sync,
     ) -> Vec<Result<usize, Fault>> {
         let mut coming: Vec<Newcomer> = Vec::new();
         let (mut asks, mut parts) = (Vec::new(), Vec::new());
@@ -698,7 +718,11 @@ impl Groups {
     }
 
     /// Reads a file that is to come; from now on it is known when it is written.
-    fn fetch(&self, handle: &Handle, busy: &impl Fn(&Handle) -> bool) -> Option<Newcomer> {
+    fn fetch(
+        &self,
+        handle: &InodeHandle,
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> Option<Newcomer> {
         {
             let _lock = self.changing(handle);
             if busy(handle) {
@@ -707,15 +731,16 @@ impl Groups {
             held(self.watched.lock()).insert(*handle, false);
         }
         let read = || {
-            let file =
-                File::from(self.home.open_handle(handle, OFlags::RDWR | OFlags::NOATIME).ok()?);
+            let file = File::from(
+                self.underlying.open_handle(handle, OFlags::RDWR | OFlags::NOATIME).ok()?,
+            );
             // What is mapped can be written without a trace, and must keep its bytes.
             lease(&file, Others::Any).ok()?;
             let stat = rustix::fs::fstat(&file).ok()?;
             let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
             if !small
                 || FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
-                || home::has_capabilities(&file)
+                || underlying::has_capabilities(&file)
             {
                 return None;
             }
@@ -735,8 +760,8 @@ impl Groups {
     fn flip(
         &self,
         coming: &[(&Newcomer, FileNumber)],
-        busy: &impl Fn(&Handle) -> bool,
-    ) -> FxHashSet<Handle> {
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> FxHashSet<InodeHandle> {
         let mut locks: Vec<usize> = coming.iter().map(|(c, _)| self.lock_of(&c.handle)).collect();
         locks.sort_unstable();
         locks.dedup();
@@ -749,11 +774,11 @@ impl Groups {
                 Err(_) => drop(unwanted.insert(number)),
             }
         }
-        let durable = at_once(&marked, |(c, ..)| self.home.sync_file(&c.file).is_ok());
+        let durable = at_once(&marked, |(c, ..)| self.underlying.sync_file(&c.file).is_ok());
         let mut durable = durable.into_iter();
         marked.retain(|(c, number, _)| {
             let durable = durable.next() == Some(true);
-            if !durable && self.home.clear_marker(&c.file).is_ok() {
+            if !durable && self.underlying.clear_marker(&c.file).is_ok() {
                 unwanted.insert(*number);
             }
             durable
@@ -761,15 +786,16 @@ impl Groups {
         let mut cut = Vec::new();
         for (c, number, now) in &marked {
             let size = now.st_size as u32;
-            let kept = Kept { number: *number, size, proof: Proof::Seen, cached: false };
+            let kept =
+                GroupedFile { number: *number, size, proof: MarkerCheck::Confirmed, cached: false };
             self.keep(c.handle, kept);
-            if self.home.cut(&c.file, &home::times(now)).is_ok() {
+            if self.underlying.cut(&c.file, &underlying::times(now)).is_ok() {
                 cut.push((*c, *number));
             }
         }
         drop(guards);
         // An entry that is settled says that its inode has no bytes: one that has was written by somebody else.
-        let synced = at_once(&cut, |(c, _)| self.home.sync_file(&c.file).is_ok());
+        let synced = at_once(&cut, |(c, _)| self.underlying.sync_file(&c.file).is_ok());
         let settled = cut.iter().zip(synced).filter(|(_, synced)| *synced).map(|((_, n), _)| *n);
         let settled: Vec<FileNumber> = settled.collect();
         if !settled.is_empty() {
@@ -788,7 +814,7 @@ impl Groups {
         &self,
         c: &Newcomer,
         number: FileNumber,
-        busy: &impl Fn(&Handle) -> bool,
+        busy: &impl Fn(&InodeHandle) -> bool,
     ) -> Result<Stat, Errno> {
         let touched = held(self.watched.lock()).get(&c.handle).is_none_or(|t| *t);
         let now = rustix::fs::fstat(&c.file)?;
@@ -797,7 +823,7 @@ impl Groups {
             return Err(Errno::AGAIN);
         }
         lease(&c.file, Others::Any).map_err(|_| Errno::AGAIN)?;
-        self.home.set_marker(&c.file, &self.marker(number, &now))?;
+        self.underlying.set_marker(&c.file, &self.marker(number, &now))?;
         Ok(now)
     }
 
@@ -810,7 +836,7 @@ impl Groups {
         self.ask(Ask::Sync { file: None })?;
         self.ask(Ask::Checkpoint)?;
         if release && self.len() == 0 {
-            let _ = self.home.bind(None);
+            let _ = self.underlying.bind(None);
         }
         Ok(())
     }

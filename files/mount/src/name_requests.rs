@@ -14,8 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::home::{CAPABILITIES, by_path};
-use crate::live::{Live, OpenDir, ROOT, held};
+use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
+use crate::underlying::{CAPABILITIES, by_path};
 use seekless_host::sys;
 
 /// The beginning of our own extended attributes, which no client sees.
@@ -83,7 +83,7 @@ fn specific(time: SystemTime) -> Timespec {
     Timespec { tv_sec: sign * d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() }
 }
 
-impl Live {
+impl MountedDir {
     /// A directory to work in.
     pub(super) fn parent(&self, ino: u64) -> Result<OwnedFd, Errno> {
         self.open_node(ino, OFlags::PATH)
@@ -373,7 +373,7 @@ impl Live {
     ) -> Result<(), Errno> {
         let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
         let _lock = self.groups.changing(&handle);
-        // One that nobody may write could not go home later; nor does it leave home.
+        // One that nobody may write could not go home later; nor does it leave underlying.
         self.groups.touch(&handle);
         self.groups.bring_home(&handle)?;
         change(&fd)

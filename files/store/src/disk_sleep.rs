@@ -5,7 +5,7 @@
 use crate::successors::Successors;
 use seekless_block::{Duration, SimTime};
 
-use crate::{FileNumber, Gfs};
+use crate::{FileNumber, GroupStore};
 
 /// How long background work waits for a sleeping disk; then it wakes it. What waits is changes that no sync covered.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(600_000);
@@ -14,7 +14,7 @@ pub const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
 
 /// What a disk is taken to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum DiskPhase {
     /// Its platters turn, and it was asked for something lately.
     Turning,
     /// They turn, and half of the time until it sleeps has passed: what is to be done is done now.
@@ -25,7 +25,7 @@ pub enum Phase {
 
 /// How a disk's time was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RestStats {
+pub struct SleepStats {
     /// With the platters turning.
     pub awake: Duration,
     /// At rest.
@@ -38,18 +38,18 @@ pub struct RestStats {
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Rest {
+pub struct SleepClock {
     after: Duration,
     last: SimTime,
     since: SimTime,
-    stats: RestStats,
+    stats: SleepStats,
 }
 
-impl Rest {
+impl SleepClock {
     /// A disk that has just done something at `now`, and sleeps when it has done nothing for `after`.
     #[must_use]
     pub const fn new(after: Duration, now: SimTime) -> Self {
-        let stats = RestStats { awake: Duration(0), asleep: Duration(0), sleeps: 0, idle: [0; 6] };
+        let stats = SleepStats { awake: Duration(0), asleep: Duration(0), sleeps: 0, idle: [0; 6] };
         Self { after, last: now, since: now, stats }
     }
 
@@ -69,14 +69,14 @@ impl Rest {
 
     /// What it does at `now`.
     #[must_use]
-    pub fn phase(&self, now: SimTime) -> Phase {
+    pub fn phase(&self, now: SimTime) -> DiskPhase {
         let idle = now.max(self.last).since(self.last);
         if idle >= self.after {
-            Phase::Asleep
+            DiskPhase::Asleep
         } else if idle.0 >= self.after.0 / 2 {
-            Phase::Drowsy
+            DiskPhase::Drowsy
         } else {
-            Phase::Turning
+            DiskPhase::Turning
         }
     }
 
@@ -84,25 +84,25 @@ impl Rest {
     #[must_use]
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         match self.phase(now) {
-            Phase::Turning => Some(self.last + Duration(self.after.0 / 2)),
-            Phase::Drowsy => Some(self.last + self.after),
-            Phase::Asleep => None,
+            DiskPhase::Turning => Some(self.last + Duration(self.after.0 / 2)),
+            DiskPhase::Drowsy => Some(self.last + self.after),
+            DiskPhase::Asleep => None,
         }
     }
 
     /// Whether work that has been due since `due` may begin at `now`.
     #[must_use]
     pub fn may_begin(&self, now: SimTime, due: SimTime) -> bool {
-        self.phase(now) != Phase::Asleep || due + PATIENCE <= now
+        self.phase(now) != DiskPhase::Asleep || due + PATIENCE <= now
     }
 
     /// How its time was spent until `now`; the time without work that has not ended counts as time alone.
     #[must_use]
-    pub fn stats(&self, now: SimTime) -> RestStats {
+    pub fn stats(&self, now: SimTime) -> SleepStats {
         let now = now.max(self.last);
         let resting = Duration(now.since(self.last).0.saturating_sub(self.after.0));
         let asleep = self.stats.asleep + resting;
-        RestStats {
+        SleepStats {
             awake: Duration(now.since(self.since).0.saturating_sub(asleep.0)),
             asleep,
             sleeps: self.stats.sleeps + u64::from(resting > Duration(0)),
@@ -114,7 +114,7 @@ impl Rest {
 /// What is likely to be read next, while the disk turns: a file was asked for, and of each group that the files stand in which
 /// it leads to and that is not in memory, one file. `number` knows which files are in groups.
 pub fn ahead(
-    gfs: &Gfs,
+    gfs: &GroupStore,
     graph: &Successors,
     file: u64,
     number: impl Fn(u64) -> Option<FileNumber>,
@@ -141,25 +141,25 @@ mod tests {
 
     #[test]
     fn it_sleeps_after_its_time_and_work_waits_for_it_but_not_for_ever() {
-        let mut rest = Rest::new(Duration::from_millis(20_000), at(0));
-        assert_eq!(rest.phase(at(9)), Phase::Turning);
-        assert_eq!(rest.phase(at(10)), Phase::Drowsy);
-        assert_eq!(rest.phase(at(20)), Phase::Asleep);
+        let mut rest = SleepClock::new(Duration::from_millis(20_000), at(0));
+        assert_eq!(rest.phase(at(9)), DiskPhase::Turning);
+        assert_eq!(rest.phase(at(10)), DiskPhase::Drowsy);
+        assert_eq!(rest.phase(at(20)), DiskPhase::Asleep);
         assert_eq!([9, 10, 20].map(|t| rest.next(at(t))), [Some(at(10)), Some(at(20)), None]);
         assert!(rest.may_begin(at(19), at(19)));
         assert!(!rest.may_begin(at(20), at(19)) && !rest.may_begin(at(618), at(19)));
         assert!(rest.may_begin(at(619), at(19)));
         rest.used(at(100));
-        assert_eq!(rest.phase(at(100)), Phase::Turning);
+        assert_eq!(rest.phase(at(100)), DiskPhase::Turning);
         assert!(rest.may_begin(at(101), at(19)));
         // A clock that is behind is not in the past.
         rest.used(at(50));
-        assert_eq!(rest.phase(at(110)), Phase::Drowsy);
+        assert_eq!(rest.phase(at(110)), DiskPhase::Drowsy);
     }
 
     #[test]
     fn every_second_is_awake_or_asleep() {
-        let mut rest = Rest::new(Duration::from_millis(20_000), at(5));
+        let mut rest = SleepClock::new(Duration::from_millis(20_000), at(5));
         for second in [5, 6, 16, 136, 137, 5_000] {
             rest.used(at(second));
         }

@@ -15,7 +15,7 @@ const BYTES_MAX: usize = 22;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Handle {
+pub(crate) struct InodeHandle {
     kind: u8,
     len: u8,
     bytes: [u8; BYTES_MAX],
@@ -35,12 +35,12 @@ impl Shape {
     }
 
     /// The handle of this shape that has these bytes.
-    pub(crate) fn handle(self, bytes: &[u8]) -> Option<Handle> {
-        Handle::new(self.kind, bytes)
+    pub(crate) fn handle(self, bytes: &[u8]) -> Option<InodeHandle> {
+        InodeHandle::new(self.kind, bytes)
     }
 }
 
-impl Handle {
+impl InodeHandle {
     /// Of an open file.
     ///
     /// # Errors
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn a_name_is_read_back_and_bytes_that_are_none_are_refused() {
         let file = tempfile();
-        let handle = Handle::of(file.as_fd()).unwrap();
-        assert_eq!(Handle::from_name(&handle.to_name()), Some(handle));
-        assert_eq!(Handle::from_name(&[]), None);
-        assert_eq!(Handle::from_name(&[1; BYTES_MAX + 2]), None);
+        let handle = InodeHandle::of(file.as_fd()).unwrap();
+        assert_eq!(InodeHandle::from_name(&handle.to_name()), Some(handle));
+        assert_eq!(InodeHandle::from_name(&[]), None);
+        assert_eq!(InodeHandle::from_name(&[1; BYTES_MAX + 2]), None);
     }
 
     fn tempfile() -> OwnedFd {

@@ -20,8 +20,8 @@ use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::control;
-use crate::live::{Admitted, Live, ROOT, kind};
-use crate::names::{Changes, New};
+use crate::mounted_dir::{Admitted, MountedDir, ROOT, kind};
+use crate::name_requests::{Changes, New};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// How long the kernel may believe what it was told. We alone change anything; what it does by itself with a file that is
@@ -37,13 +37,13 @@ const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
 
 /// See the module.
-pub(super) struct Front {
-    pub(super) live: Arc<Live>,
+pub(super) struct FuseRequests {
+    pub(super) live: Arc<MountedDir>,
     pub(super) passthrough: bool,
 }
 
-impl Front {
-    fn live(&self) -> &Live {
+impl FuseRequests {
+    fn live(&self) -> &MountedDir {
         self.live.shuffler.requests.fetch_add(1, Relaxed);
         &self.live
     }
@@ -84,7 +84,7 @@ fn how(admitted: &Admitted) -> FopenFlags {
     FopenFlags::FOPEN_NOFLUSH | keep
 }
 
-impl Filesystem for Front {
+impl Filesystem for FuseRequests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // The umask and ACLs are looked after by us and by the other module.
         config
@@ -344,7 +344,7 @@ impl Filesystem for Front {
     ) {
         let live = self.live();
         let listed = live.opened_dir(fh.0).and_then(|dir| {
-            Live::list(&dir, offset, |entry| {
+            MountedDir::list(&dir, offset, |entry| {
                 let ino = INodeNo(live.listed(&dir, entry));
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 reply.add(ino, entry.next, kind(entry.kind.as_raw_mode()), name)
@@ -366,7 +366,7 @@ impl Filesystem for Front {
     ) {
         let live = self.live();
         let listed = live.opened_dir(fh.0).and_then(|dir| {
-            Live::list(&dir, offset, |entry| {
+            MountedDir::list(&dir, offset, |entry| {
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 if entry.is_dots() {
                     let ino = INodeNo(live.listed(&dir, entry));
@@ -404,7 +404,7 @@ impl Filesystem for Front {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.live().groups.home.statvfs() {
+        match self.live().groups.underlying.statvfs() {
             Ok(s) => reply.statfs(
                 s.f_blocks,
                 s.f_bfree,
@@ -430,7 +430,7 @@ impl Filesystem for Front {
         reply: ReplyEmpty,
     ) {
         let live = self.live();
-        if ino.0 == ROOT && name == control::DO {
+        if ino.0 == ROOT && name == control::COMMAND_XATTR {
             return done(reply, control::act(live, value));
         }
         done(reply, live.setxattr(ino.0, name, value, flags));
@@ -438,7 +438,7 @@ impl Filesystem for Front {
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let live = self.live();
-        let found = if ino.0 == ROOT && name == control::STATE {
+        let found = if ino.0 == ROOT && name == control::STATUS_XATTR {
             control::state(live).map(|s| (s.len(), s))
         } else {
             live.getxattr(ino.0, name, size as usize)

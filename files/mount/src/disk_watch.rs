@@ -1,5 +1,5 @@
 //! Whether the directory's disk sleeps, told by the kernel's counters of what it was asked for, by anybody, and by a timer that
-//! is the disk's own: nothing is asked of the disk itself. What waits for it is decided by [`seekless_store::Rest`].
+//! is the disk's own: nothing is asked of the disk itself. What waits for it is decided by [`seekless_store::SleepClock`].
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use std::time::Instant;
 use seekless_block::{Duration, Energy, SimTime};
 use seekless_disk::PowerStates;
 use seekless_host::HostError;
-use seekless_store::{Phase, Rest, RestStats};
+use seekless_store::{DiskPhase, SleepClock, SleepStats};
 
 use crate::error::MountError;
-use crate::live::held;
+use crate::mounted_dir::held;
 
 /// What a directory's disk does when nobody asks it for anything.
 #[derive(Clone, Copy, Debug)]
-pub struct Sleep {
+pub struct DiskSleep {
     /// It sleeps after so long: what it was told, as by `hdparm -S`.
     pub after: Duration,
     /// What it takes in each state, where that is known.
@@ -25,8 +25,8 @@ pub struct Sleep {
 
 /// How a disk's time and energy were spent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spent {
-    pub(super) rest: RestStats,
+pub(super) struct DiskUsage {
+    pub(super) rest: SleepStats,
     /// At work.
     pub(super) busy: Duration,
     /// At work, idle with its platters turning, at rest, and on its way to and from there.
@@ -46,11 +46,11 @@ struct Counted {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedDisk {
     counters: PathBuf,
-    sleep: Sleep,
+    sleep: DiskSleep,
     started: Instant,
-    seen: Mutex<(Rest, Counted, Counted)>,
+    seen: Mutex<(SleepClock, Counted, Counted)>,
 }
 
 impl Counted {
@@ -62,12 +62,12 @@ impl Counted {
     }
 }
 
-impl Watched {
+impl WatchedDisk {
     /// The disk under a directory.
     ///
     /// # Errors
     /// Where its file system stands on no block device.
-    pub(super) fn new(dir: &Path, sleep: &Sleep) -> Result<Self, MountError> {
+    pub(super) fn new(dir: &Path, sleep: &DiskSleep) -> Result<Self, MountError> {
         let fail = |what| {
             let path = dir.to_owned();
             move |source| HostError::Path { path, what, source }
@@ -84,7 +84,7 @@ impl Watched {
         let counters = place.join("stat");
         let text = std::fs::read_to_string(&counters).map_err(fail("read its disk's counters"))?;
         let now = Counted::of(&text).unwrap_or_default();
-        let rest = Rest::new(sleep.after, SimTime(0));
+        let rest = SleepClock::new(sleep.after, SimTime(0));
         let seen = Mutex::new((rest, now, now));
         Ok(Self { counters, sleep: *sleep, started: Instant::now(), seen })
     }
@@ -94,7 +94,7 @@ impl Watched {
     }
 
     /// Looks what the disk was asked for since the last time; what it does now.
-    pub(super) fn look(&self) -> Phase {
+    pub(super) fn look(&self) -> DiskPhase {
         let text = std::fs::read_to_string(&self.counters).unwrap_or_default();
         let (mut seen, now) = (held(&self.seen), self.now());
         if let Some(counted) = Counted::of(&text) {
@@ -112,7 +112,7 @@ impl Watched {
         held(&self.seen).0.may_begin(self.now(), SimTime(due))
     }
 
-    pub(super) fn spent(&self) -> Spent {
+    pub(super) fn spent(&self) -> DiskUsage {
         let (rest, first, last) = *held(&self.seen);
         let rest = rest.stats(self.now());
         let busy = Duration::from_millis(last.busy.saturating_sub(first.busy)).min(rest.awake);
@@ -130,7 +130,7 @@ impl Watched {
             let moves = Energy(moves * u128::from(rest.sleeps));
             [p.rotation_transfer * busy, p.idle * idle, standby.power * rest.asleep, moves]
         });
-        Spent { rest, busy, energy }
+        DiskUsage { rest, busy, energy }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Every order of steps between the two modules: stopped at each of them, and with the power cut at each of them, over a model of
-//! what an inode keeps that was not synced. A real directory and a real store; the steps are noted by [`Home`] and [`Groups`].
+//! what an inode keeps that was not synced. A real directory and a real store; the steps are noted by [`UnderlyingDir`] and [`GroupedFiles`].
 
 use std::fs;
 use std::os::fd::AsFd as _;
@@ -11,18 +11,18 @@ use std::time::{Duration, UNIX_EPOCH};
 use seekless_block::StreamId;
 use seekless_store::GroupConfig;
 
-use super::super::home::Step;
-use super::super::shuffle::{Seen, Shuffler};
 use super::*;
 use crate::format;
+use crate::shuffle::{Observed, Shuffler};
+use crate::underlying::InodeStep;
 use seekless_host::Opened;
 
 /// What was done, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    Inode(Step, Handle),
+    Inode(InodeStep, InodeHandle),
     /// The store has an entry, durably.
-    Entered(FileNumber, Handle),
+    Entered(FileNumber, InodeHandle),
     /// The entry is leaving, durably.
     Leaving(FileNumber),
     /// May be durable from now on.
@@ -44,7 +44,7 @@ pub(crate) struct Steps {
     watcher: Mutex<Option<Watcher>>,
 }
 
-type Watcher = (Sender<(Step, Handle)>, Receiver<()>);
+type Watcher = (Sender<(InodeStep, InodeHandle)>, Receiver<()>);
 
 impl Default for Steps {
     fn default() -> Self {
@@ -62,7 +62,7 @@ impl Steps {
         if stopped || failed { Err(Errno::IO) } else { Ok(()) }
     }
 
-    pub(crate) fn did(&self, step: Step, handle: Handle) {
+    pub(crate) fn did(&self, step: InodeStep, handle: InodeHandle) {
         held(self.events.lock()).push(Event::Inode(step, handle));
         if let Some((look, looked)) = &*held(self.watcher.lock()) {
             look.send((step, handle)).unwrap();
@@ -92,7 +92,7 @@ impl Steps {
                 (Ask::Group { members }, Ok(Reply::Numbers(numbers))) => {
                     for (member, number) in members.iter().zip(numbers) {
                         if let Member::New(new) = member {
-                            let handle = Handle::from_name(&new.name).unwrap();
+                            let handle = InodeHandle::from_name(&new.name).unwrap();
                             events.push(Event::Entered(*number, handle));
                         }
                     }
@@ -127,7 +127,7 @@ impl Drop for Temp {
 
 struct Place {
     temp: Temp,
-    groups: Option<Groups>,
+    groups: Option<GroupedFiles>,
 }
 
 fn content(name: usize) -> Vec<u8> {
@@ -140,7 +140,7 @@ impl Place {
         let temp = Temp::new();
         let place = Self { temp, groups: None };
         fs::create_dir(place.dir()).unwrap();
-        if let Err(e) = Home::open(&place.dir()).and_then(|h| {
+        if let Err(e) = UnderlyingDir::open(&place.dir()).and_then(|h| {
             h.bind(Some([1; 16]))
                 .and_then(|()| h.bind(None))
                 .map_err(|e| seekless_host::cannot("bind")(e).into())
@@ -173,18 +173,20 @@ impl Place {
         self.dir().join(name.to_string())
     }
 
-    fn attach(&mut self) -> &Groups {
+    fn attach(&mut self) -> &GroupedFiles {
         self.groups = None;
-        let home = Home::open(&self.dir()).unwrap();
+        let underlying = UnderlyingDir::open(&self.dir()).unwrap();
         let disk = FileDevice::new(Opened::path(&self.store(), false).unwrap());
-        self.groups.insert(Groups::attach(home, disk, Config::default(), &self.store()).unwrap())
+        self.groups.insert(
+            GroupedFiles::attach(underlying, disk, Config::default(), &self.store()).unwrap(),
+        )
     }
 
-    fn handle(&self, name: usize) -> Handle {
-        Handle::of(File::open(self.path(name)).unwrap().as_fd()).unwrap()
+    fn handle(&self, name: usize) -> InodeHandle {
+        InodeHandle::of(File::open(self.path(name)).unwrap().as_fd()).unwrap()
     }
 
-    fn handles(&self, names: &[usize]) -> Vec<Handle> {
+    fn handles(&self, names: &[usize]) -> Vec<InodeHandle> {
         names.iter().map(|n| self.handle(*n)).collect()
     }
 
@@ -195,7 +197,7 @@ impl Place {
             let Ok(file) = File::open(self.path(name)) else { continue };
             let (fd, handle) = (OwnedFd::from(file), self.handle(name));
             let stat = rustix::fs::fstat(&fd).unwrap();
-            let marked = home::marker(&fd).unwrap() != Found::Nothing;
+            let marked = underlying::marker(&fd).unwrap() != MarkerFound::Nothing;
             let kept = groups.kept_whole(&handle).unwrap_or_else(|e| panic!("{when}: {name}: {e}"));
             assert_eq!(kept.is_some(), marked, "{when}: marker of {name}");
             let bytes = match kept {
@@ -214,9 +216,9 @@ impl Place {
     }
 }
 
-const QUIET: fn(&Handle) -> bool = |_| false;
+const QUIET: fn(&InodeHandle) -> bool = |_| false;
 
-type Act = fn(&Place, &Groups);
+type Act = fn(&Place, &GroupedFiles);
 
 /// What is done, what has been done before it, and which file it may empty.
 struct Deed {
@@ -288,12 +290,12 @@ fn stopped_at_any_step_every_file_is_whole_and_in_one_place() {
         for stop in 0.. {
             let Some(mut place) = prepared(deed) else { return };
             let groups = place.groups.as_ref().unwrap();
-            groups.home.steps.left.store(stop, SeqCst);
+            groups.underlying.steps.left.store(stop, SeqCst);
             (deed.act)(&place, groups);
-            let ended = groups.home.steps.left.load(SeqCst) >= 0;
+            let ended = groups.underlying.steps.left.load(SeqCst) >= 0;
             let groups = place.attach();
             let when = format!("{}, stopped after {stop} steps", deed.name);
-            settled_only_what_is_durable(&held(groups.home.steps.events.lock()), &when);
+            settled_only_what_is_durable(&held(groups.underlying.steps.events.lock()), &when);
             place.check(&when, deed.emptied);
             // What was settled stays so.
             place.attach();
@@ -312,8 +314,8 @@ fn settled_only_what_is_durable(events: &[Event], when: &str) {
     for event in events {
         match event {
             Event::Entered(number, of) => drop(entered.insert(*number, *of)),
-            Event::Inode(Step::Cut, of) => drop(loose.insert(*of)),
-            Event::Inode(Step::Synced, of) => drop(loose.remove(of)),
+            Event::Inode(InodeStep::Cut, of) => drop(loose.insert(*of)),
+            Event::Inode(InodeStep::Synced, of) => drop(loose.remove(of)),
             Event::Settled(number) => {
                 let durable = match entered.get(number) {
                     Some(handle) => !loose.contains(handle),
@@ -340,13 +342,13 @@ fn a_marker_is_durably_gone_before_its_file_can_be_written() {
         assert_eq!(place.attach().form(&wanted, QUIET), [Ok(2)]);
         let (groups, handle) = (place.groups.as_ref().unwrap(), place.handle(1));
         bring(&place, groups);
-        let events = held(groups.home.steps.events.lock()).clone();
+        let events = held(groups.underlying.steps.events.lock()).clone();
         let steps = events.iter().filter_map(|e| match e {
             Event::Inode(step, of) if *of == handle => Some(*step),
             _ => None,
         });
-        let last: Vec<Step> = steps.collect();
-        assert!(last.ends_with(&[Step::Unmarked, Step::Synced]), "{last:?}");
+        let last: Vec<InodeStep> = steps.collect();
+        assert!(last.ends_with(&[InodeStep::Unmarked, InodeStep::Synced]), "{last:?}");
     }
 }
 
@@ -358,18 +360,18 @@ fn a_file_on_its_way_is_locked() {
     let groups = place.attach();
     let (look, looks) = channel();
     let (done, looked) = channel();
-    *held(groups.home.steps.watcher.lock()) = Some((look, looked));
+    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
     let free = std::thread::scope(|scope| {
         let watch = scope.spawn(move || {
             let mut free = Vec::new();
             let mut cut = FxHashSet::default();
             while let Ok((step, handle)) = looks.recv() {
                 let lock = &groups.locks[groups.lock_of(&handle)];
-                if step != Step::AllSynced && lock.try_read().is_ok() {
-                    let last = step == Step::Synced && cut.contains(&handle);
+                if step != InodeStep::AllSynced && lock.try_read().is_ok() {
+                    let last = step == InodeStep::Synced && cut.contains(&handle);
                     free.extend((!last).then_some(step));
                 }
-                if step == Step::Cut {
+                if step == InodeStep::Cut {
                     cut.insert(handle);
                 }
                 done.send(()).unwrap();
@@ -378,7 +380,7 @@ fn a_file_on_its_way_is_locked() {
         });
         assert_eq!(groups.form(std::slice::from_ref(&all), QUIET), [Ok(3)]);
         assert_eq!(groups.bring_all_home(&all), 3);
-        *held(groups.home.steps.watcher.lock()) = None;
+        *held(groups.underlying.steps.watcher.lock()) = None;
         watch.join().unwrap()
     });
     assert_eq!(free, []);
@@ -422,7 +424,7 @@ fn each_stay_in_the_store_begins_with_nothing_cached_and_moves_no_times() {
         assert_eq!(groups.form(&[vec![handle]], QUIET), [Ok(1)]);
         assert!(!groups.is_cached(&handle));
         assert_eq!(
-            groups.gfs(Gfs::unsettled),
+            groups.gfs(GroupStore::unsettled),
             [],
             "what is written beneath now is somebody else's"
         );
@@ -441,11 +443,11 @@ fn a_file_with_capabilities_stays() {
     let Some(mut place) = Place::new() else { return };
     let value = [0x0200_0000u32, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
     let flags = rustix::fs::XattrFlags::empty();
-    rustix::fs::setxattr(place.path(1), home::CAPABILITIES, &value, flags).unwrap();
+    rustix::fs::setxattr(place.path(1), underlying::CAPABILITIES, &value, flags).unwrap();
     let wanted = [place.handles(&[0, 1])];
     assert_eq!(place.attach().form(&wanted, QUIET), [Ok(1)]);
     let file = File::open(place.path(1)).unwrap();
-    assert!(home::has_capabilities(&file));
+    assert!(underlying::has_capabilities(&file));
     assert_eq!(fs::read(place.path(1)).unwrap(), content(1));
 }
 
@@ -465,12 +467,12 @@ fn where_steps_fail(deeds: &[Deed], failures: i64) {
         for fail in 0.. {
             let Some(mut place) = prepared(deed) else { return };
             let groups = place.groups.as_ref().unwrap();
-            groups.home.steps.failures.store(failures, SeqCst);
-            groups.home.steps.fails.store(fail, SeqCst);
+            groups.underlying.steps.failures.store(failures, SeqCst);
+            groups.underlying.steps.fails.store(fail, SeqCst);
             (deed.act)(&place, groups);
-            let ended = groups.home.steps.fails.load(SeqCst) >= 0;
+            let ended = groups.underlying.steps.fails.load(SeqCst) >= 0;
             let when = format!("{}, where {failures} from step {fail} on fail", deed.name);
-            let events = held(groups.home.steps.events.lock()).clone();
+            let events = held(groups.underlying.steps.events.lock()).clone();
             settled_only_what_is_durable(&events, &when);
             lost_at_any(&events, &place, &when, deed.emptied);
             place.attach();
@@ -494,25 +496,25 @@ enum Bytes {
 const NOT_ITS_BYTES: &str = "no marker, and not its bytes";
 
 /// Why a file is lost where the power is cut after these events, whatever was kept of what was not synced.
-fn lost(events: &[Event], handle: Handle) -> Option<&'static str> {
+fn lost(events: &[Event], handle: InodeHandle) -> Option<&'static str> {
     let mut sure = (Bytes::Whole, false);
-    let mut loose: Vec<Step> = Vec::new();
+    let mut loose: Vec<InodeStep> = Vec::new();
     let (mut number, mut leaving, mut settled) = (None, false, false);
     // Whether the entry may be gone, and whether it will be once all is synced.
     let (mut gone, mut going) = (false, false);
     let after = |(bytes, marked), step| match step {
-        Step::Marked => (bytes, true),
-        Step::Unmarked => (bytes, false),
-        Step::Cut => (Bytes::None, marked),
+        InodeStep::Marked => (bytes, true),
+        InodeStep::Unmarked => (bytes, false),
+        InodeStep::Cut => (Bytes::None, marked),
         _ => (Bytes::Torn, marked),
     };
     for event in events {
         match *event {
-            Event::Inode(Step::AllSynced, _) => {
+            Event::Inode(InodeStep::AllSynced, _) => {
                 sure = loose.drain(..).fold(sure, after);
                 gone |= going;
             }
-            Event::Inode(Step::Synced, of) if of == handle => {
+            Event::Inode(InodeStep::Synced, of) if of == handle => {
                 sure = loose.drain(..).fold(sure, after);
             }
             Event::Inode(step, of) if of == handle => loose.push(step),
@@ -547,7 +549,7 @@ fn lost(events: &[Event], handle: Handle) -> Option<&'static str> {
 
 /// Fails where a file is lost with the power cut after any of these events.
 fn lost_at_any(events: &[Event], place: &Place, what: &str, emptied: Option<usize>) {
-    let all: Vec<Handle> = place.handles(&[0, 1, 2, 3]);
+    let all: Vec<InodeHandle> = place.handles(&[0, 1, 2, 3]);
     for end in 0..=events.len() {
         for (name, handle) in all.iter().enumerate() {
             let lost = |events: &[Event]| {
@@ -557,7 +559,7 @@ fn lost_at_any(events: &[Event], place: &Place, what: &str, emptied: Option<usiz
             let why = lost(&events);
             assert_eq!(why, None, "{what}: {name}, after {events:#?}");
             // Somebody else may have all synced at any time.
-            events.push(Event::Inode(Step::AllSynced, *handle));
+            events.push(Event::Inode(InodeStep::AllSynced, *handle));
             let why = lost(&events);
             assert_eq!(why, None, "{what}: {name}, after {events:#?}");
         }
@@ -574,7 +576,7 @@ fn with_the_power_cut_at_any_step_no_file_is_lost() {
         }
         (deed.act)(&place, groups);
         let _ = groups.ask(Ask::Sync { file: None });
-        let events = held(groups.home.steps.events.lock()).clone();
+        let events = held(groups.underlying.steps.events.lock()).clone();
         assert!(events.len() > 10, "{}: {events:?}", deed.name);
         lost_at_any(&events, &place, deed.name, deed.emptied);
         place.check(deed.name, deed.emptied);
@@ -647,7 +649,7 @@ fn a_file_that_is_used_meanwhile_does_not_move() {
         let handle = place.handle(1);
         let wanted = [place.handles(&[0, 1])];
         let asked = AtomicI64::new(0);
-        let busy = |h: &Handle| *h == handle && asked.fetch_add(1, SeqCst) >= open_since;
+        let busy = |h: &InodeHandle| *h == handle && asked.fetch_add(1, SeqCst) >= open_since;
         assert_eq!(place.attach().form(&wanted, busy), [Ok(1)], "open since {open_since}");
         assert_eq!(fs::read(place.path(1)).unwrap(), content(1));
     }
@@ -662,7 +664,7 @@ fn leading_to_each_other() -> Option<(Place, Shuffler)> {
     let groups = place.attach();
     let shuffler = Shuffler::new(GroupConfig::default(), u64::MAX, None, groups).unwrap();
     for handle in place.handles(&[0, 2]).into_iter().cycle().take(8) {
-        shuffler.saw(Seen::Opened { stream: StreamId(1), handle, size: 1_000 });
+        shuffler.saw(Observed::Opened { stream: StreamId(1), handle, size: 1_000 });
     }
     shuffler.learn();
     Some((place, shuffler))
@@ -678,16 +680,16 @@ impl Place {
 fn it_is_read_ahead_once_and_not_while_the_disk_sleeps() {
     let Some((place, shuffler)) = leading_to_each_other() else { return };
     let groups = place.groups.as_ref().unwrap();
-    shuffler.read_ahead(groups, Phase::Asleep);
+    shuffler.read_ahead(groups, DiskPhase::Asleep);
     assert_eq!((shuffler.ahead.load(SeqCst), place.groups_read()), (0, 0), "it was woken");
-    shuffler.read_ahead(groups, Phase::Drowsy);
+    shuffler.read_ahead(groups, DiskPhase::Drowsy);
     assert_eq!((shuffler.ahead.load(SeqCst), place.groups_read()), (2, 2), "what waited is read");
     for name in 0..4 {
         let kept = groups.kept_whole(&place.handle(name)).unwrap().unwrap();
         assert_eq!(groups.read(&kept, 0, FILE_BYTES_MAX).unwrap(), content(name));
     }
     assert_eq!(place.groups_read(), 2, "a client waited for what was read ahead");
-    shuffler.read_ahead(groups, Phase::Turning);
+    shuffler.read_ahead(groups, DiskPhase::Turning);
     assert_eq!((shuffler.ahead.load(SeqCst), place.groups_read()), (2, 2), "and once is enough");
 }
 
@@ -700,15 +702,15 @@ fn what_was_written_meanwhile_is_not_read_ahead_as_it_was() {
     groups.bring_home(&handle).unwrap();
     let read = place.groups_read();
     fs::write(place.path(2), b"newer").unwrap();
-    shuffler.read_ahead(groups, Phase::Turning);
+    shuffler.read_ahead(groups, DiskPhase::Turning);
     // The other's group alone: of this one there is nothing to ask for.
     assert_eq!((shuffler.ahead.load(SeqCst), place.groups_read()), (1, read + 1));
     assert_eq!(groups.form(&[place.handles(&[2])], QUIET), [Ok(1)]);
     for handle in place.handles(&[0, 2]) {
-        shuffler.saw(Seen::Opened { stream: StreamId(1), handle, size: 5 });
+        shuffler.saw(Observed::Opened { stream: StreamId(1), handle, size: 5 });
     }
     shuffler.learn();
-    shuffler.read_ahead(groups, Phase::Turning);
+    shuffler.read_ahead(groups, DiskPhase::Turning);
     let kept = groups.kept_whole(&handle).unwrap().unwrap();
     assert_eq!(groups.read(&kept, 0, FILE_BYTES_MAX).unwrap(), b"newer");
 }
@@ -724,9 +726,9 @@ fn of_what_the_store_has_no_group_leads_to_the_next() {
     let config = GroupConfig { needed: 1, least: 2, ..GroupConfig::default() };
     let read = all.into_iter().map(|handle| {
         let shuffler = Shuffler::new(config, u64::MAX, None, groups).unwrap();
-        shuffler.saw(Seen::Opened { stream: StreamId(1), handle, size: 1_000 });
+        shuffler.saw(Observed::Opened { stream: StreamId(1), handle, size: 1_000 });
         shuffler.learn();
-        shuffler.read_ahead(groups, Phase::Turning);
+        shuffler.read_ahead(groups, DiskPhase::Turning);
         shuffler.ahead.load(SeqCst)
     });
     // Of each group the first file has it read, and the second finds it.

@@ -12,12 +12,12 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use slab::Slab;
 
+use crate::disk_watch::WatchedDisk;
 use crate::error::MountError;
-use crate::groups::Groups;
-use crate::handle::Handle;
-use crate::rest::Watched;
-use crate::rows::{Row, Rows};
-use crate::shuffle::{Seen, Shuffler};
+use crate::grouped_files::GroupedFiles;
+use crate::inode_handle::InodeHandle;
+use crate::inode_table::{InodeRow, InodeTable};
+use crate::shuffle::{Observed, Shuffler};
 use seekless_host::cannot;
 
 /// The root's number, for the kernel.
@@ -34,10 +34,10 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() == 12);
 
-impl Row for Node {
+impl InodeRow for Node {
     type Key = u64;
 
-    fn key(&self, _: Handle) -> u64 {
+    fn key(&self, _: InodeHandle) -> u64 {
         self.ino
     }
 }
@@ -45,7 +45,7 @@ impl Row for Node {
 /// The inodes that the kernel knows.
 #[derive(Debug)]
 struct Nodes {
-    rows: Rows<Node>,
+    rows: InodeTable<Node>,
     /// Of those without a name: whoever still has one, open or not (`O_PATH`, a working directory), goes on using it.
     nameless: FxHashMap<u64, OwnedFd>,
 }
@@ -61,7 +61,7 @@ pub(super) struct Opens {
 /// A file that a client has open.
 #[derive(Debug)]
 pub(super) struct Open {
-    pub(super) handle: Handle,
+    pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
     pub(super) writes: bool,
     _backing: Option<Arc<BackingId>>,
@@ -85,13 +85,13 @@ pub(super) struct Admitted {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Live {
-    pub(super) groups: Groups,
+pub(crate) struct MountedDir {
+    pub(super) groups: GroupedFiles,
     pub(super) shuffler: Shuffler,
     /// The directory's disk, if it is known to sleep.
-    pub(super) rest: Option<Watched>,
+    pub(super) rest: Option<WatchedDisk>,
     nodes: Mutex<Nodes>,
-    opens: Mutex<FxHashMap<Handle, Opens>>,
+    opens: Mutex<FxHashMap<InodeHandle, Opens>>,
     files: Mutex<Slab<Arc<Open>>>,
     dirs: Mutex<Slab<Arc<OpenDir>>>,
     pub(super) passthrough: AtomicBool,
@@ -125,16 +125,16 @@ pub(super) fn kind(mode: u32) -> Kind {
     }
 }
 
-impl Live {
+impl MountedDir {
     pub(super) fn new(
-        groups: Groups,
+        groups: GroupedFiles,
         shuffler: Shuffler,
-        rest: Option<Watched>,
+        rest: Option<WatchedDisk>,
     ) -> Result<Self, MountError> {
-        let root = rustix::fs::fstat(groups.home.root())
+        let root = rustix::fs::fstat(groups.underlying.root())
             .map_err(cannot("ask for the root's attributes"))?;
-        let handle = groups.home.handle();
-        let mut rows = Rows::new(handle.shape());
+        let handle = groups.underlying.handle();
+        let mut rows = InodeTable::new(handle.shape());
         rows.insert(handle, Node { ino: ROOT, lookups: 1 });
         Ok(Self {
             groups,
@@ -159,7 +159,7 @@ impl Live {
         (held(&self.nodes).rows.len(), held(&self.files).len())
     }
 
-    pub(super) fn handle(&self, ino: u64) -> Result<Handle, Errno> {
+    pub(super) fn handle(&self, ino: u64) -> Result<InodeHandle, Errno> {
         held(&self.nodes).rows.get(ino).map(|(handle, _)| handle).ok_or(Errno::STALE)
     }
 
@@ -174,18 +174,18 @@ impl Live {
                         .try_clone()
                         .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::MFILE));
                 }
-                let path = crate::home::by_path(fd);
+                let path = crate::underlying::by_path(fd);
                 return rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty());
             }
             handle
         };
         let flags = if flags == OFlags::PATH { flags | OFlags::NOFOLLOW } else { flags };
-        self.groups.home.open_handle(&handle, flags)
+        self.groups.underlying.open_handle(&handle, flags)
     }
 
     /// An inode that has just been found: from now on the kernel knows it.
     pub(super) fn enter(&self, fd: impl AsFd) -> Result<(FileAttr, u64), Errno> {
-        let handle = self.groups.home.handle_of(fd.as_fd())?;
+        let handle = self.groups.underlying.handle_of(fd.as_fd())?;
         let attributes = self.attributes(fd, &handle)?;
         let mut nodes = held(&self.nodes);
         let ino = attributes.ino.0;
@@ -217,13 +217,17 @@ impl Live {
     }
 
     /// An inode without a name is no more.
-    fn no_more(&self, handle: &Handle) {
+    fn no_more(&self, handle: &InodeHandle) {
         let _lock = self.groups.changing(handle);
         self.groups.forget(handle);
     }
 
     /// What the client sees of an inode.
-    pub(super) fn attributes(&self, fd: impl AsFd, handle: &Handle) -> Result<FileAttr, Errno> {
+    pub(super) fn attributes(
+        &self,
+        fd: impl AsFd,
+        handle: &InodeHandle,
+    ) -> Result<FileAttr, Errno> {
         // On its way between the modules a file's size is in neither for a moment.
         let _lock = self.groups.reading(handle);
         self.attributes_locked(fd, handle)
@@ -233,7 +237,7 @@ impl Live {
     pub(super) fn attributes_locked(
         &self,
         fd: impl AsFd,
-        handle: &Handle,
+        handle: &InodeHandle,
     ) -> Result<FileAttr, Errno> {
         let s = rustix::fs::fstat(&fd)?;
         if s.st_dev != self.root.st_dev {
@@ -268,7 +272,7 @@ impl Live {
     }
 
     /// Whether a client has it open.
-    pub(super) fn is_open(&self, handle: &Handle) -> bool {
+    pub(super) fn is_open(&self, handle: &InodeHandle) -> bool {
         held(&self.opens).contains_key(handle)
     }
 
@@ -276,7 +280,7 @@ impl Live {
     /// done without us.
     pub(super) fn admit(
         &self,
-        handle: Handle,
+        handle: InodeHandle,
         fd: OwnedFd,
         (here, writes): (bool, bool),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
@@ -308,7 +312,7 @@ impl Live {
         if open.writes
             && let Ok(stat) = rustix::fs::fstat(&open.fd)
         {
-            self.shuffler.saw(Seen::Written { handle, size: stat.st_size.unsigned_abs() });
+            self.shuffler.saw(Observed::Written { handle, size: stat.st_size.unsigned_abs() });
         }
         let mut opens = held(&self.opens);
         let Some(open) = opens.get_mut(&handle) else { return };
@@ -325,7 +329,7 @@ impl Live {
         if stat.st_nlink > 0 && !is_directory {
             return;
         }
-        let Ok(handle) = self.groups.home.handle_of(fd.as_fd()) else { return };
+        let Ok(handle) = self.groups.underlying.handle_of(fd.as_fd()) else { return };
         let known = {
             let (ino, mut nodes) = (self.number(stat.st_ino), held(&self.nodes));
             let known = nodes.rows.get(ino).is_some_and(|(known, _)| known == handle);
@@ -340,7 +344,7 @@ impl Live {
         if !known {
             self.no_more(&handle);
         }
-        self.shuffler.saw(Seen::Gone(handle));
+        self.shuffler.saw(Observed::Gone(handle));
     }
 
     /// The kernel knows no inode any more: those without a name are gone from the group store too.

@@ -3,16 +3,16 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::cluster_map::ClusterMap;
+use crate::file_name::Name;
 use crate::format::{
     Change, FileRecord, Geometry, GroupRecord, SlotRecord, file_bytes, group_bytes,
 };
-use crate::name::Name;
-use crate::space::Space;
-use crate::{Attributes, FileNumber, State};
+use crate::{Attributes, FileNumber, FileState};
 
 /// An entry of the file lookup table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct FileEntry {
     /// Size in bytes.
     pub size: u32,
     /// Its group.
@@ -20,12 +20,12 @@ pub struct File {
     /// Owner, permissions, times.
     pub attributes: Attributes,
     /// Whether the file is here for good.
-    pub state: State,
+    pub state: FileState,
     /// What the driver calls it; it stands here to find a file's marker again, and nothing is looked up by it.
     pub name: Name,
 }
 
-impl File {
+impl FileEntry {
     pub(crate) fn record(&self, number: FileNumber) -> Change {
         let a = self.attributes;
         let record = FileRecord {
@@ -57,9 +57,9 @@ impl File {
                 changed: r.changed,
             },
             state: match r.state {
-                0 => State::Settled,
-                1 => State::Arriving,
-                _ => State::Leaving,
+                0 => FileState::Settled,
+                1 => FileState::Arriving,
+                _ => FileState::Leaving,
             },
             name: Name::from(name),
         }
@@ -79,7 +79,7 @@ pub struct Slot {
 
 /// An entry of the group table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupAt {
+pub struct GroupEntry {
     /// First cluster.
     pub cluster: u32,
     /// How many, contiguous.
@@ -95,7 +95,7 @@ pub struct GroupAt {
 }
 
 // One for each file, and it must be little: see docs/believing/groups.md.
-const _: () = assert!(size_of::<Option<File>>() == 64);
+const _: () = assert!(size_of::<Option<FileEntry>>() == 64);
 
 /// Why records do not make a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -141,14 +141,14 @@ pub enum TableError {
 
 /// Both tables.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct Tables {
     /// Of each place, what it holds.
-    places: Vec<Option<File>>,
+    places: Vec<Option<FileEntry>>,
     /// And the count of the last that stood there.
     counts: Vec<u32>,
     /// Empty places, the last to be filled first.
     empty: Vec<u32>,
-    groups: FxHashMap<u32, GroupAt>,
+    groups: FxHashMap<u32, GroupEntry>,
     files: u32,
     /// Bytes of records that both take.
     bytes: u64,
@@ -156,17 +156,17 @@ pub(crate) struct Table {
     pub(crate) next_group: u32,
 }
 
-impl Table {
+impl Tables {
     pub(crate) fn new() -> Self {
         Self { next_count: 1, next_group: 1, ..Self::default() }
     }
 
-    pub(crate) fn file(&self, number: FileNumber) -> Option<&File> {
+    pub(crate) fn file(&self, number: FileNumber) -> Option<&FileEntry> {
         let count = *self.counts.get(number.place())?;
         self.places.get(number.place())?.as_ref().filter(|_| count == number.count())
     }
 
-    pub(crate) fn group(&self, group: u32) -> Option<&GroupAt> {
+    pub(crate) fn group(&self, group: u32) -> Option<&GroupEntry> {
         self.groups.get(&group)
     }
 
@@ -190,7 +190,7 @@ impl Table {
     }
 
     /// Files in order of place, from a place on, with the place to go on from.
-    pub(crate) fn files_from(&self, from: usize) -> impl Iterator<Item = (FileNumber, &File)> {
+    pub(crate) fn files_from(&self, from: usize) -> impl Iterator<Item = (FileNumber, &FileEntry)> {
         let from = from.min(self.places.len());
         let places = self.places[from..].iter().zip(&self.counts[from..]);
         (from..)
@@ -234,7 +234,7 @@ impl Table {
         &mut self,
         changes: &[Change],
         geometry: &Geometry,
-        space: &mut Space,
+        space: &mut ClusterMap,
     ) -> Result<(), TableError> {
         let mut touched = Vec::new();
         for change in changes {
@@ -249,7 +249,7 @@ impl Table {
                     if self.places.len() <= number.place() {
                         self.grow(number.place() + 1);
                     }
-                    let file = File::of(record, name);
+                    let file = FileEntry::of(record, name);
                     if let Some(group) = self.groups.get_mut(&file.group) {
                         group.live += 1;
                     }
@@ -291,7 +291,7 @@ impl Table {
         record: &GroupRecord,
         slots: &[SlotRecord],
         geometry: &Geometry,
-        space: &mut Space,
+        space: &mut ClusterMap,
     ) -> Result<(), TableError> {
         let GroupRecord { group, cluster, clusters, bytes, sum, .. } = *record;
         let end = u64::from(cluster) + u64::from(clusters);
@@ -306,7 +306,7 @@ impl Table {
         self.bytes += group_bytes(slots.len()) as u64;
         self.next_group = self.next_group.max(group.saturating_add(1));
         let clusters = clusters.into();
-        let mut now = GroupAt { cluster, clusters, bytes, sum, slots, live: 0 };
+        let mut now = GroupEntry { cluster, clusters, bytes, sum, slots, live: 0 };
         space.take(cluster, clusters);
         let old = self.groups.remove(&group);
         if let Some(old) = old {
@@ -338,8 +338,8 @@ impl Table {
     ///
     /// # Errors
     /// Where they do not.
-    pub(crate) fn verify(&self, geometry: &Geometry) -> Result<Space, TableError> {
-        let mut space = Space::new(geometry.clusters);
+    pub(crate) fn verify(&self, geometry: &Geometry) -> Result<ClusterMap, TableError> {
+        let mut space = ClusterMap::new(geometry.clusters);
         for number in self.group_numbers() {
             let Some(group) = self.groups.get(&number) else { continue };
             for cluster in group.cluster..group.cluster + group.clusters {

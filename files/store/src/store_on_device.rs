@@ -1,5 +1,5 @@
 //! A group store with a device under it: asks are carried out one after the other, each to its end. The driver for
-//! those who have a thread to wait in; whoever has none drives [`Gfs`] itself.
+//! those who have a thread to wait in; whoever has none drives [`GroupStore`] itself.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use seekless_block::{Device, Op, SimTime};
 
 use crate::api::{Ask, Fault, Input, Output, Reply, RequestId};
 use crate::attach::AttachError;
-use crate::{Config, Gfs, Phase};
+use crate::{Config, DiskPhase, GroupStore};
 
 /// The other module, as far as the store needs it.
-pub trait Other {
+pub trait OtherModule {
     /// Makes all that it was told on stable storage: markers set and taken away, files that went back. False where it
     /// could not.
     fn sync(&mut self) -> bool;
 }
 
-impl<F: FnMut() -> bool> Other for F {
+impl<F: FnMut() -> bool> OtherModule for F {
     fn sync(&mut self) -> bool {
         self()
     }
@@ -24,27 +24,27 @@ impl<F: FnMut() -> bool> Other for F {
 
 /// A store, its device, and the module that has all other files.
 #[derive(Debug)]
-pub struct Store<D, O> {
-    gfs: Gfs,
+pub struct StoreOnDevice<D, O> {
+    gfs: GroupStore,
     device: D,
     other: O,
     next: u64,
     ended: BTreeMap<RequestId, Result<Reply, Fault>>,
 }
 
-impl<D: Device, O: Other> Store<D, O> {
+impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     /// Attaches the store on `device`.
     ///
     /// # Errors
-    /// As [`Gfs::attach`].
+    /// As [`GroupStore::attach`].
     pub fn attach(mut device: D, other: O, config: Config) -> Result<Self, AttachError> {
-        let gfs = Gfs::attach(&mut device, config)?;
+        let gfs = GroupStore::attach(&mut device, config)?;
         Ok(Self { gfs, device, other, next: 0, ended: BTreeMap::new() })
     }
 
     /// What it knows.
     #[must_use]
-    pub const fn gfs(&self) -> &Gfs {
+    pub const fn gfs(&self) -> &GroupStore {
         &self.gfs
     }
 
@@ -69,14 +69,14 @@ impl<D: Device, O: Other> Store<D, O> {
         (first..=self.next).map(ended).collect()
     }
 
-    /// Lets the store do what is due. Call it at [`Gfs::wakeup`].
+    /// Lets the store do what is due. Call it at [`GroupStore::wakeup`].
     pub fn tick(&mut self, now: SimTime) {
         self.gfs.handle(now, Input::Tick);
         self.carry_out(now);
     }
 
-    /// See [`Gfs::disk_is`].
-    pub const fn disk_is(&mut self, phase: Phase) {
+    /// See [`GroupStore::disk_is`].
+    pub const fn disk_is(&mut self, phase: DiskPhase) {
         self.gfs.disk_is(phase);
     }
 
