@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -28,7 +28,9 @@ fn manifest(dir: &str, name: &str) -> (PathBuf, Value) {
 fn unpack(from: &Path, bytes: &Value, to: &Path) {
     let bytes = bytes.as_u64().unwrap();
     let content = zstd::bulk::decompress(&fs::read(from).unwrap(), bytes as usize).unwrap();
-    let file = File::create(to).unwrap();
+    // A store that others can read is refused.
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
+    let file = file.unwrap();
     file.set_len(bytes).unwrap();
     for (i, page) in content.chunks(PAGE).enumerate() {
         if page.iter().any(|&b| b != 0) {
