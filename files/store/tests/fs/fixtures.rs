@@ -86,10 +86,7 @@ fn attach(image: Image) -> Result<Attached, AttachError> {
 
 /// Reads every file; each must be whole. The names of those that are here for good or arrive, and are of a version that the
 /// manifest allows; and the files that could not be read.
-fn read(
-    fixture: &Fixture,
-    store: &mut Attached,
-) -> (BTreeSet<String>, Vec<(FileNumber, Fault)>) {
+fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(FileNumber, Fault)>) {
     let known = fixture.known();
     let (mut found, mut faults) = (BTreeSet::new(), Vec::new());
     let files: Vec<_> = store.gfs().files().map(|(n, f)| (n, f.size, f.state)).collect();
