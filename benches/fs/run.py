@@ -2,7 +2,7 @@
 """Small files in groups beside ext4 and XFS, in one run. As root, on a machine at rest:
 
   benches/fs/run.py [--files 1000000] [--grouped 250000] [--sets 250] [--singles 1000] [--lookups 1000] [--tries 3]
-                    [--program target/release/seekless] [--disk wd800jb] [--kinds ext4,groups,xfs] [--json FILE]
+                    [--program target/dist/seekless] [--disk wd800jb] [--kinds ext4,groups,xfs] [--json FILE]
 
 One image with ext4 and one with XFS, each with the same files; then the files of the first are used by sets of eight that lie in
 eight directories, and moved to groups in a store that is a file of that same ext4 (`groups`). What is measured, each time with
@@ -10,7 +10,7 @@ nothing in memory:
 
 1. At the host's speed: files looked up a second, at random, and inodes looked at, in order of directories; for `groups` the time to
    mount, and the server's memory: when mounted, when every inode was looked at, and when every file was read.
-2. On a modelled disk in real time (`seekless emulate`), by samples drawn at random, with their interval at 95%, each from nothing in memory:
+2. On a modelled disk in real time (`seekless disk emulate`), by samples drawn at random, with their interval at 95%, each from nothing in memory:
    files looked up, single files of all read, sets of eight of those that are grouped read; the time to mount. And how many reads the kernel
    sent to the disk for each file, and the disk's time for all of them where nobody waits for it (`--speed inf`): these do not depend on what
    else the host has to do, which rates do. A host that forgets what it has
@@ -252,7 +252,7 @@ def main():
     parser.add_argument('--lookups', type=int, default=1_000)
     parser.add_argument('--tries', type=int, default=3)
     parser.add_argument('--cache', default='64MiB')
-    parser.add_argument('--program', default='target/release/seekless')
+    parser.add_argument('--program', default='target/dist/seekless')
     parser.add_argument('--disk', default='wd800jb')
     parser.add_argument('--kinds', default='ext4,groups,xfs')
     parser.add_argument('--json')

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records a real version-control update for `seekless reproduce fs2 --real OUT`: a tree and its git repository on an aged ext4 of 76 GiB (a sparse
+# Records a real version-control update for `seekless-lab reproduce fs2 --real OUT`: a tree and its git repository on an aged ext4 of 76 GiB (a sparse
 # file behind a loop device), compared file by file seven times from a cold cache, as `cvs update` compares a tree with its repository: all
 # files look touched, so git reads each of them and its object. Needs root, git, ext4 and about three times the tree's size; changes nothing outside
 # OUT and its own temporary folder, whose file system it unmounts.

@@ -106,11 +106,13 @@ pub enum TraceError {
         /// What it is.
         format: Format,
     },
-    /// There is no such made-up trace.
-    #[error("synth: {what}")]
-    NotMadeUp {
-        /// Why, in words.
-        what: String,
+    /// A synthetic trace is named, and nothing here makes one.
+    #[error(
+        "synth:{name}: a synthetic trace is no file; write one with `seekless-lab synth {name} -o FILE`, then name that file"
+    )]
+    NotGenerated {
+        /// The trace asked for.
+        name: String,
     },
     /// The file holds nothing.
     #[error("{}: the file is empty", path.display())]

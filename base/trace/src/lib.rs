@@ -3,7 +3,7 @@
 //!
 //! A [`Source`] is made from what the user typed (`PATH`, `FORMAT:PATH` or `-`), and can be opened many
 //! times. Formats are found by content, compressed files are unpacked as they are read. [`stats`] says what
-//! a trace is like, [`synth`] makes one up that is like a paper's. This crate does not know what is done with the requests: no cache, no disk.
+//! a trace is like. This crate does not know what is done with the requests: no cache, no disk.
 //!
 //! ```no_run
 //! use seekless_trace::{OpenOptions, Source};
@@ -25,6 +25,7 @@ mod files;
 mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
+mod generated;
 mod input;
 mod native;
 mod reader;
@@ -32,7 +33,6 @@ mod record;
 mod reorder;
 mod source;
 pub mod stats;
-pub mod synth;
 mod text;
 mod writers;
 
@@ -41,6 +41,7 @@ pub use context::{Device, Example, Skipped, Stream};
 pub use convert::{Converted, Packing, Target, convert};
 pub use error::{Malformed, Place, TraceError};
 pub use files::{File, FileEvent, FileOp, FileReader};
+pub use generated::{Generated, Generator};
 pub use native::StoreWriter;
 pub use reader::{Info, Progress, Reader};
 pub use record::{Event, Format, OpenOptions, Record};

@@ -142,7 +142,7 @@ formats! {
     Strace = "strace", "strace";
     /// File events of Windows' Process Monitor, saved as CSV.
     Procmon = "procmon", "Procmon CSV";
-    /// No file: a week made up by [`crate::synth`], by its name.
+    /// No file: requests that a [`crate::Generated`] makes.
     Synthetic = "synth", "made up";
 }
 

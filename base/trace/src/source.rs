@@ -13,28 +13,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::context::Context;
 use crate::error::quote;
 use crate::files::{FileLines, FileReader, Laid};
+use crate::generated::{self, Generator};
 use crate::input::{Cursor, Input, unpack};
 use crate::native::StoreReader;
 use crate::reader::Parse;
 use crate::reorder::Reorder;
-use crate::synth::{Play, Synthetic};
 use crate::{Format, OpenOptions, Place, Reader, TraceError, detect, formats};
 
 /// A trace named by the user.
-#[derive(Debug)]
 pub struct Source {
     name: PathBuf,
     stdin: bool,
     format: Option<Format>,
-    /// What is made up instead of read.
-    synthetic: Option<Synthetic>,
+    /// Makes the requests, where they are not read.
+    generator: Option<Generator>,
     /// A copy of what cannot be read twice, made at the first opening; it has no name in any directory.
     spool: Mutex<Option<Arc<File>>>,
 }
 
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source").field("name", &self.name).field("format", &self.format).finish()
+    }
+}
+
 impl Source {
-    /// From what the user typed: `PATH`, `FORMAT:PATH`, or either with `-` for the standard input; after `synth:`
-    /// the name of a [`crate::synth::Personality`], which is made up in full size as it is read. Where a
+    /// From what the user typed: `PATH`, `FORMAT:PATH`, or either with `-` for the standard input. Where a
     /// path itself begins with a format's name and a colon, write `./` before it. For blktrace, `PATH` may
     /// also be what was given to `blktrace -o`: with `PATH.blktrace.0` and so on beside it, these are read
     /// together; so are those of a directory.
@@ -55,14 +59,14 @@ impl Source {
     /// From a path, and its format where it is not to be found by content.
     #[must_use]
     pub fn from_path(path: impl Into<PathBuf>, format: Option<Format>) -> Self {
-        Self { name: path.into(), stdin: false, format, synthetic: None, spool: Mutex::new(None) }
+        Self { name: path.into(), stdin: false, format, generator: None, spool: Mutex::new(None) }
     }
 
-    /// A trace that is made up as it is read, the same every time.
+    /// A synthetic trace: the same requests at every opening.
     #[must_use]
-    pub fn synthetic(synthetic: Synthetic) -> Self {
-        let source = Self::from_path(synthetic.personality.name, Some(Format::Synthetic));
-        Self { synthetic: Some(synthetic), ..source }
+    pub fn generated(name: &str, generator: Generator) -> Self {
+        let source = Self::from_path(name, Some(Format::Synthetic));
+        Self { generator: Some(generator), ..source }
     }
 
     /// The path as the user named it.
@@ -95,13 +99,11 @@ impl Source {
     /// Where the file cannot be opened or unpacked, is empty, or is in no known format.
     pub fn open(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
         if self.format == Some(Format::Synthetic) {
-            let name = || self.name.to_string_lossy();
-            let synthetic = match self.synthetic {
-                Some(synthetic) => Ok(synthetic),
-                None => Synthetic::new(&name(), 1.0, Synthetic::SEED),
+            let name = self.name.to_string_lossy();
+            return match &self.generator {
+                Some(generator) => Ok(generated::reader(&name, generator, options)),
+                None => Err(TraceError::NotGenerated { name: name.into_owned() }),
             };
-            let synthetic = synthetic.map_err(|what| TraceError::NotMadeUp { what })?;
-            return Ok(made_up(&synthetic, options));
         }
         let (opening, inputs, file) = self.opened(options)?;
         opening.reader(inputs, file.as_ref())
@@ -301,15 +303,6 @@ impl Opening<'_> {
         let cx = Context::new(path, format, *options);
         Ok(FileReader { lines, cx, info, read, total, ended: false })
     }
-}
-
-fn made_up(synthetic: &Synthetic, options: &OpenOptions) -> Reader {
-    let mut cx = Context::new(synthetic.personality.name.into(), Format::Synthetic, *options);
-    let read = Arc::new(AtomicU64::new(0));
-    let play = Play::new(synthetic, Arc::clone(&read));
-    play.name(&mut cx);
-    let total = play.bytes();
-    Reader { parse: Box::new(play), cx, info: Play::INFO, read, total, ended: false }
 }
 
 /// A trace of files as one of a disk. It is read twice, so what is no file is copied to one.

@@ -7,15 +7,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::ProgressBar;
 use seekless_block::{Bytes, Sectors};
+use seekless_compare::{Advice, AdviseOptions, Change, Gain, RollingStage, Tried, advise};
 use seekless_disk::DeviceSpec;
 use seekless_report::{Better, Cell, Column, Table, Unit};
 use seekless_serve::capture::BlockDevice;
-use seekless_study::{Advice, AdviseOptions, Change, Gain, RollingStage, Tried, advise};
 use seekless_trace::{Progress, Source};
 use tempfile::TempDir;
 
-use crate::output;
-use crate::trace_args::{StudyArgs, size};
+use seekless_cli::args::{StudyArgs, size};
+use seekless_cli::output;
 
 /// Would a learned layout help, how much, how surely; and what would help instead
 ///
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "disk")]
     device_size: Option<Bytes>,
     /// How long a block device is recorded: 90s, 10m, 1h, 1d; Ctrl-C ends it earlier
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::serve::duration, default_value = "10m")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = seekless_cli::args::duration, default_value = "10m")]
     record_for: Duration,
     /// Most folds the trace is cut into
     #[arg(long, value_name = "N", default_value_t = 12,
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let others: Vec<DeviceSpec> =
-        args.or.iter().map(|name| crate::disks::named(name)).collect::<Result<_, _>>()?;
+        args.or.iter().map(|name| seekless_cli::disk::named(name)).collect::<Result<_, _>>()?;
     let device = Path::new(&args.trace).metadata().is_ok_and(|m| m.file_type().is_block_device());
     let disk = disk(args, device)?;
     let recorded = device.then(|| record(args)).transpose()?;
@@ -97,14 +97,14 @@ fn record(args: &Args) -> anyhow::Result<(TempDir, PathBuf)> {
 /// The disk that is asked for, or the one of the catalogue that stands for the device.
 fn disk(args: &Args, device: bool) -> anyhow::Result<DeviceSpec> {
     if let Some(name) = &args.disk {
-        return crate::disks::named(name);
+        return seekless_cli::disk::named(name);
     }
     let size = match args.device_size {
         Some(size) => size,
         None if device => Sectors(BlockDevice::find(Path::new(&args.trace))?.sectors).bytes(),
         None => Bytes(20_000_000_000_000),
     };
-    let disk = crate::disks::stand_in(size)?;
+    let disk = seekless_cli::disk::stand_in(size)?;
     output::say(&format!(
         "note: computed for {} ({}); --disk chooses another",
         disk.name(),

@@ -1,10 +1,10 @@
 //! What an advice looks like as a page: the answer, what each system saves with its range, and the days one by one.
 
+use seekless_compare::{Advice, Tried, Verdict};
 use seekless_report::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, Lines, Points, Provenance, Report, Section,
     Tile, Unit,
 };
-use seekless_study::{Advice, Tried, Verdict};
 
 /// The whole report.
 pub(crate) fn report(advice: &Advice, command: &str) -> Report {

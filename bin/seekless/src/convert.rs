@@ -8,8 +8,8 @@ use seekless_report::Unit;
 use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
-use crate::output;
-use crate::trace_args::ReadArgs;
+use seekless_cli::args::ReadArgs;
+use seekless_cli::output;
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or libCacheSim
 ///
@@ -31,7 +31,7 @@ Examples:
 Formats read, found by content or named before a colon:
   blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu, biotracer,
   oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
-  only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless synth`)
+  only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`)
 Formats written, by OUT's ending or named before a colon:
   parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral); packed by a
   further .gz or .zst")]

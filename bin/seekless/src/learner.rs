@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use seekless_block::{Bytes, Lba, Request, Sectors};
+use seekless_compare::Learner;
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_learn::{
@@ -12,10 +13,9 @@ use seekless_learn::{
 };
 use seekless_serve::{Room, Wish};
 use seekless_sim::{Act, Clock, Judged, JudgedConfig, Replay, SimConfig, SimError};
-use seekless_study::Learner;
 
-use crate::output;
 use crate::serve::memory::Memory;
+use seekless_cli::output;
 
 /// Edges kept: about a hundred megabytes at the most.
 pub(crate) const EDGES: usize = 1 << 21;
@@ -259,7 +259,7 @@ impl seekless_serve::Learner for JudgedLearner {
         let size = (volume.capacity + volume.area).bytes();
         let disk = match self.setup.disk.take() {
             Some(disk) => disk,
-            None => crate::disks::stand_in(size).map_err(|e| format!("{e:#}"))?,
+            None => seekless_cli::disk::stand_in(size).map_err(|e| format!("{e:#}"))?,
         };
         output::say(&format!("note: what is learned is judged by the model {}", disk.name()));
         let device = Device::new(&disk).map_err(|e| e.to_string())?;
@@ -335,11 +335,11 @@ impl seekless_serve::Learner for JudgedLearner {
 #[cfg(test)]
 mod tests {
     use seekless_block::{Extent, Op, SimTime};
+    use seekless_compare::replicate;
     use seekless_disk::catalogue;
     use seekless_engine::RoomFrom;
     use seekless_serve::Learner as _;
     use seekless_sim::Simulation;
-    use seekless_study::replicate;
 
     use super::*;
 

@@ -22,9 +22,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::NamedTempFile;
 
-use crate::output;
-use crate::serve::duration;
-use crate::trace_args::size;
+use seekless_cli::args::duration;
+use seekless_cli::args::size;
+use seekless_cli::output;
 
 /// How often the kernel's buffer is emptied.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -2,7 +2,6 @@
 //! clean end on a signal. It decides nothing about data.
 
 mod backing;
-mod control;
 mod disk;
 pub(crate) mod memory;
 mod report;
@@ -19,6 +18,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
 use seekless_learn::{Budget, JudgeConfig, ReplicationRule};
+use seekless_serve::control::{self, MainThread};
 use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
@@ -27,12 +27,11 @@ use seekless_serve::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::admin::control_socket;
 use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
-use crate::output;
-use crate::trace_args::{LearnArgs, size};
 use disk::Emulated;
 use memory::Memory;
+use seekless_cli::args::{LearnArgs, duration, size};
+use seekless_cli::output;
 use watching::HttpArgs;
 
 /// How often the status line moves, and a server that failed is noticed.
@@ -43,7 +42,7 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and re-lay it under way
 ///
 /// The backing is exported over NBD, as a file to loop-mount, or both at once. What is read together gets
-/// copies side by side in the optimized area. One that `seekless format` has made outlasts the server: it is found
+/// copies side by side in the optimized area. One that `seekless volume format` has made outlasts the server: it is found
 /// within the backing, or named with --area. Without one it is a file without a name, on the disk of --area-dir,
 /// that is gone when the server ends; the backing itself then always holds all data at its own place. Where it was formatted
 /// with --replicas, copies stand in what clients have discarded (docs/believing/replicas.md). Stops on
@@ -60,7 +59,7 @@ Examples:
   losetup -f --show --direct-io=on /run/disk
 
   # A disk with its own area, made once
-  seekless format /dev/sdb
+  seekless volume format /dev/sdb
   seekless serve /dev/sdb --fuse /run/disk
 
   # A file mounted over itself: who opens disk.img now talks to seekless
@@ -92,7 +91,7 @@ pub(crate) struct Args {
     /// size, for losetup or any program. Only the user who serves it may open it
     #[arg(long, value_name = "PATH", help_heading = "Front ends")]
     fuse: Option<PathBuf>,
-    /// The area that was made for the backing by `seekless format BACKING --at FILE-or-DEVICE`
+    /// The area that was made for the backing by `seekless volume format BACKING --at FILE-or-DEVICE`
     #[arg(long, value_name = "FILE-or-DEVICE", help_heading = "Learning")]
     area: Option<PathBuf>,
     /// The backing may have another name than when its area was made
@@ -291,10 +290,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let _ = send.send(Event::Learn);
     }
     // Named before the volume is mounted, over the backing perhaps.
-    let control = control_socket(&args.backing)
-        .and_then(|socket| control::start(args, &socket, &server, send.clone()));
+    let commands = send.clone();
+    let control = control::start(&args.backing, &server, args.learns(), move |what| {
+        commands
+            .send(match what {
+                MainThread::Replan => Event::Learn,
+                MainThread::Stop => Event::Stop,
+            })
+            .is_ok()
+    });
     if let Err(why) = &control {
-        output::say(&format!("no control socket ({why:#}): signals alone steer this server"));
+        output::say(&format!("no control socket ({why}): only signals steer this server"));
     }
     let mount =
         point.map(|p| p.mount(&server, move || drop(send.send(Event::Unmounted)))).transpose()?;
@@ -308,7 +314,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let result = watch(args, &server, mount, &events, told);
     drop(http);
     if server.attached().is_some() {
-        output::say("putting the area to rest");
+        output::say("saving the area");
     }
     let stats = server.stop().context("the server failed")?;
     // Until here, who asks is told that it is served.
@@ -468,7 +474,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.observe(device.clone());
     }
     if let Some(Emulated { name, speed, host }) = &args.disk {
-        let spec = crate::disks::named(name)?;
+        let spec = seekless_cli::disk::named(name)?;
         builder = builder.emulate(Emulation {
             disk: Device::new(&spec).with_context(|| format!("disk {name}"))?,
             scheduler: args.scheduler,
@@ -488,7 +494,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
 /// What judges the layout.
 fn judged(args: &Args) -> anyhow::Result<Setup> {
     let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
-    let disk = named.map(|name| crate::disks::named(name)).transpose()?;
+    let disk = named.map(|name| seekless_cli::disk::named(name)).transpose()?;
     let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
     let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
     Ok(Setup {
@@ -542,22 +548,6 @@ fn status_line() -> ProgressBar {
         line.set_style(style);
     }
     line
-}
-
-/// A time with a unit, not zero.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..) {
-        Some("ms") => 1,
-        Some("s") => 1_000,
-        Some("m" | "min") => 60_000,
-        Some("h") => 3_600_000,
-        Some("d") => 86_400_000,
-        _ => return Err(bad()),
-    };
-    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    millis.filter(|&ms| ms > 0).map(Duration::from_millis).ok_or_else(bad)
 }
 
 /// Hours of the day, from the first on, to before the second.

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use seekless_block::Bytes;
-use seekless_study::{AreaAt, Options, Outcome, Policy, Stage};
+use seekless_compare::{AreaAt, Options, Outcome, Policy, Stage};
 use seekless_trace::{Progress, Source};
 
-use crate::output;
 use crate::simulate_report;
-use crate::trace_args::{StudyArgs, share, size};
+use seekless_cli::args::{StudyArgs, share, size};
+use seekless_cli::output;
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
@@ -92,7 +92,7 @@ enum Streams {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let source = Source::new(&args.trace);
-    let spec = crate::disks::named(&args.disk)?;
+    let spec = seekless_cli::disk::named(&args.disk)?;
     let rolling = args.study.rolling(2);
     let options = Options {
         open: rolling.open,
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let bar = output::bar();
     let mut outcome =
-        seekless_study::simulate(&source, &options, &mut |stage, at| show(&bar, stage, at))?;
+        seekless_compare::simulate(&source, &options, &mut |stage, at| show(&bar, stage, at))?;
     bar.finish_and_clear();
     outcome.trace.path.clone_from(&args.trace);
     for note in &outcome.notes {

@@ -1,13 +1,14 @@
 //! What a comparison looks like: the table on the terminal, the finding in words, the HTML report.
 
 use seekless_block::{Extent, Sectors};
+use seekless_cli::figures::head_moves;
+use seekless_compare::{Day, Outcome, Run};
 use seekless_disk::DeviceSpec;
 use seekless_report::{
-    Axis, Basis, Better, Cell, Column, Figure, HeadKind, HeadMove, HeadPath, HeadRun, Lines,
-    Points, Provenance, Report, Section, StackedBars, Table, Tile, Unit, Values,
+    Axis, Basis, Better, Cell, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance,
+    Report, Section, StackedBars, Table, Tile, Unit, Values,
 };
-use seekless_sim::{Kind, Measured};
-use seekless_study::{Day, Outcome, Run};
+use seekless_sim::Measured;
 
 /// The numbers of every run, side by side: for a terminal, those that fit.
 pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
@@ -281,17 +282,6 @@ fn cdf(m: &Measured) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Where the head went, to be drawn.
-pub(crate) fn moves(path: &seekless_sim::HeadPath) -> Vec<HeadMove> {
-    let kind = |k| match k {
-        Kind::Read => HeadKind::Read,
-        Kind::Write => HeadKind::Write,
-        Kind::Background => HeadKind::Background,
-    };
-    let points = path.points().iter();
-    points.map(|p| HeadMove { at: p.at, lba: p.lba, kind: kind(p.kind) }).collect()
-}
-
 fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
     let area =
         |r: &Run| r.optimized_start_sector.map(|at| Extent::new(at, outcome.optimized_bytes / 512));
@@ -299,7 +289,7 @@ fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
         .runs
         .iter()
         .zip(&outcome.measured)
-        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: moves(&m.path), area: area(r) })
+        .map(|(r, m)| HeadRun { name: r.policy.clone(), moves: head_moves(&m.path), area: area(r) })
         .collect();
     // The part of the disk that is used: the rest would only squeeze the picture.
     let highest = runs.iter().flat_map(|r| &r.moves).map(|m| m.lba.0 + 1).max().unwrap_or(1);

@@ -8,8 +8,8 @@ use seekless_trace::stats::{StatOptions, Summary, characterize};
 use seekless_trace::{Reader, Source};
 use serde::Serialize;
 
-use crate::trace_args::{ReadArgs, size};
 use crate::{output, stat_heat, stat_report, stat_tables};
+use seekless_cli::args::{ReadArgs, size};
 
 /// Memory below which estimates say little.
 const MEMORY_MIN: Bytes = Bytes(16 << 20);

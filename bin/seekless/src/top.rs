@@ -1,7 +1,6 @@
 //! `seekless top`: a running volume in a terminal, as the live page shows it. It asks the page's server and
 //! knows nothing that it does not say.
 
-pub(crate) mod ask;
 mod screen;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -18,10 +17,10 @@ use rustix::termios::{
 use seekless_serve::status::{Events, History, Status};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::output;
 use crate::serve::watching::{HttpAddress, token};
-use ask::ask;
 use screen::{Look, screen};
+use seekless_cli::output;
+use seekless_serve::control::ask;
 
 const EVERY: Duration = Duration::from_secs(1);
 

@@ -48,7 +48,6 @@ mod api;
 mod attach;
 mod cache;
 mod commit;
-mod ffs;
 pub mod format;
 mod gfs;
 mod name;
@@ -62,7 +61,6 @@ pub use api::{
     Io, IoId, Member, NAME_BYTES_MAX, Output, Reply, RequestId, State, Stats, What,
 };
 pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
-pub use ffs::{Ffs, FfsConfig, FfsFull, FfsStats, Part, Work};
 pub use gfs::Gfs;
 pub use name::Name;
 pub use rest::{IDLE_CLASSES, Phase, Rest, RestStats, ahead};

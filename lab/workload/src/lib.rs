@@ -17,6 +17,7 @@ mod measure;
 mod personality;
 pub mod power;
 mod run;
+pub mod study;
 mod text;
 mod tree;
 mod wml;

@@ -40,7 +40,7 @@ pub const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
 /// Why an area that may hold the only copy of something is not served.
-pub(crate) const NO_ROOM: &str = "was made without room for a guard, and nothing would keep the bare disk from being mounted while this holds its newest data: run `seekless drain`, then `seekless resize`, which makes room, then `seekless mode writeback`";
+pub(crate) const NO_ROOM: &str = "was made without room for a guard, and nothing would keep the bare disk from being mounted while this holds its newest data: run `seekless volume drain`, then `seekless volume resize`, which makes room, then `seekless volume mode writeback`";
 
 /// Where an area goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -430,7 +430,7 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
         Store::Lasting(lasting) => Ok(*lasting),
         Store::Plain(_) => Err(refused(
             backing,
-            "no area lies within it: name the one that was made for it with --area, or make one with `seekless format`",
+            "no area lies within it: name the one that was made for it with --area, or make one with `seekless volume format`",
         )),
     }
 }
@@ -456,7 +456,7 @@ pub fn resize(
     }
     if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
         let why = format!(
-            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless drain` first; nothing was changed",
+            "its guard is up or half up: give the disk the size that it had, {}, and run `seekless volume drain` first; nothing was changed",
             s.home_capacity.bytes()
         );
         return Err(refused(backing, why));
@@ -596,7 +596,7 @@ impl Lasting {
                     .map_err(|e| failed(backing)(e.into()))?
                     .superblock;
                 if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
-                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless check`";
+                    let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
                     return Err(refused(backing, why));
                 }
                 s

@@ -1,4 +1,4 @@
-//! Where files lie on their device, and moving them there: the calls that `seekless cluster` is made of. Knows no policy.
+//! Where files lie on their device, and moving them there: the calls that `seekless-lab cluster` is made of. Knows no policy.
 
 #[allow(unsafe_code)]
 mod sys;

@@ -22,6 +22,7 @@ mod buffers;
 pub mod capture;
 pub mod client;
 mod conn;
+pub mod control;
 pub mod eefs;
 mod error;
 pub mod ext;

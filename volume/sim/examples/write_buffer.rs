@@ -1,7 +1,7 @@
 //! Where the disk's time goes, by kind of I/O, without a write buffer and with one. No plan is made: what the buffer
 //! gains it gains alone. At the end all of it goes home, which is counted.
 //!
-//!     seekless synth borg-developer --scale 0.1 -o csv:developer.csv
+//!     seekless-lab synth borg-developer --scale 0.1 -o csv:developer.csv
 //!     cargo run --release -p seekless-sim --example write_buffer -- wd2500aaks 102 40 open 0 1000 <developer.csv
 //!
 //! DISK AREA_MIB PERCENT open|DEPTH [RAM_MIB [GATHER_MS]] <TRACE.csv

@@ -24,12 +24,13 @@ impl Room {
 }
 
 /// Each group, and the groups whose rooms its rooms may use.
-pub(crate) const GROUPS: &[(&str, &[&str])] = &[
+#[cfg(test)]
+const GROUPS: &[(&str, &[&str])] = &[
     ("base", &["base"]),
     ("files", &["base", "files"]),
     ("volume", &["base", "volume"]),
     ("lab", &["base", "files", "volume", "lab"]),
-    ("bin", &["base", "files", "volume", "lab"]),
+    ("bin", &["base", "files", "volume", "lab", "bin"]),
 ];
 
 const fn room(
@@ -48,25 +49,41 @@ pub(crate) const ROOMS: &[Room] = &[
     room("base", "trace", false, &["block"]),
     room("base", "disk", true, &["block"]),
     room("base", "report", false, &["block"]),
-    room("files", "store", true, &["block", "learn"]),
     room("volume", "learn", true, &["block"]),
+    room("files", "store", true, &["block", "learn"]),
     room("volume", "engine", true, &["block", "learn"]),
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
+    room("volume", "compare", false, &["block", "trace", "disk", "learn", "engine", "sim"]),
     room("volume", "serve", false, &["block", "nbd", "trace", "disk", "learn", "store", "engine"]),
-    room("lab", "workload", false, &["block", "nbd"]),
+    room("lab", "workload", false, &["block"]),
     room(
-        "volume",
-        "study",
+        "lab",
+        "papers",
         false,
-        &["block", "workload", "trace", "disk", "learn", "store", "engine", "sim"],
+        &["block", "trace", "disk", "learn", "store", "engine", "sim", "compare"],
+    ),
+    room(
+        "bin",
+        "cli",
+        false,
+        &["block", "trace", "disk", "report", "learn", "sim", "compare", "serve"],
     ),
     room(
         "bin",
         "seekless",
         false,
         &[
-            "block", "nbd", "workload", "trace", "disk", "learn", "store", "engine", "sim",
-            "serve", "study", "report",
+            "block", "nbd", "trace", "disk", "report", "learn", "engine", "sim", "compare",
+            "serve", "cli",
+        ],
+    ),
+    room(
+        "bin",
+        "seekless-lab",
+        false,
+        &[
+            "block", "trace", "disk", "report", "learn", "sim", "compare", "serve", "workload",
+            "papers", "cli",
         ],
     ),
 ];
@@ -107,7 +124,10 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
 
 /// The room that a package is.
 fn room_of(package: &str) -> Option<&str> {
-    if package == "seekless" { Some(package) } else { package.strip_prefix("seekless-") }
+    match package {
+        "seekless" | "seekless-lab" => Some(package),
+        _ => package.strip_prefix("seekless-"),
+    }
 }
 
 fn package(name: &str, dependencies: &[String]) -> Vec<Finding> {
@@ -144,6 +164,16 @@ mod tests {
         for (i, room) in ROOMS.iter().enumerate() {
             for used in room.uses {
                 assert!(ROOMS[..i].iter().any(|r| r.name == *used), "{} uses {used}", room.name);
+            }
+            let group = |name: &str| ROOMS.iter().find(|r| r.name == name).map(|r| r.group);
+            let allowed = GROUPS.iter().find(|g| g.0 == room.group).map(|g| g.1);
+            for used in room.uses {
+                let of = group(used);
+                assert!(
+                    allowed.is_some_and(|all| of.is_some_and(|g| all.contains(&g))),
+                    "{} uses {used} of another product",
+                    room.name
+                );
             }
             let impure = ROOMS.iter().find(|r| !r.pure && room.uses.contains(&r.name));
             assert!(!room.pure || impure.is_none(), "{} is pure", room.name);

@@ -174,7 +174,10 @@ mod tests {
             .into_iter()
             .chain([KEY_PROCESSES, KEY_SERVICE, KEY_LOST, SCHEMA])
         {
-            assert!(document.contains(&format!("`{key}`")), "docs/changing/trace-store.md lacks {key}");
+            assert!(
+                document.contains(&format!("`{key}`")),
+                "docs/changing/trace-store.md lacks {key}"
+            );
         }
     }
 }

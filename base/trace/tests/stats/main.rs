@@ -6,5 +6,4 @@
 mod known;
 mod random;
 mod sampled;
-mod synth;
 mod twin;

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Op, Request};
+use seekless_compare::Learner;
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_serve::{Backing, Builder, DiskStats, Emulation, HeadSample};
-use seekless_study::Learner;
 use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::learner::BorgLearner;
-use crate::output;
 use content::Content;
 use replay::{Replayed, replay};
+use seekless_cli::output;
 
 /// Six days at a computer, recorded for this purpose; see `sample/README.md`.
 const SAMPLE: &[u8] = include_bytes!("../../../../sample/desktop.trace.zst");
@@ -83,7 +83,7 @@ pub(crate) struct Half {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
-    let spec = crate::disks::named(&args.disk)?;
+    let spec = seekless_cli::disk::named(&args.disk)?;
     let requests = sample()?;
     let (before, after) = requests.split_at(requests.len() / 2);
     let mut content = Content::new(VOLUME.0 / 512);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, StateError};
 
-use crate::output;
+use seekless_cli::output;
 
 /// More than the largest graph that a server keeps.
 const BYTES_MAX: u64 = 1 << 30;

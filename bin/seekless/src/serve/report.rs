@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, Duration, Energy, PAGE_BYTES, SECTOR_BYTES};
+use seekless_compare::States;
 use seekless_engine::AttachReport;
 use seekless_serve::{Address, DiskStats, FuseMount, ServerHandle, ServerStats};
-use seekless_study::States;
 use serde::Serialize;
 
 use super::Args;

@@ -4,14 +4,12 @@ use std::str::FromStr;
 
 use seekless_block::Bytes;
 use seekless_disk::Device;
+use seekless_serve::control::TOKEN;
 use seekless_serve::http::HttpServer;
 use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle};
 
 use super::Args;
 use super::shadow::{DiskShadow, Setup};
-
-/// Where a token is looked for that is not on the command line, where other users can read it.
-pub(crate) const TOKEN: &str = "SEEKLESS_HTTP_TOKEN";
 
 /// The live page.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -59,7 +57,7 @@ pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> 
         background_rate: args.background_rate,
     };
     let Some(name) = name else { return Ok((about, None)) };
-    let disk = Device::new(&crate::disks::named(name)?)?;
+    let disk = Device::new(&seekless_cli::disk::named(name)?)?;
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
     let shadow: MakeShadow = Box::new(move |engine| {
         let held = Bytes((engine.capacity.0 + engine.area.0) * 512);

@@ -171,7 +171,10 @@ fn the_document_names_every_key() {
             format!(".{key}."),
             format!("`{key}."),
         ];
-        assert!(named.iter().any(|n| table.contains(n)), "docs/using/simulate.md does not name {key}");
+        assert!(
+            named.iter().any(|n| table.contains(n)),
+            "docs/using/simulate.md does not name {key}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an earlier seekless made, on the command line of this one: `check` of areas (those of seekless-serve's tests), and a
+//! What an earlier seekless made, on the command line of this one: `volume check` of areas (those of seekless-serve's tests), and a
 //! directory with its group store (those of seekless-store's), checked, mounted, and brought home.
 
 use std::fs::{self, File};
@@ -72,7 +72,7 @@ fn check_finds_nothing_in_areas_of_an_earlier_seekless_but_what_was_damaged() {
         };
         let check = || {
             let mut command = seekless();
-            command.arg("check").arg(&home).arg("--data");
+            command.args(["volume", "check"]).arg(&home).arg("--data");
             if beside {
                 command.arg("--area").arg(&area);
             }
@@ -140,7 +140,7 @@ impl Grouped {
 
     fn check(&self) -> Output {
         let mut command = seekless();
-        command.args(["fs", "check"]).arg(self.path("disk/files"));
+        command.args(["files", "check"]).arg(self.path("disk/files"));
         command.arg("--store").arg(self.path("store")).output().unwrap()
     }
 

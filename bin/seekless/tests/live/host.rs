@@ -90,7 +90,7 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String 
 
 /// The program under test.
 pub(crate) fn seekless() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_seekless"))
+    Command::new(crate::PROGRAM)
 }
 
 /// A running `seekless serve`. Dropping it stops it, by force if need be, and takes its mount away.
@@ -121,7 +121,7 @@ impl Server {
         Self::spawn(command, json, mount)
     }
 
-    /// Starts `seekless rescue`, which counts nothing.
+    /// Starts `seekless volume rescue`, which counts nothing.
     pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
         command.current_dir(dir);
         Self::spawn(command, dir.join("none"), None)

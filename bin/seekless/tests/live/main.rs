@@ -8,7 +8,7 @@ mod adopted;
 mod area;
 mod bad_input;
 mod browser;
-mod cluster;
+mod browsing;
 mod devices;
 mod emulated;
 mod files;
@@ -18,7 +18,6 @@ mod grouped;
 mod host;
 mod judged;
 mod killed;
-mod loads;
 mod mounting;
 mod observed;
 mod programs;
@@ -27,7 +26,9 @@ mod recorded;
 mod remembered;
 mod replicas;
 mod same_bytes;
-mod study;
 mod units;
 mod watching;
 mod workloads;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

@@ -207,14 +207,14 @@ impl Guard<'_> {
             Some(Err(e)) => {
                 return wrong(
                     false,
-                    format!("the header of its guard region: {e}; run `seekless repair`"),
+                    format!("the header of its guard region: {e}; run `seekless volume repair`"),
                 );
             }
             None => {
                 return match self.first()? {
                     Some(page) if page.uuid == self.uuid => wrong(
                         false,
-                        "the disk carries the guard of this area, and the area's guard region is gone; where its file was cut grow it back, then run `seekless repair`",
+                        "the disk carries the guard of this area, and the area's guard region is gone; where its file was cut grow it back, then run `seekless volume repair`",
                     ),
                     Some(page) => self.of_another(&page),
                     None => Ok(Standing::Nowhere),
@@ -253,11 +253,11 @@ impl Guard<'_> {
                 if found.guard == 0 {
                     return wrong(
                         true,
-                        "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless repair --lose-data` puts the guard back and gives up what was written over it",
+                        "the disk does not carry the guard that was put on it: it is another one, or was formatted or restored without its area; nothing was changed. If it is the right one, `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
                     );
                 }
                 overwritten(
-                    "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless rescue` shows it with what the area holds; `seekless repair --lose-data` puts the guard back and gives up what was written over it",
+                    "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows it with what the area holds; `seekless volume repair --lose-data` puts the guard back and gives up what was written over it",
                 )
             }
             GuardState::Between => {
@@ -270,12 +270,12 @@ impl Guard<'_> {
                 if crc_fast::crc32_iscsi(&region) != header.sum {
                     return wrong(
                         true,
-                        "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless repair --lose-data` takes it as it is",
+                        "the guard region, which alone holds the disk's first and last 128 KiB, is damaged; `seekless volume repair --lose-data` takes it as it is",
                     );
                 }
                 if found.other > 0 {
                     return overwritten(
-                        "the disk was written without its area while its guard was half up; nothing was changed. `seekless repair --lose-data` gives up what was written over it",
+                        "the disk was written without its area while its guard was half up; nothing was changed. `seekless volume repair --lose-data` gives up what was written over it",
                     );
                 }
                 Ok(Standing::Between { lacking })
@@ -320,7 +320,7 @@ impl Guard<'_> {
     fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
         match self.header()? {
             Some(Ok(header)) => Ok(self.put_header(&GuardHeader { state, sum, ..header })?),
-            _ => wrong(false, "its guard region's header is damaged; run `seekless repair`"),
+            _ => wrong(false, "its guard region's header is damaged; run `seekless volume repair`"),
         }
     }
 
@@ -341,7 +341,10 @@ impl Guard<'_> {
             found => return wrong(false, format!("the guard is not down but {found:?}")),
         }
         let Some(Ok(old)) = self.header()? else {
-            return wrong(false, "its guard region's header is damaged; run `seekless repair`");
+            return wrong(
+                false,
+                "its guard region's header is damaged; run `seekless volume repair`",
+            );
         };
         // An older sector that came back after a crash would be nobody's.
         self.home.flush()?;

@@ -1,0 +1,57 @@
+//! Traces that a program makes instead of reading them: a generator behind the same reader as every format.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seekless_block::{Bytes, Request};
+
+use crate::context::{Context, Device, Stream};
+use crate::reader::{Info, Parse, Reader};
+use crate::{Format, OpenOptions, Record, TraceError};
+
+/// Makes the requests of a synthetic trace, in order of time.
+pub trait Generated: Send {
+    /// The processes that ask; request streams count them from 1.
+    fn streams(&self) -> Vec<Stream>;
+    /// Bytes of all requests together, for the progress bar.
+    fn bytes(&self) -> Bytes;
+    /// The next request; `None` at the end.
+    fn next_request(&mut self) -> Option<Request>;
+}
+
+/// Starts a generator. Every start gives the same requests.
+pub type Generator = Arc<dyn Fn() -> Box<dyn Generated> + Send + Sync>;
+
+struct Requests {
+    generated: Box<dyn Generated>,
+    read: Arc<AtomicU64>,
+}
+
+impl Parse for Requests {
+    fn next(&mut self, cx: &mut Context) -> Result<Option<Record>, TraceError> {
+        let Some(request) = self.generated.next_request() else { return Ok(None) };
+        cx.records += 1;
+        self.read.fetch_add(request.extent.len.bytes().0, Ordering::Relaxed);
+        Ok(Some(Record { request, device: 0, day: None, service: None }))
+    }
+}
+
+/// What a synthetic trace can tell.
+const INFO: Info = Info {
+    format: Format::Synthetic,
+    has_times: true,
+    has_days: false,
+    has_processes: true,
+    has_service: false,
+};
+
+pub(crate) fn reader(name: &str, generator: &Generator, options: &OpenOptions) -> Reader {
+    let mut cx = Context::new(name.into(), Format::Synthetic, *options);
+    let generated = generator();
+    cx.streams.extend(generated.streams());
+    cx.devices.push(Device { name: name.to_owned() });
+    let read = Arc::new(AtomicU64::new(0));
+    let total = generated.bytes().0;
+    let parse = Box::new(Requests { generated, read: Arc::clone(&read) });
+    Reader { parse, cx, info: INFO, read, total, ended: false }
+}

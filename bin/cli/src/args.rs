@@ -1,0 +1,250 @@
+//! Arguments shared by every command that reads a trace, and the parsers of sizes and shares.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use seekless_block::{Bytes, Duration, parse_size};
+use seekless_compare::{Host, Learner, RollingOptions};
+use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
+use seekless_learn::{Planning, Strategy, Training};
+use seekless_report::Report;
+use seekless_sim::Replay;
+use seekless_trace::{Event, OpenOptions};
+
+use crate::output;
+
+/// Which event of a block trace counts as a request.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum EventArg {
+    /// Queued.
+    #[value(name = "Q", alias = "q", help = "")]
+    Queue,
+    /// Issued to the driver.
+    #[value(name = "D", alias = "d", help = "")]
+    Issue,
+    /// Completed.
+    #[value(name = "C", alias = "c", help = "")]
+    Complete,
+}
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ReadArgs {
+    /// Which event of a blktrace counts as a request: Q queued, D issued to the driver, C completed
+    #[arg(long, value_enum, default_value = "Q", help_heading = "Reading the trace")]
+    pub event: EventArg,
+    /// Pass over malformed records and count them, instead of stopping at the first
+    #[arg(long, help_heading = "Reading the trace")]
+    pub lenient: bool,
+}
+
+impl ReadArgs {
+    /// The options of the reader.
+    #[must_use]
+    pub const fn options(self) -> OpenOptions {
+        let event = match self.event {
+            EventArg::Queue => Event::Queue,
+            EventArg::Issue => Event::Issue,
+            EventArg::Complete => Event::Complete,
+        };
+        OpenOptions { event, lenient: self.lenient }
+    }
+}
+
+/// How a layout is learned.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct LearnArgs {
+    /// In which order copies stand: most-connected (BORG's), heaviest-edge or many-starts, by what was used after what;
+    /// organ-pipe, buckets, lazy, cylinder-shuffle, block-shuffle or hottest-first, by temperature alone
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub strategy: Strategy,
+    /// How much of the past counts: cumulative (all of it), decaying (half as much after a day) or partial (since
+    /// the last plan)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub training: Training,
+    /// What becomes of the plan in force: revise (it stays, but for what is worth its move) or anew (everything is laid
+    /// anew each time, as BORG does)
+    #[arg(long, default_value_t, help_heading = "Learning")]
+    pub planning: Planning,
+}
+
+impl LearnArgs {
+    /// The settings of the learner.
+    #[must_use]
+    pub const fn learner(self) -> Learner {
+        let Self { strategy, training, planning } = self;
+        Learner { strategy, training, planning }
+    }
+}
+
+/// The system that serves a replayed trace, and how it is replayed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SystemArgs {
+    /// RAM for cached pages, the same for all that is compared
+    #[arg(long, value_parser = ram, default_value = "16MiB")]
+    pub cache: Bytes,
+    /// A read that misses RAM and goes home reads on to at least this length
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    pub read_ahead: Bytes,
+    /// A read served from a copy reads whole clusters of the learned layout; 0 = only what was asked
+    #[arg(long, value_parser = size, default_value = "64KiB")]
+    pub cluster: Bytes,
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    #[arg(long, default_value = "fcfs")]
+    pub scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    pub spin_down: SpinDown,
+    /// Where there is a write buffer: how long a write without FUA may stay in RAM, its client told at once, until it goes
+    /// down with others; a flush ends that [default: not at all]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    gather: Option<std::time::Duration>,
+    /// Closed loop: this many requests in flight, arrival times not used
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
+          value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    queue_depth: u32,
+    /// Open loop: requests come at their arrival times
+    #[arg(long)]
+    open_loop: bool,
+}
+
+impl SystemArgs {
+    /// The system on this disk.
+    fn host(&self, disk: DeviceSpec) -> Host {
+        let Self { cache, read_ahead, cluster, scheduler, spin_down, gather, .. } = *self;
+        let gather = gather.map_or(Duration::ZERO, |g| Duration::from_millis(g.as_millis() as u64));
+        Host { disk, scheduler, spin_down, cache, read_ahead, cluster, gather }
+    }
+
+    /// Closed or open loop.
+    #[must_use]
+    pub const fn replay(&self) -> Replay {
+        if self.open_loop { Replay::Open } else { Replay::Closed { depth: self.queue_depth } }
+    }
+}
+
+/// What a study of a trace on a modelled disk is told, whichever it is.
+#[derive(Clone, Debug, Args)]
+pub struct StudyArgs {
+    #[command(flatten)]
+    system: SystemArgs,
+    #[command(flatten)]
+    learning: LearnArgs,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    pub device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// Where results go.
+    #[command(flatten)]
+    pub out: Out,
+}
+
+impl StudyArgs {
+    /// The system on this disk.
+    #[must_use]
+    pub fn host(&self, disk: DeviceSpec) -> Host {
+        self.system.host(disk)
+    }
+
+    /// The trace in so many folds at most.
+    pub fn rolling(&self, folds: u32) -> RollingOptions {
+        RollingOptions {
+            open: self.read.options(),
+            device: self.device.clone(),
+            replay: self.system.replay(),
+            folds,
+            ram: self.system.cache,
+            learner: self.learning.learner(),
+        }
+    }
+}
+
+/// Where results go. What the JSON is called its `schema` says.
+#[derive(Clone, Debug, Args)]
+pub struct Out {
+    /// Write the numbers as JSON to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+    /// Write a report as one HTML file
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write every figure of the report into this folder, as SVG, PNG and CSV
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+}
+
+impl Out {
+    /// Writes what is asked for; `report` is handed the command line. False where standard output is taken by that.
+    pub fn write(
+        &self,
+        document: &impl serde::Serialize,
+        report: impl FnOnce(&str) -> Report,
+    ) -> anyhow::Result<bool> {
+        if self.report.is_some() || self.figures.is_some() {
+            let command = std::env::args().collect::<Vec<_>>().join(" ");
+            let (report, html) = (report(&command), self.report.as_deref());
+            output::report(&report, html, self.figures.as_deref())?;
+        }
+        self.json.as_deref().map_or(Ok(()), |path| output::json(path, document))?;
+        Ok(!output::is_stdout(self.json.as_deref()))
+    }
+}
+
+/// A size with a unit.
+pub fn size(text: &str) -> Result<Bytes, String> {
+    parse_size(text).map(Bytes).map_err(|e| e.to_string())
+}
+
+/// Largest modelled RAM. Each of its pages takes some 60 bytes of ours: a gigabyte in all.
+const RAM_MAX: Bytes = Bytes(64 << 30);
+
+/// A size of modelled RAM.
+pub fn ram(text: &str) -> Result<Bytes, String> {
+    match size(text)? {
+        bytes if bytes > RAM_MAX => {
+            Err(format!("{text} is more than {RAM_MAX}, the most there is"))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+/// A share: `50%` or `0.5`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));
+    match digits.trim().parse::<f64>() {
+        Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
+        _ => Err(format!("'{text}' is not a share: write 50% or 0.5, between 0% and 100%")),
+    }
+}
+
+/// A time with a unit, not zero.
+pub fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..) {
+        Some("ms") => 1,
+        Some("s") => 1_000,
+        Some("m" | "min") => 60_000,
+        Some("h") => 3_600_000,
+        Some("d") => 86_400_000,
+        _ => return Err(bad()),
+    };
+    let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    millis.filter(|&ms| ms > 0).map(std::time::Duration::from_millis).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_as_people_write_them() {
+        assert_eq!(share("50%"), Ok(0.5));
+        assert_eq!(share("0.25"), Ok(0.25));
+        assert_eq!(share("0"), Ok(0.0));
+        for bad in ["", "%", "120%", "-1%", "nan", "half", "2"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Devices named on a command line: from the catalogue, or from a TOML file.
+
+use std::path::Path;
+
+use anyhow::bail;
+use seekless_block::{Bytes, Sectors};
+use seekless_disk::{DeviceSpec, DiskSpec, Kind, catalogue};
+
+use crate::text;
+
+/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
+
+/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
+pub fn stand_in(size: Bytes) -> anyhow::Result<DeviceSpec> {
+    let mut disks: Vec<DiskSpec> =
+        catalogue::disks().map(catalogue::get).collect::<Result<_, _>>()?;
+    // Nobody asks about the disks of the last century.
+    disks.retain(|d| d.capacity_sectors >= OLDEST.0);
+    disks.sort_by_key(|d| d.capacity_sectors);
+    let last = disks.len() - 1;
+    let at = disks.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
+    Ok(disks.swap_remove(at.unwrap_or(last)).into())
+}
+
+/// The device of this name in the catalogue, or in a TOML file of this path.
+pub fn named(name: &str) -> anyhow::Result<DeviceSpec> {
+    if catalogue::names().any(|n| n == name) {
+        return Ok(catalogue::device(name)?);
+    }
+    if name.ends_with(".toml") || name.contains('/') {
+        let text = text::read(Path::new(name))?;
+        return Ok(DeviceSpec::parse(name, &text)?);
+    }
+    let names: Vec<&str> = catalogue::names().collect();
+    bail!(
+        "no disk '{name}' in the catalogue: {}; or give the path of a .toml file",
+        names.join(", ")
+    )
+}
+
+/// As [`named`], where only a disk with one arm and no media cache will do.
+pub fn plain(name: &str) -> anyhow::Result<DiskSpec> {
+    let spec = named(name)?;
+    let kind = spec.kind();
+    match spec {
+        DeviceSpec::Disk(disk) if kind == Kind::Disk => Ok(disk),
+        _ => bail!("{name} is of kind {kind}; this needs a disk with one arm, kind disk"),
+    }
+}

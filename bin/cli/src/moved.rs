@@ -1,0 +1,15 @@
+//! Verbs of earlier versions: each answers with its new name.
+
+use std::process::ExitCode;
+
+use crate::output::say;
+
+/// Refuses the command line where its first word is an earlier verb, and says the new one: exit status 2. `moved` has
+/// pairs of the earlier verb and its name today.
+#[must_use]
+pub fn refuse(moved: &[(&str, &str)]) -> Option<ExitCode> {
+    let verb = std::env::args().nth(1)?;
+    let (old, new) = moved.iter().find(|(old, _)| *old == verb)?;
+    say(&format!("seekless: '{old}' is '{new}' today; `{new} --help` explains its arguments"));
+    Some(ExitCode::from(2))
+}

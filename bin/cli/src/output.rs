@@ -1,0 +1,148 @@
+//! Where words go: results to standard output or a file, everything else to standard error; progress bars
+//! only for people.
+
+use std::fs::{self, Permissions};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use seekless_report::Report;
+use tempfile::NamedTempFile;
+
+/// What a run's exit status says, at the end of `--help` and of the man page.
+pub const STATUS: &str = "\
+Exit status:
+  0  done, or ended as asked
+  2  not done: a bad command line, bad input, or a run that failed; standard error says which, where and
+     what to do
+
+Results go to standard output, everything else to standard error. NO_COLOR turns colours off.";
+
+/// The exit status of a command, after its error was printed to standard error.
+#[must_use]
+pub fn exit(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // A reader that went away (`| head`) is no fault.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let program = std::env::args_os().next().unwrap_or_default();
+            let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
+            say(&format!("{program}: {error:#}"));
+            // Bad input and a failed run alike: 2, as for a bad command line.
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A line on standard error.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Text on standard output.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Text to a file, whole or not at all; `-` is standard output.
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if path.as_os_str() == "-" {
+        return print(text);
+    }
+    // A pipe or a device is written to, never replaced by a file.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        return fs::write(path, text).with_context(|| format!("cannot write {}", path.display()));
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    fs::write(&part, text)
+        .and_then(|()| fs::rename(&part, path))
+        .inspect_err(|_| {
+            let _ = fs::remove_file(&part);
+        })
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A file without its name until [`keep`] gives it that, beside where it is to stand; gone when dropped.
+pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
+}
+
+/// Gives a file its name, once its bytes are on stable storage; then the name is too.
+pub fn keep(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|e| e.error)?;
+    fs::File::open(folder(path))?.sync_all()
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A report as one HTML file, and its figures into a folder, where these are asked for.
+pub fn report(report: &Report, html: Option<&Path>, folder: Option<&Path>) -> anyhow::Result<()> {
+    html.map_or(Ok(()), |path| write(path, &report.html()))?;
+    folder.map_or(Ok(()), |dir| figures(dir, report))
+}
+
+/// A document as JSON to a file; `-` is standard output.
+pub fn json(path: &Path, document: &impl serde::Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(document).context("cannot write JSON")?;
+    write(path, &text)
+}
+
+/// Whether this path is standard output.
+pub fn is_stdout(path: Option<&Path>) -> bool {
+    path.is_some_and(|p| p.as_os_str() == "-")
+}
+
+/// Every figure of a report into a folder, and a word about pictures that could not be drawn.
+pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
+    let done = report.export(dir)?;
+    if let Some(why) = done.no_png {
+        say(&format!("note: {}: no PNG files: {why}; SVG and CSV are complete", dir.display()));
+    }
+    Ok(())
+}
+
+/// Whether the error is a reader of ours that went away.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|e| e.downcast_ref::<io::Error>())
+        .any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Columns of the terminal on standard output, or a sensible width where there is none.
+pub fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    asked.or_else(|| terminal_size::terminal_size().map(|(w, _)| w.0.into())).unwrap_or(120)
+}
+
+/// Whether standard output takes colour: a terminal, and `NO_COLOR` not set.
+pub fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+}
+
+/// A progress bar on standard error; silent where that is no terminal.
+pub fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(8));
+    if let Ok(style) = ProgressStyle::with_template("{msg:24} {bar:32} {percent:>3} %  {eta} left")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,55 @@
+//! The command line for papers and studies: arguments in, one function of a room called, tables and JSON out.
+
+mod cluster;
+mod model;
+mod reproduce;
+mod study;
+mod synth;
+mod tune;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use seekless_cli::{manual, output};
+
+/// Papers and studies around seekless: results reproduced, synthetic traces, server workloads on file systems
+#[derive(Debug, Parser)]
+#[command(name = "seekless-lab", version, max_term_width = 100, after_help = output::STATUS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The papers' tables and figures, from our models, beside the printed ones
+    #[command(subcommand)]
+    Reproduce(reproduce::Args),
+    Synth(synth::Args),
+    /// Server workloads on a directory: operations a second, latencies, joules
+    #[command(subcommand)]
+    Workload(workload::Args),
+    /// File systems and their options under server workloads: a matrix of runs, tables, advice
+    #[command(subcommand)]
+    Study(study::Args),
+    Model(model::Args),
+    Cluster(cluster::Args),
+    Tune(tune::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+}
+
+fn main() -> ExitCode {
+    output::exit(match Cli::parse().command {
+        Command::Reproduce(args) => reproduce::run(&args),
+        Command::Synth(args) => synth::run(&args),
+        Command::Workload(args) => workload::run(&args),
+        Command::Study(args) => study::run(&args),
+        Command::Model(args) => model::run(&args),
+        Command::Cluster(args) => cluster::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
+    })
+}

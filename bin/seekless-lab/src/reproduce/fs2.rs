@@ -1,0 +1,64 @@
+//! FS2's evaluation (SOSP'05, 4): Tables 2 to 5 and Figures 9 to 15, the paper's numbers beside ours. Its traces are not to be
+//! had: ours are made up, but for a version-control update that anyone can record; its disk is modelled.
+
+mod beside;
+mod claims;
+mod distances;
+mod paper;
+mod run;
+mod show;
+
+use std::path::PathBuf;
+
+use seekless_cli::args::Out;
+
+/// Scale of `--quick`.
+const QUICK: f64 = 0.2;
+
+/// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a modelled disk
+///
+/// Each load is run seven times on the disk of FS2's testbed, and replicas in its free space are written as it goes; the seventh run is
+/// compared with the same without replicas. What stands in the paper's text and tables is printed beside ours.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless-lab reproduce fs2 --quick
+  seekless-lab reproduce fs2 --report fs2.html --json fs2.json
+
+  # A real update: git, ext4, the kernel's block events (as root; benches/reproduce/update.sh says what it does)
+  benches/reproduce/update.sh /usr/share update/
+  seekless-lab reproduce fs2 --real update/")]
+pub(crate) struct Args {
+    /// A fifth of the loads: numbers of the same kind, sooner
+    #[arg(long, conflicts_with = "scale")]
+    quick: bool,
+    /// Size of the loads, as a multiple of the paper's: 0.01 to 4
+    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// Seed of all that is made up
+    #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
+    seed: u64,
+    /// A real update, recorded by benches/reproduce/update.sh: a folder with free.parquet, whose discards say what is free, and
+    /// run1.parquet and so on, one a run; shown in addition
+    #[arg(long, value_name = "DIR")]
+    real: Option<PathBuf>,
+    #[command(flatten)]
+    out: Out,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if (0.01..=4.0).contains(&x) => Ok(x),
+        _ => Err(format!("'{text}' is not a scale: give one from 0.01 to 4")),
+    }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let scale = if args.quick { QUICK } else { args.scale };
+    let results = run::run(scale, args.seed, args.real.as_deref())?;
+    let shown = show::Shown::new(&results);
+    if args.out.write(&shown.document(), |command| shown.report(command))? {
+        shown.print()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
+
+use indicatif::ProgressBar;
+use seekless_compare::{Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
+use seekless_report::{
+    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
+    Unit,
+};
+use seekless_trace::{Progress, Source};
+
+use seekless_cli::args::StudyArgs;
+use seekless_cli::output;
+
+/// Find the interval, the size and the write buffer of the learned layout that fit a trace, and show how much each matters
+///
+/// Cuts the trace into folds (days, where it counts them) and simulates a learned layout over them, planned anew every so
+/// many folds from those before. One parameter is varied after the other, interval, size, and the share of the area that takes in
+/// writes, until none moves. The choice is made on the earlier folds, moving counted, and checked on the last ones.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  seekless-lab tune trace.parquet --disk exos-x20
+  seekless-lab tune P3.lis.zst --disk wd800jb --cache 64MiB --json -
+  seekless-lab tune trace.blktrace.0 --event D --disk wd800jb --report tune.html
+  seekless-lab tune synth:borg-svn --disk wd360gd --open-loop --gather 1s --figures tune
+
+Exit code: 0, whatever is found; 2 for bad input.")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input
+    trace: String,
+    /// The disk: a name from `seekless disk list`, or the path of a TOML file
+    #[arg(long)]
+    disk: String,
+    /// Most folds the trace is cut into
+    #[arg(long, value_name = "N", default_value_t = 24,
+          value_parser = clap::value_parser!(u32).range(2..=64))]
+    folds: u32,
+    #[command(flatten)]
+    study: StudyArgs,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let options = TuneOptions {
+        rolling: args.study.rolling(args.folds),
+        host: args.study.host(seekless_cli::disk::named(&args.disk)?),
+    };
+    let bar = output::bar();
+    let mut tuned = tune(&Source::new(&args.trace), &options, &mut |parameter, stage, at| {
+        show(&bar, parameter, stage, at);
+    })?;
+    bar.finish_and_clear();
+    for note in &tuned.notes {
+        output::say(&format!("note: {note}"));
+    }
+    tuned.trace.path.clone_from(&args.trace);
+    if !args.study.out.write(&tuned, |command| report(&tuned, command))? {
+        return Ok(());
+    }
+    for panel in shown(&tuned) {
+        output::print(&table(&tuned, panel).terminal(output::width(), output::colour()))?;
+    }
+    output::print(&finding(&tuned))
+}
+
+/// The last curve of each parameter.
+fn shown(tuned: &Tuned) -> impl Iterator<Item = &Panel> {
+    Parameter::ALL.into_iter().filter_map(|p| tuned.panel(p))
+}
+
+/// An interval in days, where folds are of days, else in folds.
+fn interval(tuned: &Tuned, folds: u32) -> String {
+    let days: u64 = tuned.fold_days.iter().sum();
+    if days == 0 {
+        return format!("{folds} of {} parts", tuned.fold_requests.len());
+    }
+    let days = f64::from(folds) * days as f64 / tuned.fold_days.len() as f64;
+    format!("{days:.1} days with requests")
+}
+
+fn size(t: &Tuning) -> String {
+    Unit::Bytes.format(t.setting.optimized_bytes as f64, 3)
+}
+
+fn write_buffer(t: &Tuning) -> String {
+    match t.setting.write_buffer_percent {
+        0 => "none: write-through".to_owned(),
+        percent => format!("{percent} % of the area"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    Unit::Share.format(share, 2)
+}
+
+fn table(tuned: &Tuned, panel: &Panel) -> Table {
+    let share = |name: &str| Column::number(name, Unit::Share);
+    let fixed = &panel.points[panel.best];
+    let every = interval(tuned, fixed.setting.interval_folds);
+    let (varied, title) = match panel.parameter {
+        Parameter::Interval => ("planned anew after", format!("Interval, with {}", size(fixed))),
+        Parameter::Size => ("optimized area", format!("Size, planned anew after {every}")),
+        Parameter::WriteBuffer => {
+            let area = size(fixed);
+            ("write buffer", format!("Write buffer, {area}, planned anew after {every}"))
+        }
+    };
+    let columns = vec![
+        Column::text(varied),
+        share("saves"),
+        share("moving not counted"),
+        share("left out"),
+        Column::number("moving", Unit::Seconds),
+        Column::text(""),
+    ];
+    let title = format!("{title}: {} on {}, modelled", tuned.trace.path, tuned.disk);
+    let mut table = Table::new(title, columns);
+    for (i, t) in panel.points.iter().enumerate() {
+        let name = match panel.parameter {
+            Parameter::Interval => interval(tuned, t.setting.interval_folds),
+            Parameter::Size => size(t),
+            Parameter::WriteBuffer => write_buffer(t),
+        };
+        table = table.row([
+            Cell::from(name.as_str()),
+            Cell::from(t.saves_busy.share),
+            Cell::from(t.saves_foreground),
+            Cell::from(t.held_out_saves_busy),
+            Cell::from(t.total.background_busy_s),
+            Cell::from(if i == panel.best { "best" } else { "" }),
+        ]);
+    }
+    table.note(
+        "saves: disk time against no layout, over the folds that choose; moving not counted is the measure of BORG's Figure 12.",
+    )
+}
+
+/// What was found, in sentences.
+fn finding(tuned: &Tuned) -> String {
+    let t = &tuned.chosen;
+    let every = interval(tuned, t.setting.interval_folds);
+    let best = format!(
+        "an area of {}, planned anew after {every}, {}, saves {} of the disk's time, moving counted",
+        size(t),
+        match t.setting.write_buffer_percent {
+            0 => "written through".to_owned(),
+            share => format!("{share} % of it a write buffer"),
+        },
+        percent(t.saves_busy.share)
+    );
+    let text = if t.saves_busy.share > 0.0 {
+        format!("Best of {} settings tried: {best}", tuned.settings_tried)
+    } else {
+        format!(
+            "No setting saves anything. The least bad of {} tried: {best}",
+            tuned.settings_tried
+        )
+    };
+    if tuned.held_out_folds == 0 {
+        return format!("{text}. The trace is too short to check this on folds left out.");
+    }
+    let held_out = percent(t.held_out_saves_busy);
+    format!(
+        "{text}; on the last {} folds, which the choice has not seen, {held_out}.",
+        tuned.held_out_folds
+    )
+}
+
+fn report(tuned: &Tuned, command: &str) -> Report {
+    let t = &tuned.chosen;
+    let title = format!("Tuning for {} on {}", tuned.trace.path, tuned.disk);
+    let every = interval(tuned, t.setting.interval_folds);
+    let mut report = Report::new(title, finding(tuned))
+        .tile(Tile::new("Interval", every, "from one plan to the next"))
+        .tile(Tile::new("Size", size(t), "of the optimized area"))
+        .tile(Tile::new("Write buffer", write_buffer(t), "what takes in writes"))
+        .tile(Tile::new(
+            "Saves",
+            percent(t.saves_busy.share),
+            "of the disk's time, moving counted",
+        ));
+    for panel in shown(tuned) {
+        let (name, axis) = match panel.parameter {
+            Parameter::Interval => ("Interval", Axis::new("folds from plan to plan", Unit::Count)),
+            Parameter::Size => ("Size", Axis::new("optimized area", Unit::Bytes)),
+            Parameter::WriteBuffer => {
+                ("Write buffer", Axis::new("share of the area for writes", Unit::Share))
+            }
+        };
+        let x = |t: &Tuning| match panel.parameter {
+            Parameter::Interval => f64::from(t.setting.interval_folds),
+            Parameter::Size => t.setting.optimized_bytes as f64,
+            Parameter::WriteBuffer => f64::from(t.setting.write_buffer_percent) / 100.0,
+        };
+        let line = |name: &str, y: fn(&Tuning) -> f64| {
+            Points::new(name, panel.points.iter().map(|t| (x(t), y(t))).collect::<Vec<_>>())
+        };
+        let lines = Lines {
+            x: if panel.parameter == Parameter::WriteBuffer { axis } else { axis.log() },
+            y: Axis::new("disk time saved", Unit::Share),
+            series: vec![
+                line("moving counted", |t| t.saves_busy.share),
+                line("moving not counted", |t| t.saves_foreground),
+                line("folds left out", |t| t.held_out_saves_busy),
+            ],
+        };
+        let figure = Figure::new(format!("{name}, and what is saved"), Basis::Modelled, lines)
+            .caption("As in BORG's Figure 12: one parameter varied, the others as they were.");
+        report = report.section(Section::new(name).table(table(tuned, panel)).figure(figure));
+    }
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    report.provenance(Provenance {
+        command: command.to_owned(),
+        facts: vec![
+            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
+            fact("disk", tuned.disk.clone()),
+            fact("replay", tuned.replay.to_owned()),
+            fact("requests", Unit::Count.format(tuned.trace.requests as f64, 3)),
+            fact(
+                "folds",
+                format!(
+                    "{}, {} left out of the choice",
+                    tuned.fold_requests.len(),
+                    tuned.held_out_folds
+                ),
+            ),
+            fact("settings simulated", tuned.settings_tried.to_string()),
+        ],
+        measured: vec!["the requests of the trace".to_owned()],
+        modelled: vec!["every time".to_owned()],
+    })
+}
+
+fn show(bar: &ProgressBar, parameter: Parameter, stage: RollingStage, at: Progress) {
+    let what = match parameter {
+        Parameter::Interval => "interval",
+        Parameter::Size => "size",
+        Parameter::WriteBuffer => "write buffer",
+    };
+    let message = match stage {
+        RollingStage::Scan => format!("{what}: reading"),
+        RollingStage::Foresee => format!("{what}: learning"),
+        RollingStage::Run => format!("{what}: simulating"),
+    };
+    bar.set_message(message);
+    bar.set_length(at.total.max(1));
+    bar.set_position(at.read);
+}

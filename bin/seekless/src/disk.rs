@@ -1,0 +1,117 @@
+//! `seekless disk`: the catalogue, and disks named on a command line. Each verb that does more than show has a
+//! file of its own.
+
+mod emulate;
+mod fit;
+mod import;
+mod probe;
+mod validate;
+
+use clap::Subcommand;
+use seekless_disk::{DeviceSpec, Kind, PowerStates, Summary, catalogue};
+use seekless_report::{Cell, Column, Table, Unit};
+
+use seekless_cli::disk::named;
+use seekless_cli::output;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Args {
+    /// List the disks of the catalogue
+    List {
+        /// As JSON (schema seekless.disks/1)
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a disk's description, with the source of every value
+    Show {
+        /// A name from the list, or the path of a TOML file
+        name: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    Import(import::Args),
+    Validate(validate::Args),
+    Fit(fit::Args),
+    Probe(probe::Args),
+    Emulate(emulate::Args),
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args {
+        Args::List { json } => list(*json),
+        Args::Import(args) => import::run(args),
+        Args::Validate(args) => validate::run(args),
+        Args::Fit(args) => fit::run(args),
+        Args::Probe(args) => probe::run(args),
+        Args::Emulate(args) => emulate::run(args),
+        Args::Show { name, json: true } => {
+            let spec = named(name)?;
+            let mut value = serde_json::to_value(&spec)?;
+            if let (Some(time), Some(object)) = (break_even_s(&spec), value.as_object_mut()) {
+                object.insert("break_even_s".to_owned(), time.into());
+            }
+            output::print(&serde_json::to_string_pretty(&value)?)
+        }
+        Args::Show { name, json: false } => {
+            let spec = named(name)?;
+            match catalogue::text(name) {
+                Some(text) => output::print(text)?,
+                None => output::print(&spec.to_toml()?)?,
+            }
+            // A comment: what is printed stays a description.
+            break_even_s(&spec).map_or(Ok(()), |s| {
+                output::print(&format!(
+                    "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
+                ))
+            })
+        }
+    }
+}
+
+fn list(json: bool) -> anyhow::Result<()> {
+    let mut devices =
+        catalogue::names().map(catalogue::device).collect::<Result<Vec<DeviceSpec>, _>>()?;
+    devices.sort_by_key(|spec| Kind::ALL.iter().position(|k| *k == spec.kind()));
+    if json {
+        let value = serde_json::json!({ "schema": "seekless.disks/1", "disks": devices });
+        return output::print(&serde_json::to_string_pretty(&value)?);
+    }
+    let columns = vec![
+        Column::text("name"),
+        Column::text("kind"),
+        Column::text("capacity"),
+        Column::number("rpm", Unit::Count),
+        Column::number("latency", Unit::Seconds),
+        Column::number("MB/s", Unit::Number),
+        Column::number("idle", Unit::Watts),
+        Column::number("$ a month", Unit::Number),
+        Column::number("$ a million reads", Unit::Number),
+    ];
+    let mut table = Table::new("Disks", columns);
+    for spec in &devices {
+        let s: Summary = spec.summary()?;
+        let known = |x: Option<f64>| Cell::from(x.unwrap_or(f64::NAN));
+        table = table.row([
+            Cell::from(spec.name()),
+            Cell::from(spec.kind().name()),
+            Cell::from(spec.capacity().bytes().to_string()),
+            known(s.rpm),
+            Cell::from(s.latency_ms / 1e3),
+            Cell::from(s.stream_mb_s),
+            known(s.idle_w),
+            known(s.usd_per_month),
+            known(s.usd_per_million_reads),
+        ]);
+    }
+    output::print(&table.terminal(output::width(), output::colour()))?;
+    output::print(
+        "latency: the mean seek of a disk, else that of a read; MB/s: reading in sequence, a disk on its outermost zone",
+    )
+}
+
+/// From how many seconds without work spinning down saves energy, where that is known.
+fn break_even_s(spec: &DeviceSpec) -> Option<f64> {
+    let DeviceSpec::Disk(disk) = spec else { return None };
+    PowerStates::new(&disk.power).break_even().map(seekless_block::Duration::as_secs_f64)
+}

@@ -1,0 +1,86 @@
+//! `seekless disk emulate`: a modelled disk in real time over a sparse image. It is `serve` with everything off but
+//! the emulation.
+
+use std::path::PathBuf;
+
+use seekless_block::Bytes;
+use seekless_disk::{Scheduler, SpinDown};
+use seekless_serve::{Address, HostQueue};
+
+use crate::serve;
+use seekless_cli::args::size;
+
+/// Run a modelled disk in real time: an image that answers as late as that disk would
+///
+/// Queue, scheduler and the disk's own cache answer as the model has them; nothing is learned, cached or read
+/// ahead by seekless. The image is sparse and holds what is written, at its own place. Stops on SIGINT or
+/// SIGTERM.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless disk emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
+  seekless disk emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
+  seekless disk emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10
+
+  # A disk without a queue of its own, under the host's elevator
+  seekless disk emulate wd800jb disk.img --fuse /run/disk --queue-depth 1 --host-scheduler clook")]
+pub(crate) struct Args {
+    /// The disk: a name from `seekless disk list`, or the path of a TOML file
+    name: String,
+    /// The file that holds its data; made if it is not there
+    image: PathBuf,
+    /// Size of a new image [default: the disk's]
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<Address>,
+    /// Mount the disk over this regular file, which is made if it is not there
+    #[arg(long, value_name = "PATH")]
+    fuse: Option<PathBuf>,
+    /// Times faster than the real disk; inf: nobody waits, and the disk's time jumps over what would have been waited for
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    speed: f64,
+    /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf or anticipatory
+    #[arg(long, default_value = "fcfs")]
+    scheduler: Scheduler,
+    #[command(flatten)]
+    watching: serve::watching::HttpArgs,
+    /// Commands the drive takes at once; the others wait at the host, as before a disk without or with NCQ
+    /// [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    queue_depth: Option<u16>,
+    /// What picks the drive's next command among those that wait at the host
+    #[arg(long, value_name = "SCHEDULER", default_value = "fcfs", requires = "queue_depth")]
+    host_scheduler: Scheduler,
+    /// When the drive stops its platters: none, after so many SECONDS without work, or adaptive
+    #[arg(long, value_name = "none|SECONDS|adaptive", default_value = "none")]
+    spin_down: SpinDown,
+    /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed =
+        text.parse().ok().filter(|s: &f64| (0.001..=1e6).contains(s) || *s == f64::INFINITY);
+    speed.ok_or_else(|| format!("'{text}' is no speed: a number from 0.001 to 1000000, or inf"))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let spec = seekless_cli::disk::named(&args.name)?;
+    let whole = || spec.capacity().bytes();
+    let existing = args.image.metadata().ok().filter(std::fs::Metadata::is_file);
+    let size = args.size.or(existing.map(|m| Bytes(m.len()))).unwrap_or_else(whole);
+    let scheduler = args.host_scheduler;
+    let host = args.queue_depth.map(|depth| HostQueue { depth: depth.into(), scheduler });
+    serve::run(&serve::Args::emulation(
+        (&args.name, args.speed),
+        (args.scheduler, host, args.spin_down),
+        &args.image,
+        size,
+        (&args.nbd, args.fuse.as_deref()),
+        args.json.as_deref(),
+        args.watching.clone(),
+    ))
+}

@@ -1,0 +1,243 @@
+//! `seekless disk fit`: a description from a trace with service times. What a fit is, is the library's part;
+//! here samples are gathered, and the result is written, drawn and told.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use seekless_block::{Bytes, Duration, Op, Sectors};
+use seekless_disk::fit::{Distance, Fit, FitError, FittedZone, Sample, SpeedFrom, fit};
+use seekless_disk::validate::{Measured, parse_measured};
+use seekless_report::{Basis, Cell, Column, Table, Unit};
+use seekless_trace::Source;
+use serde_json::json;
+
+use seekless_cli::args::{ReadArgs, size};
+use seekless_cli::figures::access_figure;
+use seekless_cli::output;
+use seekless_cli::text;
+
+/// Milliseconds that the longest seek of an arm takes at least: changing heads takes longer.
+const NO_ARM: f64 = 0.2;
+/// Before the path of a trace as `disk validate` reads it.
+const MEASURED: &str = "measured:";
+
+/// Describe a disk from a trace with service times
+///
+/// As FS2 (SOSP 2005) 4.2 does it: the lower envelope of access time over logical seek distance is the seek
+/// curve, the height of the band above it one revolution, and sequential reads give the bandwidth of each
+/// zone. The trace should hold reads made one at a time, at random places, and some runs of reads in order.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  seekless disk fit msr:random-reads.csv -o mine.toml --plot mine.svg
+  seekless simulate week.blkparse --disk mine.toml")]
+pub(crate) struct Args {
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; its format must carry service times. measured:PATH
+    /// is a trace of measured requests as `disk validate` reads it
+    trace: String,
+    /// Capacity of the disk [default: up to the last sector the trace touches]
+    #[arg(long, value_parser = size)]
+    size: Option<Bytes>,
+    /// Only this device of the trace
+    #[arg(long, value_name = "NAME", help_heading = "Reading the trace")]
+    device: Option<String>,
+    #[command(flatten)]
+    read: ReadArgs,
+    #[command(flatten)]
+    to: To,
+}
+
+/// Where a fitted disk goes.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// Where to write the description
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: PathBuf,
+    /// Draw access time over seek distance, as FS2's Figure 8
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Name of the disk [default: the description's file name]
+    #[arg(long)]
+    name: Option<String>,
+    /// Write what was found as JSON (schema seekless.disk-fit/1) to FILE, or to standard output with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let samples = samples(args)?;
+    let capacity = args.size.map_or(0, |b| b.sectors_ceil().0);
+    args.to.hand_out(capacity, &samples, &format!("fitted to the accesses of {}", args.trace))
+}
+
+fn samples(args: &Args) -> anyhow::Result<Vec<Sample>> {
+    let samples = match args.trace.strip_prefix(MEASURED) {
+        Some(path) => measured(Path::new(path))?,
+        None => traced(args)?,
+    };
+    ensure!(
+        !samples.is_empty(),
+        "{}: no read or write with a service time; a fit needs them",
+        args.trace
+    );
+    Ok(samples)
+}
+
+/// The requests that `disk validate` compares with a model.
+fn measured(path: &Path) -> anyhow::Result<Vec<Sample>> {
+    let requests = parse_measured(&path.display().to_string(), &text::read(path)?)?;
+    let sample =
+        |m: Measured| Sample { op: m.op, extent: m.extent, service: Duration(m.service_ns) };
+    Ok(requests.into_iter().map(sample).collect())
+}
+
+fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
+    let mut reader = Source::new(&args.trace).open(&args.read.options())?;
+    let mut samples = Vec::new();
+    let mut device = None;
+    while let Some(record) = reader.next_record()? {
+        let name = reader.devices().get(record.device as usize).map(|d| d.name.as_str());
+        if args.device.as_deref().is_some_and(|wanted| name != Some(wanted)) {
+            continue;
+        }
+        let first = *device.get_or_insert(record.device);
+        if first != record.device {
+            let names: Vec<&str> = reader.devices().iter().map(|d| d.name.as_str()).collect();
+            bail!(
+                "{} has several devices ({}): choose one with --device",
+                args.trace,
+                names.join(", ")
+            );
+        }
+        if let (Op::Read | Op::Write, Some(service)) = (record.request.op, record.service) {
+            samples.push(Sample { op: record.request.op, extent: record.request.extent, service });
+        }
+    }
+    Ok(samples)
+}
+
+impl To {
+    /// The name the disk is to have.
+    fn name(&self) -> String {
+        let stem = self.output.file_stem().map(|s| s.to_string_lossy().into_owned());
+        let name = self.name.clone().or(stem).unwrap_or_default();
+        let name: String =
+            name.chars().map(|c| if c.is_ascii_graphic() { c } else { '-' }).collect();
+        if name.is_empty() || name == "-" { "fitted".to_owned() } else { name }
+    }
+
+    /// Fits, writes, draws and tells.
+    pub(super) fn hand_out(
+        &self,
+        capacity: u64,
+        samples: &[Sample],
+        from: &str,
+    ) -> anyhow::Result<()> {
+        let (json, output) = (self.json.as_deref(), Some(self.output.as_path()));
+        ensure!(
+            !(output::is_stdout(json) && output::is_stdout(output)),
+            "the description and --json cannot both go to standard output: name a file for one of them"
+        );
+        let fitted = fit(&self.name(), capacity, samples, from).map_err(|e| match e {
+            FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
+            e => e.into(),
+        })?;
+        let longest = longest_seek(&fitted);
+        ensure!(
+            longest >= NO_ARM,
+            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: a disk without \
+             one, or reads from a cache?"
+        );
+        let toml = fitted.spec.to_toml().context("cannot write TOML")?;
+        output::write(&self.output, &format!("# {from}.\n{toml}"))?;
+        if let Some(path) = &self.plot {
+            output::write(path, &access_figure(&fitted, Basis::Measured, from).svg())?;
+        }
+        if let Some(path) = json {
+            output::json(path, &document(&fitted, from))?;
+        }
+        if output::is_stdout(output) || output::is_stdout(json) {
+            return Ok(());
+        }
+        output::print(&told(&fitted))?;
+        output::print(&zones(&fitted).terminal(output::width(), output::colour()))
+    }
+}
+
+/// The longest seek, ms.
+fn longest_seek(fit: &Fit) -> f64 {
+    fit.envelope.iter().map(|p| p.1).fold(0.0, f64::max)
+}
+
+/// The fit for programs; the description itself is in the TOML file.
+fn document(fit: &Fit, from: &str) -> serde_json::Value {
+    let zone = |z: &FittedZone| {
+        json!({
+            "first_sector": z.first,
+            "end_sector": z.end,
+            "bytes_per_s": z.sectors_per_second * 512.0,
+            "sectors_per_track": z.sectors_per_track,
+            "track_switch_ms": z.switch_ms,
+        })
+    };
+    json!({
+        "schema": "seekless.disk-fit/1",
+        "name": fit.spec.name,
+        "from": from,
+        "capacity_bytes": fit.spec.capacity_sectors * 512,
+        "rpm": fit.spec.mechanics.rpm,
+        "rpm_from": match fit.speed_from {
+            SpeedFrom::BackwardSteps => "backward-steps",
+            SpeedFrom::BandHeight => "band-height",
+        },
+        "revolution_ms": fit.revolution_ms,
+        "band_ms": fit.band_ms,
+        "accesses": fit.points.len(),
+        "envelope_sectors_ms": fit.envelope,
+        "zones": fit.zones.iter().map(zone).collect::<Vec<_>>(),
+    })
+}
+
+fn told(fit: &Fit) -> String {
+    let from = match fit.speed_from {
+        SpeedFrom::BackwardSteps => "from reads that step backwards",
+        SpeedFrom::BandHeight => "from the height of the band",
+    };
+    let over = match fit.distance {
+        Distance::Sectors => "sectors, cubic and line",
+        Distance::Tracks => "tracks, a table",
+    };
+    let longest = longest_seek(fit);
+    format!(
+        "{}: {}, {:.2} rpm {from} (band {:.3} ms, revolution {:.3} ms), seeks up to {longest:.2} ms over {over}, {} accesses",
+        fit.spec.name,
+        Sectors(fit.spec.capacity_sectors).bytes(),
+        fit.spec.mechanics.rpm,
+        fit.band_ms,
+        fit.revolution_ms,
+        fit.points.len(),
+    )
+}
+
+fn zones(fit: &Fit) -> Table {
+    let mut table = Table::new(
+        "Zones",
+        vec![
+            Column::number("from", Unit::Bytes),
+            Column::number("to", Unit::Bytes),
+            Column::number("MB/s", Unit::Number),
+            Column::number("sectors a track", Unit::Count),
+            Column::number("track switch", Unit::Seconds),
+        ],
+    );
+    for z in &fit.zones {
+        table = table.row([
+            Cell::from(z.first * 512),
+            Cell::from(z.end * 512),
+            Cell::from(z.sectors_per_second * 512.0 / 1e6),
+            Cell::from(u64::from(z.sectors_per_track)),
+            Cell::from(z.switch_ms / 1e3),
+        ]);
+    }
+    table
+}

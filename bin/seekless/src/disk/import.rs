@@ -1,0 +1,58 @@
+//! `seekless disk import`: DiskSim's drive descriptions to a catalogue entry. What the parameters mean is the
+//! library's part; here files are found, and the entry is read back before it is handed out.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use seekless_disk::{DiskSpec, import_disksim};
+use serde_json::json;
+
+use seekless_cli::output;
+use seekless_cli::text;
+
+/// Turn a drive description of DiskSim 4.0 into a catalogue entry
+///
+/// Files it names with `source` or as seek curve are looked for beside it. Where the drive's own file gives no time for
+/// the bus, that of the .parv beside it counts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  seekless disk import cheetah9LP.diskspecs -o cheetah9lp.toml
+  seekless simulate week.blkparse --disk cheetah9lp.toml")]
+pub(crate) struct Args {
+    /// A .diskspecs; a .parv, for the first drive it holds or names; or a .model for the mechanism alone
+    file: PathBuf,
+    /// Where to write the entry; - is standard output
+    #[arg(short, long, value_name = "FILE.toml", default_value = "-")]
+    output: PathBuf,
+    /// Write the entry as JSON (schema seekless.disk-import/1) to FILE, or, in place of the entry, to standard output
+    /// with -
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let spec = import(&args.file)?;
+    let toml = spec.to_toml().context("cannot write TOML")?;
+    let head = format!("# {}, imported from {}.\n", spec.title, args.file.display());
+    let text = head + &toml;
+    DiskSpec::parse(&args.output.display().to_string(), &text)?;
+    let json = args.json.as_deref();
+    if !(output::is_stdout(json) && output::is_stdout(Some(&args.output))) {
+        output::write(&args.output, &text)?;
+    }
+    json.map_or(Ok(()), |path| {
+        let file = args.file.to_string_lossy();
+        let document = json!({ "schema": "seekless.disk-import/1", "file": file, "disk": spec });
+        output::json(path, &document)
+    })
+}
+
+/// The disk a description describes.
+pub(super) fn import(file: &Path) -> anyhow::Result<DiskSpec> {
+    let read = text::read(file)?;
+    let mut open = |wanted: &str| {
+        text::beside(file, wanted).and_then(|p| text::read(&p)).map_err(|e| format!("{e:#}"))
+    };
+    Ok(import_disksim(&file.display().to_string(), &read, &mut open)?)
+}

@@ -1,0 +1,231 @@
+//! `seekless files`: a directory whose small files are kept in groups; arguments in, the live world called. It decides
+//! nothing.
+
+mod offline;
+mod running;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use clap::Subcommand;
+use seekless_block::{Bytes, Duration as SimDuration};
+use seekless_disk::PowerStates;
+use seekless_learn::GroupConfig;
+use seekless_serve::eefs::{GroupMount, MountOptions, Sleep};
+use seekless_serve::notify::{self, Manager};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+use seekless_cli::args::duration;
+use seekless_cli::args::size;
+use seekless_cli::output;
+
+/// How often a mount that failed, or is in use, is looked after.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Files whose use is remembered, each at some 130 bytes; of those not used for longest a quarter is forgotten.
+const FILES_MAX: usize = 3 << 17;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Args {
+    Mount(Box<MountArgs>),
+    Format(offline::FormatArgs),
+    Unmount(running::UnmountArgs),
+    Shuffle(running::ShuffleArgs),
+    Status(running::StatusArgs),
+    Check(offline::CheckArgs),
+}
+
+/// Mount a directory again, with small files that are used together kept side by side in a group store
+///
+/// DIR stays an ordinary directory of its file system; which of its files are used together is learned from who opens what, and they
+/// move to the group store, a file or a device elsewhere, and back, while they are used. Clients of MOUNTPOINT, which may be
+/// DIR itself, see all files as ever. Without the mount, a file that is grouped looks empty in DIR: `seekless files unmount --return`
+/// brings every file home. Needs root, and a file system with file handles and trusted extended attributes, such as ext4,
+/// XFS or Btrfs. Stops on SIGINT or SIGTERM, with everything in order; see docs/believing/groups.md.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # Over itself: whoever opens a file below /srv/www now talks to seekless
+  seekless files mount /srv/www /srv/www --store /var/lib/seekless/www.groups --create 1GiB
+  seekless files status /srv/www
+
+  # All files home, and away
+  seekless files unmount /srv/www --return")]
+pub(crate) struct MountArgs {
+    /// The directory
+    dir: PathBuf,
+    /// Where it is mounted: a directory, the same one perhaps
+    mountpoint: PathBuf,
+    /// The group store, made by `seekless files format`; not below DIR
+    #[arg(long, value_name = "FILE-or-DEVICE")]
+    store: PathBuf,
+    /// Make the store, as a sparse file of this size, if it is not there
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    create: Option<Bytes>,
+    /// RAM for groups, beside the host's own
+    #[arg(long, value_parser = size, default_value = "64MiB")]
+    cache: Bytes,
+    /// Form groups anew after so many requests; reads and writes that the kernel does by itself do not count
+    #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// And when no file was opened for so long; `none`: not for that
+    #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
+    idle: Idle,
+    /// DIR's disk sleeps after so long without work, as `hdparm -S` has told it: shuffles and changes that nobody syncs wait
+    /// while it does, for ten minutes at most, and groups likely to be read next are read while it turns
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
+    sleep: Option<Duration>,
+    /// What DIR's disk is, for its energy in `fs stat`: a name from `seekless disk list`, or a TOML file
+    #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
+    disk: Option<String>,
+    /// Have every read and write come to us, also of files that the kernel could read and write by itself: slower
+    #[arg(long)]
+    no_passthrough: bool,
+    /// So many of a file's latest successors count
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
+    window: u8,
+    /// And so many of them must be the same file to predict it
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
+    needed: u8,
+    /// Fewest files of a group
+    #[arg(long, value_name = "N", default_value = "3", help_heading = "Grouping")]
+    least: u32,
+    /// Most files of a group
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Grouping")]
+    most: u32,
+}
+
+/// A wait that may be for ever.
+#[derive(Clone, Copy, Debug)]
+struct Idle(Option<Duration>);
+
+fn idle(text: &str) -> Result<Idle, String> {
+    if text == "none" { Ok(Idle(None)) } else { duration(text).map(|d| Idle(Some(d))) }
+}
+
+/// What the main thread waits for.
+enum Event {
+    Stop,
+    Unmounted,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match args {
+        Args::Mount(args) => mount(args),
+        Args::Format(args) => offline::format(args),
+        Args::Unmount(args) => running::unmount(args),
+        Args::Shuffle(args) => running::shuffle(args),
+        Args::Status(args) => running::status(args),
+        Args::Check(args) => offline::check(args),
+    }
+}
+
+fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<Sleep> {
+    ensure!(after >= Duration::from_secs(2), "--sleep {after:?}: expected at least 2s");
+    let power =
+        disk.map(seekless_cli::disk::plain).transpose()?.map(|disk| PowerStates::new(&disk.power));
+    Ok(Sleep { after: SimDuration(after.as_nanos() as u64), power })
+}
+
+fn mount(args: &MountArgs) -> anyhow::Result<()> {
+    ensure!(
+        args.mountpoint.is_dir() || !args.mountpoint.exists(),
+        "{}: not a directory",
+        args.mountpoint.display()
+    );
+    let groups = GroupConfig {
+        window: args.window,
+        needed: args.needed,
+        least: args.least,
+        most: args.most,
+        files_max: FILES_MAX,
+        ..GroupConfig::default()
+    };
+    groups.check()?;
+    let options = MountOptions {
+        store: args.store.clone(),
+        create: args.create,
+        cache: args.cache,
+        every: args.every,
+        idle: args.idle.0,
+        groups,
+        sleep: args.sleep.map(|after| sleep(after, args.disk.as_deref())).transpose()?,
+        passthrough: !args.no_passthrough,
+    };
+    let (send, events) = channel();
+    let manager = Manager::from_env()?;
+    watch_signals(send.clone())?;
+    seekless_serve::serve_under_memory_pressure();
+    let ended = move || drop(send.send(Event::Unmounted));
+    let mut mounted = GroupMount::mount(&args.dir, &args.mountpoint, &options, ended)?;
+    let state = mounted.state();
+    let passes = if state.passthrough || args.no_passthrough {
+        ""
+    } else {
+        "; the kernel passes no files through"
+    };
+    output::print(&format!(
+        "mounted {} at {}: {} files in {} groups{passes}",
+        args.dir.display(),
+        args.mountpoint.display(),
+        state.grouped_files,
+        state.groups
+    ))?;
+    let tell = |what: &str, status: &str| {
+        if let Some(manager) = &manager {
+            manager.tell(what, status);
+        }
+    };
+    tell(notify::READY, "mounted");
+    let (mut stopping, mut trouble) = (false, None);
+    loop {
+        match events.recv_timeout(LOOK_EVERY) {
+            Ok(Event::Unmounted) => break,
+            // Asked twice: whoever still uses it gets errors from now on.
+            Ok(Event::Stop) if stopping => break,
+            Ok(Event::Stop) => {
+                stopping = true;
+                tell(notify::STOPPING, "unmounting");
+                if !mounted.unmount()? {
+                    output::say(&format!(
+                        "{} is in use: waiting for its users; a second signal cuts them off",
+                        args.mountpoint.display()
+                    ));
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if stopping && mounted.unmount()? {
+            break;
+        }
+        let state = mounted.state();
+        if state.trouble != trouble {
+            trouble = state.trouble;
+            trouble.iter().for_each(|t| output::say(t));
+        }
+        if !stopping {
+            tell(notify::ALIVE, &format!("{} files in groups", state.grouped_files));
+        }
+    }
+    mounted.end().context("the mount is gone")?;
+    output::print("unmounted")
+}
+
+fn watch_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if events.send(Event::Stop).is_err() {
+                    break;
+                }
+            }
+        })
+        .context("cannot start a thread for signals")?;
+    Ok(())
+}

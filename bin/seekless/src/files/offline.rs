@@ -1,0 +1,93 @@
+//! Verbs for a group store that nobody has mounted.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::bail;
+use seekless_block::Bytes;
+use seekless_serve::eefs;
+
+use seekless_cli::args::size;
+use seekless_cli::output;
+
+/// Make a group store
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless files format /var/lib/seekless/www.groups --size 1GiB
+  seekless files format /dev/sdb1 --cluster 64KiB")]
+pub(crate) struct FormatArgs {
+    /// The file, new or old, or the device
+    store: PathBuf,
+    /// Make it, as a sparse file of this size, if it is not there
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<Bytes>,
+    /// What groups are measured in: 64KiB or 128KiB
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = size)]
+    cluster: Bytes,
+    /// Overwrite what looks in use
+    #[arg(long)]
+    force: bool,
+}
+
+/// Hold a directory and its group store against each other: every group read, every file looked at; writes nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless files check /srv/www --store /var/lib/seekless/www.groups")]
+pub(crate) struct CheckArgs {
+    /// The directory; not mounted
+    dir: PathBuf,
+    /// Its group store
+    #[arg(long, value_name = "FILE-or-DEVICE")]
+    store: PathBuf,
+}
+
+pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
+    let bar = output::bar();
+    bar.set_message("files");
+    let found = eefs::check(&args.dir, &args.store, &mut |files| bar.set_position(files))?;
+    bar.finish_and_clear();
+    let mut text = format!(
+        "{} files, {} of them in groups; the store has {}\n",
+        found.files, found.grouped, found.store
+    );
+    let dir = &args.dir;
+    for (files, what) in [
+        (&found.damaged, "damaged: its group does not match its checksum"),
+        (&found.lost, "lost: its marker names a file that this store does not have"),
+        (
+            &found.written,
+            "written without the mount: `setfattr -x trusted.seekless.group` keeps that, `truncate -s 0` what is in the store",
+        ),
+    ] {
+        for file in files {
+            let _ = writeln!(text, "{}: {what}", dir.join(file).display());
+        }
+    }
+    if found.on_their_way > 0 {
+        let _ = writeln!(
+            text,
+            "harmless: {} files on their way, which the next mount settles",
+            found.on_their_way
+        );
+    }
+    if found.dead > 0 {
+        let _ = writeln!(text, "harmless: {} entries of files that are gone or home", found.dead);
+    }
+    if !found.is_sound() {
+        output::print(text.trim_end())?;
+        bail!("{}: not every file has its bytes in one place", dir.display());
+    }
+    text += "sound: every file has its bytes, in one place";
+    output::print(&text)
+}
+
+pub(super) fn format(args: &FormatArgs) -> anyhow::Result<()> {
+    let uuid = eefs::format(&args.store, args.size, args.cluster, args.force)?;
+    let uuid: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
+    let store = args.store.display();
+    output::print(&format!(
+        "group store {store}, uuid {uuid}\nmount: seekless files mount DIR MOUNTPOINT --store {store}"
+    ))
+}

@@ -1,0 +1,191 @@
+//! `seekless volume status`, `replan`, `mode`, `drain` and `detach`.
+
+use std::path::PathBuf;
+
+use seekless_block::Bytes;
+use seekless_cli::output;
+use seekless_engine::Mode;
+use seekless_serve::control::{Administered, VolumeState, mode_name, mode_of, state_of};
+
+use super::VolumeArgs;
+
+/// How a volume stands: its mode, what is dirty, what moves, what failed
+///
+/// Asks the server that has it; of a volume that is not served, looks into its area, and writes nothing.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume status /dev/sdb
+  seekless volume status disk.img --area disk.area --json | jq .dirty_bytes")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// As JSON (schema seekless.volume/1)
+    #[arg(long)]
+    json: bool,
+}
+
+/// Have a running server make a new plan of what it has learned, and move to it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume replan /dev/sdb")]
+pub(crate) struct ReplanArgs {
+    /// The file or block device that is served
+    backing: PathBuf,
+}
+
+/// Write everything home that stands in the area alone, and absorb nothing more
+///
+/// Of a served volume or one that is not. Afterwards the backing is complete by itself; of a volume with its
+/// area beside it, it can be used without seekless. A served volume absorbs again after `seekless volume mode writeback`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume drain /dev/sdb
+  seekless volume drain disk.img --area disk.area")]
+pub(crate) struct DrainArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+/// Change where writes go: home at once, or into the write buffer first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume mode writeback /dev/sdb
+  seekless volume mode writethrough disk.img --area disk.area")]
+pub(crate) struct ModeArgs {
+    /// writethrough or writeback
+    #[arg(value_parser = mode_of)]
+    mode: Mode,
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+/// Drain, then end the server, if there is one, with the area in order
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume detach /dev/sdb")]
+pub(crate) struct DetachArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// The backing may have another name than when its area was made
+    #[arg(long)]
+    moved: bool,
+}
+
+pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<()> {
+    let state = state_of(&args.volume.backing, args.volume.area.as_deref())?;
+    if args.json {
+        return output::print(&serde_json::to_string_pretty(&state)?);
+    }
+    output::print(&words(&state))
+}
+
+fn words(s: &VolumeState) -> String {
+    let served = if s.served { "served" } else { "not served" };
+    let lasting = if s.lasting { "" } else { ", gone when the server ends" };
+    let mut text = format!(
+        "volume   {} ({}), {served}\narea     {}{lasting}\nmode     {}\ndirty    {}\ncopies   {}",
+        s.backing,
+        Bytes(s.size_bytes),
+        Bytes(s.area_bytes),
+        s.mode,
+        if s.dirty_bytes > 0 {
+            format!("{} in the area alone", Bytes(s.dirty_bytes))
+        } else if s.drained {
+            "nothing; everything is at home".to_owned()
+        } else {
+            "nothing at the moment".to_owned()
+        },
+        Bytes(s.copied_bytes),
+    );
+    if s.guarded {
+        text +=
+            "\nguard    up: the bare disk cannot be mounted; `seekless volume drain` takes it down";
+    }
+    if s.in_doubt_bytes > 0 {
+        text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
+    }
+    if let Some((done, all)) = s.moving_bytes {
+        text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
+    }
+    if let Some(r) = &s.replicas {
+        let percent = |part: u64| part as f64 * 100.0 / r.home_bytes.max(1) as f64;
+        text += &format!(
+            "\nreplicas in discarded pages, {} at most; {:.1}% of the volume is discarded, {:.1}% spare",
+            Bytes(r.room_bytes),
+            percent(r.free_bytes),
+            percent(r.spare_bytes),
+        );
+        if r.suspended {
+            text += ": below 10% nothing is replicated, until 15% are";
+        }
+        if r.stained_bytes > 0 {
+            text += &format!(
+                "\nstained  {}: `seekless volume drain` zeroes them",
+                Bytes(r.stained_bytes)
+            );
+        }
+    }
+    if s.served {
+        text += &format!("\nrequests {}, NBD clients {}", s.requests, s.nbd_clients);
+    }
+    if s.damaged_pages > 0 {
+        text += &format!(
+            "\ndamaged  {} pages of the area did not match their checksums; run `seekless volume check --data`",
+            s.damaged_pages
+        );
+    }
+    if let Some(trouble) = &s.trouble {
+        text += &format!("\nstuck    {trouble}");
+    }
+    if let Some(failure) = &s.last_failure {
+        text += &format!("\nfailed   {failure}");
+    }
+    text
+}
+
+pub(crate) fn replan(args: &ReplanArgs) -> anyhow::Result<()> {
+    Administered::served(&args.backing)?.replan()?;
+    output::print("a new plan is being made; `seekless volume status` shows the move to it")
+}
+
+/// The volume, reached, and a progress bar for it.
+fn reached(volume: &VolumeArgs, moved: bool) -> anyhow::Result<Administered> {
+    Ok(Administered::reach(&volume.backing, volume.area.as_deref(), moved)?)
+}
+
+/// Runs a command with a progress bar that shows the bytes left.
+fn with_bar<T, E>(command: impl FnOnce(&mut dyn FnMut(Bytes)) -> Result<T, E>) -> Result<T, E> {
+    let bar = output::bar();
+    let result = command(&mut |left| bar.set_message(format!("{left} left to be written home")));
+    bar.finish_and_clear();
+    result
+}
+
+pub(crate) fn drain(args: &DrainArgs) -> anyhow::Result<()> {
+    let volume = reached(&args.volume, args.moved)?;
+    with_bar(|left| volume.drain(left))?;
+    output::print("drained: everything is at home")
+}
+
+pub(crate) fn mode(args: &ModeArgs) -> anyhow::Result<()> {
+    let volume = reached(&args.volume, args.moved)?;
+    with_bar(|left| volume.set_mode(args.mode, left))?;
+    output::print(&format!("{}: {}", args.volume.backing.display(), mode_name(args.mode)))
+}
+
+pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
+    let volume = reached(&args.volume, args.moved)?;
+    with_bar(|left| volume.detach(left))?;
+    output::print("detached: everything is at home, and nobody serves it")
+}

@@ -1,0 +1,151 @@
+//! `seekless volume format`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use seekless_block::{Bytes, PAGE_SECTORS};
+use seekless_engine::Mode;
+use seekless_serve::area::{At, Made, MakeOptions, Share, make};
+use seekless_serve::{Backing, Builder};
+
+use seekless_cli::args::size;
+use seekless_cli::output;
+use seekless_serve::control::mode_of;
+
+/// Make an optimized area that outlasts the server, on a blank disk or beside one in use
+///
+/// On a blank disk the area takes a part of it, and the volume is that much smaller; the bare disk then begins
+/// with a page of seekless, so that nothing mounts it by accident, and `seekless serve BACKING` finds the area
+/// by itself. Beside a disk in use the area goes to another file or device (--at FILE-or-DEVICE): not one byte of
+/// the disk changes, and in write-through it can be used without seekless at any time. In write-back its first and last
+/// 128 KiB stand in the area while it is served or dirty, so that nothing mounts the bare disk meanwhile.
+///
+/// With --replicas copies do not stand in the area but in what the volume's clients have discarded (FS2): near the head, on
+/// space that costs nobody anything, and given back at once when it is written to. The area then has their maps and the
+/// write buffer; it is small, and best a file on another disk. Mount with `-o discard`, or run `fstrim` now and then: only
+/// what is discarded counts as free. See docs/believing/replicas.md; `seekless volume detach` ends it and leaves the disk as it was.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # A new volume on a blank disk, a twentieth of it for the area
+  seekless volume format /dev/sdb
+  seekless serve /dev/sdb --nbd unix:/run/disk.sock
+
+  # Adopt a disk with a file system on it; the area is a file on another disk
+  seekless volume format /dev/sda --at /var/lib/seekless/sda.area --optimized 8GiB
+  seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
+
+  # Replicas in the free space of an ext4 that is not mounted: up to a tenth of the disk
+  seekless volume format /dev/sda --at /var/lib/seekless/sda.area --replicas 10% --free-from ext
+  seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
+
+  # Absorb writes, half of the area for them
+  seekless volume format /dev/sdb --optimized 10% --mode writeback --write-buffer 50%")]
+pub(crate) struct FormatArgs {
+    /// The file or block device to be served
+    backing: PathBuf,
+    /// Size of the area, or its share of the backing [default: 5%, with --replicas 32 MiB and about a fortieth of theirs; or all of a
+    /// file or device given as --at]
+    #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share)]
+    optimized: Option<Share>,
+    /// Where: start, middle or end of the backing, or another file, new or old, or device
+    #[arg(long, value_name = "start|middle|end|FILE-or-DEVICE", value_parser = at, default_value = "middle")]
+    at: At,
+    /// Keep copies in the volume's discarded pages: so much of them, or of the backing, at most
+    #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share, conflicts_with = "write_buffer")]
+    replicas: Option<Share>,
+    /// With --replicas: begin with what is free in the ext2, ext3 or ext4 on the backing, which must be unmounted
+    #[arg(long, value_name = "ext", value_parser = ["ext"], requires = "replicas")]
+    free_from: Option<String>,
+    /// Share of the area that is the write buffer; with --replicas it is all that they leave
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "40%")]
+    write_buffer: u8,
+    /// Where writes go: home at once, or into the write buffer first
+    #[arg(long, value_name = "writethrough|writeback", value_parser = mode_of, default_value = "writethrough")]
+    mode: Mode,
+    /// The sector, 0 to 7, that the first whole 4 KiB page begins at: 7 for partitions at sector 63
+    /// [default: as the partition table has it]
+    #[arg(long, value_name = "SECTOR", value_parser = clap::value_parser!(u8).range(0..=7))]
+    align: Option<u8>,
+    /// Overwrite what looks in use
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
+    let options = MakeOptions {
+        at: args.at.clone(),
+        size: args.optimized,
+        write_buffer_percent: args.write_buffer,
+        replicas: args.replicas,
+        mode: args.mode,
+        grid: args.align,
+        force: args.force,
+    };
+    ensure!(
+        !matches!(args.replicas, Some(Share::Bytes(Bytes(0)) | Share::Percent(0))),
+        "--replicas 0 leaves no room for any: leave it out, or give a size or share"
+    );
+    let made = make(&args.backing, &options).context("cannot format")?;
+    output::print(&told(&args.backing, &args.at, &made))?;
+    if args.free_from.is_none() {
+        return Ok(());
+    }
+    // Nothing but the area is written: to be drained it needs no guard.
+    let mut builder = Builder::new(Backing::Path(args.backing.clone())).to_drain(true);
+    if let At::Beside(path) = &args.at {
+        builder = builder.area_path(path.clone());
+    }
+    let server = builder.free_from_ext(true).spawn().context(
+        "the area is made; nothing counts as free until it is discarded (fstrim), because",
+    )?;
+    let free = server.stats()?.area.replicas.map_or(Bytes(0), |r| r.free.bytes());
+    server.stop()?;
+    output::print(&format!("free   {free}, as the file system has it"))
+}
+
+/// What was made, and how to serve it.
+pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
+    let backing = backing.display();
+    let g = &made.geometry;
+    let segment = u64::from(g.segment_pages()) * PAGE_SECTORS;
+    let bytes = |segments: u32| seekless_block::Sectors(u64::from(segments) * segment).bytes();
+    let (place, option) = match at {
+        At::Beside(path) => (path.display().to_string(), format!(" --area {}", path.display())),
+        _ => (format!("{backing}, {}", made.at.unwrap_or_default()), String::new()),
+    };
+    let whose = if g.free_map_pages() > 0 { "replicas in discarded pages" } else { "copies" };
+    format!(
+        "volume {} ({}), pages from sector {}\narea   {} on {place}: {} for {whose}, {} write buffer\nuuid   {}\nserve: seekless serve {backing}{option} --nbd unix:PATH",
+        backing,
+        made.volume.bytes(),
+        made.grid,
+        made.area.bytes(),
+        bytes(g.read_segments()),
+        bytes(g.log_segments()),
+        made.uuid,
+    )
+}
+
+fn percent(text: &str) -> Result<u8, String> {
+    let number = text.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n| *n <= 100);
+    number.ok_or_else(|| format!("'{text}' is no share: write 0% to 100%"))
+}
+
+fn share(text: &str) -> Result<Share, String> {
+    if text.ends_with('%') {
+        percent(text).map(Share::Percent)
+    } else {
+        size(text).map(Share::Bytes)
+    }
+}
+
+fn at(text: &str) -> Result<At, String> {
+    Ok(match text {
+        "" => return Err("start, middle, end, or a file or device".to_owned()),
+        "start" => At::Start,
+        "middle" => At::Middle,
+        "end" => At::End,
+        path => At::Beside(path.into()),
+    })
+}

@@ -1,0 +1,308 @@
+//! Verbs for a volume that nobody serves: looking into its area, mending it, another size.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use seekless_block::{Bytes, PAGE_SECTORS, Sectors};
+use seekless_engine::format::{AreaFlags, State};
+use seekless_engine::{Examined, Repair, examine, repair as mend};
+use seekless_serve::area::{self, At, Lasting};
+use serde::Serialize;
+
+use seekless_serve::control::{ensure_unserved, mode_name, open_unserved};
+
+use super::{VolumeArgs, format::told};
+use seekless_cli::args::size;
+use seekless_cli::output;
+
+/// Look into an area, and with --data read every copy and hold it against its checksum; writes nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume check /dev/sdb --data
+  seekless volume check disk.img --area disk.area")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Read every copy
+    #[arg(long)]
+    data: bool,
+}
+
+/// Mend an area that cannot be attached, or whose copies are damaged
+///
+/// Without --lose-data nothing is written where something that stands in the area alone would be given up; what
+/// would be lost is said.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume repair /dev/sdb
+  seekless volume repair disk.img --area disk.area --lose-data")]
+pub(crate) struct RepairArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// Give up what cannot be saved: home's older bytes stand in for it
+    #[arg(long)]
+    lose_data: bool,
+}
+
+/// Print what an area holds: superblock, log, map; writes nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  seekless volume dump /dev/sdb
+  seekless volume dump disk.img --area disk.area --json | jq '.map | length'")]
+pub(crate) struct DumpArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// As JSON (schema seekless.dump/1), the map included
+    #[arg(long)]
+    json: bool,
+}
+
+/// Fit an area to a backing or an area's device that has grown or shrunk, or to another size
+///
+/// The area must be drained and detached: then home is complete, copies are dropped, and the area is divided anew
+/// under its name. An area within its device keeps its size and its place, since moving it would move the
+/// volume's data: there only the volume grows.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # The disk has grown: everything home, then take the new size up
+  seekless volume detach disk.img --area disk.area
+  truncate -s 20G disk.img
+  seekless volume resize disk.img --area disk.area
+
+  # A larger area
+  seekless volume resize disk.img --area disk.area --optimized 2GiB")]
+pub(crate) struct ResizeArgs {
+    #[command(flatten)]
+    volume: VolumeArgs,
+    /// New size of the area [default: that of its file or device]
+    #[arg(long, value_parser = size)]
+    optimized: Option<Bytes>,
+}
+
+fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
+    Ok(open_unserved(&volume.backing, volume.area.as_deref(), write)?)
+}
+
+fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
+    let place = lasting.place().display().to_string();
+    examine(lasting.area()).with_context(|| format!("{place}: cannot be attached as it is"))
+}
+
+pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
+    let mut lasting = open(&args.volume, false)?;
+    let found = examined(&mut lasting)?;
+    let bar = output::bar();
+    bar.set_length(found.copies().last().map_or(0, |(slot, ..)| u64::from(slot) + 1));
+    let findings = found.check(lasting.area(), args.data, &mut |slots| bar.set_position(slots))?;
+    bar.finish_and_clear();
+    let mut text: String = findings.iter().map(|f| format!("{f}\n")).collect();
+    let replicas = found.superblock().free_map_pages > 0;
+    let (found, home) = (found.superblock().home_capacity, lasting.home_capacity());
+    if found != home {
+        let _ = writeln!(
+            text,
+            "harmless: made for a device of {found}, and this one has {home}; run `seekless volume resize`"
+        );
+    }
+    if let Err(why) = lasting.is_guarded() {
+        output::print(text.trim_end())?;
+        bail!("{}: {why}", args.volume.backing.display());
+    }
+    let lost = findings.iter().filter(|f| f.loss).count();
+    if lost > 0 {
+        output::print(text.trim_end())?;
+        bail!(
+            "{lost} pages that stand in the area alone are damaged; `seekless volume repair --lose-data` gives them up"
+        );
+    }
+    text += if args.data && replicas {
+        "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are held against theirs when they are read"
+    } else if args.data {
+        "sound: every copy matches its checksum"
+    } else {
+        "sound: superblock, map and log; --data reads every copy too"
+    };
+    output::print(&text)
+}
+
+pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
+    let mut lasting = open(&args.volume, true)?;
+    let guard = lasting.repair_guard(args.lose_data)?;
+    if let Some((why, true)) = &guard
+        && !args.lose_data
+    {
+        bail!("{}: {why}", args.volume.backing.display());
+    }
+    match mend(lasting.area(), args.lose_data)? {
+        Repair::Done(report) => {
+            let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
+            if let Some((why, loses)) = guard {
+                let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
+            }
+            let _ = match report.lost.len() {
+                0 => write!(text, "mended: the area can be attached; nothing was lost"),
+                n => write!(
+                    text,
+                    "mended: the area can be attached; {n} pages of home have older bytes now"
+                ),
+            };
+            output::print(&text)
+        }
+        Repair::WouldLose(report) => {
+            let text: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
+            output::print(&text.join("\n"))?;
+            bail!("nothing was written: this would be lost; --lose-data gives it up");
+        }
+    }
+}
+
+/// Schema `seekless.dump/1`. Addresses and sizes in sectors of 512 bytes, unless they are named pages.
+#[derive(Serialize)]
+struct Dump {
+    schema: &'static str,
+    superblock: SuperblockDump,
+    log_records_behind_checkpoint: u64,
+    clean: bool,
+    /// Home's two ends stand in the area; `null` where that cannot be said.
+    guarded: Option<bool>,
+    /// Of home: discarded and not written since; of that, where bytes of replicas may stand.
+    free: u64,
+    stained: u64,
+    map: Vec<CopyDump>,
+}
+
+#[derive(Serialize)]
+struct SuperblockDump {
+    uuid: String,
+    generation: u64,
+    label: String,
+    home_capacity: u64,
+    area_size: u64,
+    /// Where on the backing, if there.
+    area_at: Option<u64>,
+    grid: u8,
+    mode: &'static str,
+    flags: Vec<&'static str>,
+    segment_pages: u32,
+    read_segments: u32,
+    log_segments: u32,
+    /// Where copies are replicas in home's discarded pages.
+    free_map_pages: u32,
+    checkpoint_slot: u8,
+    checkpoint_generation: u64,
+    log_segment: u32,
+    log_page: u32,
+    tail_segment: u32,
+    next_sequence: u64,
+}
+
+#[derive(Serialize)]
+struct CopyDump {
+    slot: u32,
+    home: u64,
+    state: &'static str,
+    crc32c: String,
+}
+
+const fn state_name(state: State) -> &'static str {
+    match state {
+        State::Free => "free",
+        State::Suspect => "suspect",
+        State::Clean => "clean",
+        State::Dirty => "dirty",
+    }
+}
+
+pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
+    let mut lasting = open(&args.volume, false)?;
+    let found = examined(&mut lasting)?;
+    let s = found.superblock();
+    let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
+    let superblock = SuperblockDump {
+        uuid: s.uuid.to_string(),
+        generation: s.generation,
+        label: s.label.as_str().to_owned(),
+        home_capacity: s.home_capacity.0,
+        area_size: s.area_size.0,
+        area_at: s.inside.then_some(s.area_at.0),
+        grid: s.grid,
+        mode: mode_name(s.mode),
+        flags: flags.iter().filter(|(f, _)| s.flags.contains(*f)).map(|(_, name)| *name).collect(),
+        segment_pages: s.segment_pages,
+        read_segments: s.read_segments,
+        log_segments: s.log_segments,
+        free_map_pages: s.free_map_pages,
+        checkpoint_slot: s.checkpoint_slot,
+        checkpoint_generation: s.checkpoint_generation,
+        log_segment: s.position.segment,
+        log_page: s.position.page,
+        tail_segment: s.tail,
+        next_sequence: s.next_sequence,
+    };
+    let map = found.copies().map(|(slot, page, state, sum)| CopyDump {
+        slot,
+        home: found.home_of(page).start.0,
+        state: state_name(state),
+        crc32c: format!("{sum:08x}"),
+    });
+    let (clean, records) = (found.is_clean(), found.records());
+    let (free, stained) = found.free();
+    if args.json {
+        let dump = Dump {
+            schema: "seekless.dump/1",
+            superblock,
+            log_records_behind_checkpoint: records,
+            clean,
+            guarded: lasting.is_guarded().ok(),
+            free: free.0,
+            stained: stained.0,
+            map: map.collect(),
+        };
+        return output::print(&serde_json::to_string_pretty(&dump)?);
+    }
+    let mut text = String::new();
+    if let serde_json::Value::Object(fields) = serde_json::to_value(&superblock)? {
+        for (name, value) in fields {
+            let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
+            let _ = writeln!(text, "{name:<22} {value}");
+        }
+    }
+    let _ = writeln!(text, "{:<22} {}", "detached in order", clean);
+    let guard = match lasting.is_guarded() {
+        Ok(up) => up.to_string(),
+        Err(why) => why,
+    };
+    let _ = writeln!(text, "{:<22} {guard}", "guarded");
+    let _ = writeln!(text, "{:<22} {records} records behind the checkpoint", "log");
+    if superblock.free_map_pages > 0 {
+        let _ = writeln!(text, "{:<22} {}", "discarded", free.bytes());
+        let _ = writeln!(text, "{:<22} {}", "stained by replicas", stained.bytes());
+    }
+    let mut counts = [(State::Dirty, 0u64), (State::Clean, 0), (State::Suspect, 0)];
+    for (.., state, _) in found.copies() {
+        counts.iter_mut().filter(|(s, _)| *s == state).for_each(|(_, n)| *n += 1);
+    }
+    for (state, pages) in counts {
+        let bytes = Sectors(pages * PAGE_SECTORS).bytes();
+        let _ = writeln!(text, "{:<22} {pages} pages ({bytes})", state_name(state));
+    }
+    let _ = writeln!(text, "\n{:>10} {:>16} {:<8} crc32c", "slot", "home sector", "state");
+    for copy in map {
+        let _ =
+            writeln!(text, "{:>10} {:>16} {:<8} {}", copy.slot, copy.home, copy.state, copy.crc32c);
+    }
+    output::print(text.trim_end())
+}
+
+pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
+    let backing = &args.volume.backing;
+    ensure_unserved(backing)?;
+    let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
+    let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));
+    output::print(&told(backing, &at, &made))
+}

@@ -1,0 +1,44 @@
+//! `seekless volume rescue`: the plain disk, read from home and area, nothing written.
+
+use std::path::PathBuf;
+
+use seekless_serve::Address;
+
+use crate::serve;
+
+/// Show a volume read-only, from any machine, without writing one byte of it
+///
+/// The disk as clients of the volume last saw it, from home and area as they stand, also after a crash. The area
+/// is not attached: neither it nor the backing changes, and both may lie on read-only media. A page whose only
+/// copy is damaged reads as an error.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  # Copy the plain disk elsewhere
+  seekless volume rescue disk.img --area disk.area --nbd unix:/tmp/rescue.sock &
+  nbdcopy 'nbd+unix:///?socket=/tmp/rescue.sock' plain.img
+
+  # Mount what is on it
+  seekless volume rescue /dev/sdb --fuse /run/rescued &
+  mount -o loop,ro,noload /run/rescued /mnt")]
+pub(crate) struct Args {
+    /// The file or block device that was served
+    backing: PathBuf,
+    /// Its area, where that is not within the backing
+    #[arg(long, value_name = "FILE-or-DEVICE")]
+    area: Option<PathBuf>,
+    /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be given several times
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<Address>,
+    /// Name of the NBD export
+    #[arg(long, default_value = "", hide_default_value = true)]
+    name: String,
+    /// Mount the volume over this regular file, which is made if it is not there
+    #[arg(long, value_name = "PATH")]
+    fuse: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let front = (args.nbd.clone(), args.name.clone(), args.fuse.clone());
+    serve::run(&serve::Args::rescue(args.backing.clone(), args.area.clone(), front))
+}

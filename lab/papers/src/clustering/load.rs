@@ -1,0 +1,216 @@
+//! A disk with a queue that is always as long: the simulation of section 5.2. The arm sweeps the cylinders one way and
+//! jumps back; in each cylinder it serves all that waits there, at the expected cost that [`Rotation`] counts.
+
+use std::collections::BTreeMap;
+
+use seekless_disk::clustering::{Access, Arm};
+
+use super::Rotation;
+
+/// In which order the requests of a cylinder are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As they came.
+    Arrival,
+    /// As they pass the heads.
+    Position,
+}
+
+/// What a run came to: means over requests, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Requests waiting, or being served.
+    pub queue: u32,
+    /// Seek time.
+    pub seek_ms: f64,
+    /// Waiting for the platter.
+    pub rotation_ms: f64,
+    /// Transfer.
+    pub transfer_ms: f64,
+    /// Requests served a visit to a cylinder.
+    pub a_visit: f64,
+    /// Share of the time that is spent transferring: equation 13.
+    pub utilization: f64,
+    /// Standard deviation of the utilization from run to run; 0 of one run.
+    pub spread: f64,
+}
+
+/// A loaded disk.
+#[derive(Clone, Debug)]
+pub struct Load<'a> {
+    arm: &'a Arm,
+    rotation: &'a Rotation,
+    transfer_ms: f64,
+    /// Sums of the shares, for draws.
+    below: Vec<f64>,
+}
+
+/// A request is drawn anew where its block is waiting already; so often at most, then the queue stays shorter.
+const TRIES: u32 = 10_000;
+
+impl<'a> Load<'a> {
+    /// A disk whose blocks have the transfer time and the costs of `rotation`.
+    #[must_use]
+    pub fn new(arm: &'a Arm, access: &Access, rotation: &'a Rotation) -> Self {
+        let mut sum = 0.0;
+        let below = access.shares().iter().map(|p| {
+            sum += p;
+            sum
+        });
+        Self {
+            arm,
+            rotation,
+            transfer_ms: arm.turn_ms() / f64::from(rotation.positions()),
+            below: below.collect(),
+        }
+    }
+
+    /// Means of `runs` runs at a queue length, each of 100 times as many requests, as the paper does. A run draws from
+    /// its own seed, made from `seed`.
+    #[must_use]
+    pub fn point(&self, queue: u32, order: Order, runs: u32, seed: u64) -> Point {
+        let runs = runs.max(1);
+        let each: Vec<Point> = (0..u64::from(runs))
+            .map(|i| self.run(queue.max(1), order, seed ^ (i << 32) ^ u64::from(queue)))
+            .collect();
+        let n = f64::from(runs);
+        let mean = |of: &dyn Fn(&Point) -> f64| each.iter().map(of).sum::<f64>() / n;
+        let utilization = mean(&|p| p.utilization);
+        let spread = mean(&|p| (p.utilization - utilization).powi(2)).sqrt();
+        Point {
+            queue,
+            seek_ms: mean(&|p| p.seek_ms),
+            rotation_ms: mean(&|p| p.rotation_ms),
+            transfer_ms: self.transfer_ms,
+            a_visit: mean(&|p| p.a_visit),
+            utilization,
+            spread,
+        }
+    }
+
+    fn run(&self, queue: u32, order: Order, seed: u64) -> Point {
+        let mut dice = Dice::new(seed);
+        let mut waiting: BTreeMap<u32, u32> = BTreeMap::new();
+        let fill = |waiting: &mut BTreeMap<u32, u32>, dice: &mut Dice, n: u64| {
+            let blocks = u64::from(self.rotation.blocks());
+            let mut added = 0;
+            for _ in 0..n {
+                for _ in 0..TRIES {
+                    let count = waiting.entry(self.draw(dice)).or_insert(0);
+                    // Which block it is does not matter, only whether that one waits.
+                    if dice.below(blocks) >= u64::from(*count) {
+                        *count += 1;
+                        added += 1;
+                        break;
+                    }
+                }
+            }
+            added
+        };
+        let asked = 100 * u64::from(queue);
+        let mut arm = self.draw(&mut dice);
+        let mut added = fill(&mut waiting, &mut dice, u64::from(queue));
+        let (mut seek, mut turns, mut served, mut visits) = (0.0, 0.0, 0u64, 0u64);
+        while let Some((&at, &count)) =
+            waiting.range(arm + 1..).next().or_else(|| waiting.first_key_value())
+        {
+            waiting.remove(&at);
+            seek += self.arm.seek_ms(arm.abs_diff(at));
+            turns += match order {
+                Order::Arrival => self.rotation.arriving(count),
+                Order::Position => self.rotation.ordered(count),
+            };
+            arm = at;
+            served += u64::from(count);
+            visits += 1;
+            added +=
+                fill(&mut waiting, &mut dice, u64::from(count).min(asked.saturating_sub(added)));
+        }
+        let n = served.max(1) as f64;
+        let (all, transfer) = (turns * self.arm.turn_ms(), n * self.transfer_ms);
+        Point {
+            queue,
+            seek_ms: seek / n,
+            rotation_ms: (all - transfer) / n,
+            transfer_ms: self.transfer_ms,
+            a_visit: n / visits.max(1) as f64,
+            utilization: transfer / (all + seek),
+            spread: 0.0,
+        }
+    }
+
+    /// A cylinder.
+    fn draw(&self, dice: &mut Dice) -> u32 {
+        let at = dice.unit() * self.below.last().copied().unwrap_or(1.0);
+        self.below.partition_point(|b| *b <= at).min(self.below.len() - 1) as u32
+    }
+}
+
+/// SplitMix64: what is drawn hangs on the seed alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Evenly from 0 to below `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Evenly from 0 to below 1.
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Start;
+    use super::*;
+
+    #[test]
+    fn a_queue_of_one_is_the_lightly_loaded_disk() {
+        let arm = Arm::paper(1224, 15, 36, 3600.0);
+        let rotation = Rotation::new(9, 15, 1, Start::Paper);
+        for access in
+            [Access::random(1224), Access::perfect(1224), Access::perfect(1224).drifted(0.2)]
+        {
+            let light = arm.light(&access, 4);
+            for order in [Order::Arrival, Order::Position] {
+                let p = Load::new(&arm, &access, &rotation).point(1, order, 200, 7);
+                assert!((p.utilization / light.utilization - 1.0).abs() < 0.01, "{p:?} {light:?}");
+                assert!((p.seek_ms / light.seek_ms - 1.0).abs() < 0.02 && p.a_visit == 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_cylinder_keeps_the_queue_short_and_ends() {
+        let arm = Arm::paper(3, 1, 8, 3600.0);
+        let rotation = Rotation::new(2, 1, 100, Start::Paper);
+        let access = Access::new(vec![0.0, 1.0, 0.0]).unwrap();
+        let p = Load::new(&arm, &access, &rotation).point(5, Order::Position, 1, 1);
+        assert_eq!((p.a_visit, p.seek_ms), (2.0, 0.0));
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same() {
+        let arm = Arm::paper(1224, 15, 36, 3600.0);
+        let (rotation, access) = (Rotation::new(9, 15, 50, Start::Paper), Access::perfect(1224));
+        let load = Load::new(&arm, &access, &rotation);
+        let at = |seed| load.point(50, Order::Position, 2, seed);
+        assert_eq!(at(3), at(3));
+        assert_ne!(at(3).utilization, at(4).utilization);
+    }
+}

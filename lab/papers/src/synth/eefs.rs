@@ -1,0 +1,559 @@
+//! Made-up days of file requests whose sums are those of EEFS's Table 1: programs that look at a set of files over and
+//! over, read them, and write some. Everything is drawn from a seed. What is matched and what is invented is told in
+//! docs/lab/synth.md. It knows no disk.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use seekless_block::{SimTime, StreamId};
+
+use super::dice::Dice;
+use seekless_trace::{FileEvent, FileOp};
+
+const MB: f64 = (1u64 << 20) as f64;
+/// A day in nanoseconds.
+const DAY: f64 = 86_400e9;
+/// Bytes of one read or write.
+const CHUNK: u64 = 8_192;
+/// Where small files end.
+const SMALL: u64 = 16_384;
+
+/// A column of EEFS's Table 1, and what it leaves open.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FileDay {
+    /// As on the command line.
+    pub name: &'static str,
+    /// What it stands for.
+    pub title: &'static str,
+    /// Requests.
+    pub requests: u64,
+    /// Megabytes (2^20) read, each time counted.
+    pub read_mb: f64,
+    /// Megabytes written.
+    pub written_mb: f64,
+    /// Megabytes touched, each byte once.
+    pub distinct_mb: f64,
+    /// Share of the files below 16 KiB.
+    pub small: f64,
+    /// Mean bytes of the others. Ours.
+    large_bytes: f64,
+    /// Programs that use several files, over and over. INS and RES: the groups of Table 2. The others': ours.
+    programs: u32,
+    /// Files that such a program uses: from, to. INS and RES: so that groups have Table 2's mean size.
+    uses: (u32, u32),
+    /// Between two shuffles, the share of the programs that use some other files than usual, and how many others: from, to. So
+    /// that as many groups are stable, and as many files come and go, as Table 2 says.
+    varied: f64,
+    others: (u32, u32),
+    /// Activity by hour. Ours.
+    hours: [u8; 24],
+}
+
+const OFFICE: [u8; 24] =
+    [2, 1, 1, 1, 1, 1, 1, 2, 5, 9, 10, 10, 8, 9, 10, 10, 10, 9, 7, 6, 6, 5, 4, 3];
+
+/// The days there are. RES's two shares of file sizes add up to 97% in print; the first is taken.
+pub const FILE_DAYS: [FileDay; 4] = [
+    FileDay {
+        name: "eefs-ins",
+        title: "20 machines of a laboratory for undergraduates (INS)",
+        requests: 5_583_587,
+        read_mb: 3_052.0,
+        written_mb: 543.0,
+        distinct_mb: 132.0,
+        small: 0.828,
+        large_bytes: 49_152.0,
+        programs: 28,
+        uses: (6, 8),
+        varied: 0.23,
+        others: (2, 3),
+        hours: OFFICE,
+    },
+    FileDay {
+        name: "eefs-res",
+        title: "13 desktops of a research group (RES)",
+        requests: 2_917_247,
+        read_mb: 1_701.0,
+        written_mb: 455.0,
+        distinct_mb: 133.0,
+        small: 0.63,
+        large_bytes: 49_152.0,
+        programs: 28,
+        uses: (4, 6),
+        varied: 0.25,
+        others: (1, 2),
+        hours: OFFICE,
+    },
+    FileDay {
+        name: "eefs-light",
+        title: "2 users of a time-sharing system (Light I/O)",
+        requests: 86_154,
+        read_mb: 101.0,
+        written_mb: 18.0,
+        distinct_mb: 44.0,
+        small: 0.815,
+        large_bytes: 49_152.0,
+        programs: 6,
+        uses: (4, 8),
+        varied: 0.24,
+        others: (1, 3),
+        hours: OFFICE,
+    },
+    FileDay {
+        name: "eefs-heavy",
+        title: "50 users of a time-sharing system (Heavy I/O)",
+        requests: 8_400_764,
+        read_mb: 4_732.0,
+        written_mb: 965.0,
+        distinct_mb: 202.0,
+        small: 0.769,
+        large_bytes: 49_152.0,
+        programs: 40,
+        uses: (4, 8),
+        varied: 0.24,
+        others: (1, 3),
+        hours: OFFICE,
+    },
+];
+
+impl FileDay {
+    /// Requests from one shuffle to the next: the paper's 100,000, which in its traces were an hour or so, or an hour's in the
+    /// mean where a day has fewer.
+    #[must_use]
+    pub const fn interval(&self) -> u64 {
+        let hour = self.requests / 24;
+        if hour < 100_000 { hour } else { 100_000 }
+    }
+}
+
+/// Of all opens, the share of the programs that use several files: EEFS's grouping takes in "70% to 89% of all file accesses".
+const GROUPED: f64 = 0.8;
+
+/// A file of a made-up day; all of it is there when the day begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFile {
+    /// Its directory, numbered from 0.
+    pub directory: u32,
+    /// Its size in bytes; it never changes.
+    pub size: u64,
+}
+
+impl MadeFile {
+    /// A name for it.
+    #[must_use]
+    pub fn path(&self, file: u32) -> String {
+        format!("/made/d{}/f{file}", self.directory)
+    }
+}
+
+/// A program at work.
+#[derive(Clone, Debug)]
+struct Run {
+    task: u32,
+    stream: u32,
+    /// Rounds of looking that are left, then the round that reads and writes.
+    looks: u32,
+    /// One that leaves out no file.
+    whole: bool,
+    step: usize,
+    /// Bytes of the file at hand that were read or written, and whether it is open.
+    done: u64,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Read,
+    Write,
+}
+
+/// A day of requests, in order of time.
+#[derive(Debug)]
+pub struct FilePlay {
+    day: FileDay,
+    scale: f64,
+    files: Vec<MadeFile>,
+    /// The files of each task, in the order in which they are used: first the programs' of several files, then
+    /// each other file by itself.
+    tasks: Vec<Vec<u32>>,
+    /// The files that each program uses usually, and those that it may use instead.
+    usual: Vec<(Vec<u32>, Vec<u32>)>,
+    /// Of such intervals, which this is.
+    epoch: u64,
+    /// Up to which value of the dice each task is drawn.
+    popularity: Vec<f64>,
+    dice: Dice,
+    active: BinaryHeap<Reverse<(u64, usize)>>,
+    runs: Vec<Run>,
+    spare: Vec<usize>,
+    /// Runs begun, of all.
+    begun: u64,
+    all: u64,
+    next_start: u64,
+    /// Requests, bytes read and bytes written so far.
+    told: u64,
+    read: u64,
+    written: u64,
+}
+
+impl FilePlay {
+    /// A day, or a part of it: requests and bytes times `scale`, which is above 0 and at most 1; the files are those of the
+    /// whole day's number times `scale` too, and the day stays a day.
+    #[must_use]
+    pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
+        let mut dice = Dice::new(seed, 40);
+        let distinct = day.distinct_mb * MB * scale;
+        let mut files: Vec<MadeFile> = Vec::new();
+        let (mut bytes, mut small) = (0.0, 0u64);
+        let (mut own, mut directories) = (8, 9u32);
+        let mut file = |dice: &mut Dice, own: u32| {
+            // The share is kept all along, not left to chance.
+            let size = if small as f64 <= day.small * files.len() as f64 {
+                small += 1;
+                (dice.exponential(5_000.0) as u64 + 64).min(SMALL - 1)
+            } else {
+                SMALL + dice.exponential(day.large_bytes - SMALL as f64) as u64
+            };
+            // Programs, libraries and settings lie in directories of their own.
+            let directory = if dice.unit() < 0.6 { own } else { dice.below(8) };
+            files.push(MadeFile { directory, size });
+            bytes += size as f64;
+            (files.len() as u32 - 1, bytes < distinct)
+        };
+        let from_to = |dice: &mut Dice, (from, to): (u32, u32)| from + dice.below(to - from + 1);
+        // Several programs work in one directory, so that what lies together is not only what is used together.
+        let mut usual = Vec::new();
+        for _ in 0..day.programs {
+            if dice.below(6) == 0 {
+                directories += 1;
+            }
+            own = 8 + dice.below(directories - 8);
+            let n = from_to(&mut dice, day.uses);
+            let mut some = |n: u32| (0..n).map(|_| file(&mut dice, own).0).collect::<Vec<_>>();
+            usual.push((some(n), some(day.others.1)));
+        }
+        let mut tasks: Vec<Vec<u32>> = usual.iter().map(|u| u.0.clone()).collect();
+        loop {
+            if dice.below(40) == 0 {
+                directories += 1;
+                own = directories - 1;
+            }
+            let (next, more) = file(&mut dice, own);
+            tasks.push(vec![next]);
+            if !more {
+                break;
+            }
+        }
+        // Programs are started by a law flatter than Zipf's, so that all are within an hour; the other files by Zipf's.
+        let (programs, lone) = (usual.len(), tasks.len() - usual.len());
+        let mean = tasks[..programs].iter().map(Vec::len).sum::<usize>() as f64 / programs as f64;
+        let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
+        let of = |n: usize, power: f64| (1..=n).map(move |rank| (rank as f64).powf(-power));
+        let (all_programs, all_lone): (f64, f64) = (of(programs, 0.5).sum(), of(lone, 1.0).sum());
+        let mut sum = 0.0;
+        let popularity: Vec<f64> = of(programs, 0.5)
+            .map(|w| w / all_programs * started)
+            .chain(of(lone, 1.0).map(|w| w / all_lone * (1.0 - started)))
+            .map(|w| {
+                sum += w;
+                sum
+            })
+            .collect();
+        // Bytes of the task that is drawn, in the mean; a fifth of the runs has nothing to read or write left.
+        let bytes_of =
+            |task: &Vec<u32>| -> f64 { task.iter().map(|&f| files[f as usize].size as f64).sum() };
+        let mut before = 0.0;
+        let weighted = tasks.iter().zip(&popularity).map(|(task, &until)| {
+            let weight = until - std::mem::replace(&mut before, until);
+            bytes_of(task) * weight
+        });
+        let per_run = weighted.sum::<f64>() / sum;
+        let runs = (day.read_mb + day.written_mb) * MB * scale * 1.25 / per_run;
+        // Each file is read at least once; on a short day, that alone must not be what people do.
+        let all = (runs as u64).max(2 * tasks.len() as u64);
+        let mut play = Self {
+            day,
+            scale,
+            files,
+            tasks,
+            usual,
+            epoch: 0,
+            popularity,
+            dice,
+            active: BinaryHeap::new(),
+            runs: Vec::new(),
+            spare: Vec::new(),
+            begun: 0,
+            all,
+            next_start: 0,
+            told: 0,
+            read: 0,
+            written: 0,
+        };
+        play.next_start = play.start();
+        play
+    }
+
+    /// The files, by number.
+    #[must_use]
+    pub fn files(&self) -> &[MadeFile] {
+        &self.files
+    }
+
+    /// Requests to come, about.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        (self.day.requests as f64 * self.scale) as u64
+    }
+
+    /// When the next run begins: people's hours, drawn evenly within them.
+    fn start(&mut self) -> u64 {
+        let at = (self.begun as f64 + self.dice.unit()) / self.all as f64;
+        let sum: u32 = self.day.hours.iter().map(|h| u32::from(*h)).sum();
+        let mut left = at * f64::from(sum);
+        for (hour, &weight) in self.day.hours.iter().enumerate() {
+            let weight = f64::from(weight);
+            if left < weight {
+                return ((hour as f64 + left / weight) / 24.0 * DAY) as u64;
+            }
+            left -= weight;
+        }
+        DAY as u64
+    }
+
+    /// Some programs use other files for a while, each time anew: between two intervals as much changes as between far ones.
+    fn vary(&mut self) {
+        let length = (self.day.interval() as f64 * self.scale).max(1.0);
+        // Half an interval off, as nobody tells the people when a shuffle is.
+        let epoch = (self.told as f64 / length + 0.5) as u64;
+        if epoch == self.epoch {
+            return;
+        }
+        self.epoch = epoch;
+        for (task, (usual, instead)) in self.tasks.iter_mut().zip(&self.usual) {
+            task.clone_from(usual);
+            if self.dice.unit() < self.day.varied {
+                let (from, to) = self.day.others;
+                let n = from + self.dice.below(to - from + 1);
+                for &other in &instead[..n as usize] {
+                    let at = self.dice.below(task.len() as u32) as usize;
+                    task[at] = other;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        self.vary();
+        // Every task is run once in the course of the day; the rest is by popularity.
+        let every = self.all / self.tasks.len() as u64;
+        let whole =
+            self.begun.is_multiple_of(every) && self.begun / every < self.tasks.len() as u64;
+        let task = if whole {
+            // In an order that is no task's neighbours'.
+            let i = self.begun / every;
+            (i * stride(self.tasks.len() as u64) % self.tasks.len() as u64) as usize
+        } else {
+            let at = self.dice.unit() * self.popularity.last().copied().unwrap_or(1.0);
+            self.popularity.partition_point(|p| *p <= at).min(self.tasks.len() - 1)
+        };
+        self.begun += 1;
+        // As many looks as are needed to have told, by now, as many requests as the paper counts.
+        let progress = self.begun as f64 / self.all as f64;
+        let owed = self.day.requests as f64 * self.scale * progress - self.told as f64;
+        let open: f64 = self.active.len() as f64 * 40.0;
+        let each = 2.0
+            * self.tasks.iter().take(self.usual.len()).map(Vec::len).sum::<usize>() as f64
+            / self.usual.len() as f64;
+        let looks = ((owed - open) / each / 4.0).clamp(0.0, 24.0).round() as u32;
+        let stream = self.begun as u32;
+        let run =
+            Run { task: task as u32, stream, looks, whole, step: 0, done: 0, phase: Phase::Open };
+        let slot = match self.spare.pop() {
+            Some(slot) => {
+                self.runs[slot] = run;
+                slot
+            }
+            None => {
+                self.runs.push(run);
+                self.runs.len() - 1
+            }
+        };
+        self.active.push(Reverse((self.next_start, slot)));
+        self.next_start =
+            if self.begun < self.all { self.start().max(self.next_start) } else { u64::MAX };
+    }
+
+    /// The next request of a run, and nanoseconds to the one after it; `None` where the run is over.
+    fn step(&mut self, slot: usize) -> (FileOp, u32, u64, u64, Option<f64>) {
+        let progress = self.begun as f64 / self.all as f64;
+        let run = &mut self.runs[slot];
+        let task = &self.tasks[run.task as usize];
+        let file = task[run.step];
+        let size = self.files[file as usize].size;
+        let at = run.done;
+        match run.phase {
+            Phase::Open => {
+                run.done = 0;
+                let want = |so_far: u64, mb: f64| (so_far as f64) < mb * MB * self.scale * progress;
+                run.phase = if run.looks > 0 {
+                    run.done = size;
+                    Phase::Read
+                } else if want(self.written, self.day.written_mb) && self.dice.below(3) == 0 {
+                    Phase::Write
+                } else {
+                    if !run.whole && !want(self.read, self.day.read_mb) {
+                        run.done = size;
+                    }
+                    Phase::Read
+                };
+                (FileOp::Open, file, 0, 0, Some(1e6))
+            }
+            phase if at < size => {
+                let len = CHUNK.min(size - at);
+                run.done += len;
+                if phase == Phase::Read {
+                    self.read += len;
+                    (FileOp::Read, file, at, len, Some(1e6))
+                } else {
+                    self.written += len;
+                    (FileOp::Write, file, at, len, Some(1e6))
+                }
+            }
+            _ => {
+                (run.phase, run.done) = (Phase::Open, 0);
+                run.step += 1;
+                // Now and then a file is passed over.
+                if !run.whole && run.step + 1 < task.len() && self.dice.below(12) == 0 {
+                    run.step += 1;
+                }
+                let gap = if run.looks > 0 { 4e6 } else { 3e7 };
+                let mut more = true;
+                if run.step >= task.len() {
+                    run.step = 0;
+                    more = run.looks > 0;
+                    run.looks = run.looks.saturating_sub(1);
+                }
+                (FileOp::Close, file, 0, 0, more.then_some(gap))
+            }
+        }
+    }
+}
+
+impl Iterator for FilePlay {
+    type Item = FileEvent;
+
+    fn next(&mut self) -> Option<FileEvent> {
+        while self.begun < self.all && self.active.peek().is_none_or(|a| a.0.0 >= self.next_start) {
+            self.begin();
+        }
+        let Reverse((time, slot)) = self.active.pop()?;
+        let (op, file, offset, len, gap) = self.step(slot);
+        self.told += 1;
+        let stream = StreamId(self.runs[slot].stream);
+        match gap {
+            Some(mean) => {
+                let gap = self.dice.exponential(mean) as u64 + 1_000;
+                self.active.push(Reverse((time + gap, slot)));
+            }
+            None => self.spare.push(slot),
+        }
+        Some(FileEvent { time: SimTime(time), stream, file, op, offset, len, latency: None })
+    }
+}
+
+/// A number without a factor in common with `n`: steps of it meet each of `n` places once.
+fn stride(n: u64) -> u64 {
+    let gcd = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (n * 5 / 8 + 1..).find(|&s| gcd(s, n) == 1).unwrap_or(1)
+}
+
+/// An event as a line of `strace -f -ttt -T -y`; each request stands by itself.
+#[must_use]
+pub fn strace_line(event: &FileEvent, path: &str) -> String {
+    let (pid, s) = (event.stream.0 + 1_000, 1_000_000_000.0 + event.time.as_secs_f64());
+    let (offset, len) = (event.offset, event.len);
+    match event.op {
+        FileOp::Read => {
+            format!("{pid} {s:.6} pread64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
+        }
+        FileOp::Write => {
+            format!("{pid} {s:.6} pwrite64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
+        }
+        FileOp::Close => format!("{pid} {s:.6} close(3<{path}>) = 0 <0.000001>"),
+        _ => format!("{pid} {s:.6} openat(AT_FDCWD</>, \"{path}\", O_RDWR) = 3<{path}> <0.000001>"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use seekless_trace::{OpenOptions, Source};
+
+    #[test]
+    fn a_day_matches_table_1() {
+        for (day, scale) in FILE_DAYS.into_iter().zip([0.05, 0.05, 1.0, 0.03]) {
+            let mut play = FilePlay::new(day, scale, 1);
+            let (mut requests, mut read, mut written, mut last) = (0u64, 0u64, 0u64, 0);
+            let mut touched = BTreeMap::new();
+            for event in play.by_ref() {
+                requests += 1;
+                assert!(event.time.0 >= last);
+                last = event.time.0;
+                match event.op {
+                    FileOp::Read => read += event.len,
+                    FileOp::Write => written += event.len,
+                    _ => continue,
+                }
+                let end: &mut u64 = touched.entry(event.file).or_default();
+                *end = (*end).max(event.offset + event.len);
+            }
+            let distinct: u64 = touched.values().sum();
+            let near = |what: &str, found: f64, printed: f64| {
+                let off = found / printed - 1.0;
+                assert!(
+                    off.abs() < 0.05,
+                    "{}: {what} is {found}, printed {printed}: off by {off}",
+                    day.name
+                );
+            };
+            near("requests", requests as f64, day.requests as f64 * scale);
+            near("read", read as f64, day.read_mb * MB * scale);
+            near("written", written as f64, day.written_mb * MB * scale);
+            near("distinct", distinct as f64, day.distinct_mb * MB * scale);
+            let small = play.files().iter().filter(|f| f.size < SMALL).count();
+            near("small", small as f64 / play.files().len() as f64, day.small);
+        }
+    }
+
+    #[test]
+    fn a_day_comes_back_out_of_its_strace() {
+        let mut play = FilePlay::new(FILE_DAYS[2], 0.002, 7);
+        let events: Vec<FileEvent> = play.by_ref().collect();
+        let text: String = events
+            .iter()
+            .map(|e| strace_line(e, &play.files()[e.file as usize].path(e.file)) + "\n")
+            .collect();
+        let source = Source::from_bytes("made.strace", text.as_bytes()).unwrap();
+        let mut reader = source.open_files(&OpenOptions::default()).unwrap();
+        let mut names = BTreeMap::new();
+        for made in &events {
+            let read = reader.next_event().unwrap().unwrap();
+            assert_eq!((read.op, read.offset, read.len), (made.op, made.offset, made.len));
+            assert!(
+                read.time.since(made.time).0.max(made.time.since(read.time).0)
+                    < 2_000_000 + events[0].time.0
+            );
+            assert_eq!(*names.entry(read.file).or_insert(made.file), made.file);
+        }
+        assert!(reader.next_event().unwrap().is_none());
+    }
+}
