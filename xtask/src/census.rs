@@ -126,8 +126,8 @@ fn sources(repo: &Repo) -> Vec<Source<'_>> {
         repo.ending("Cargo.toml").filter_map(|(p, _)| p.strip_suffix("/Cargo.toml")).collect();
     repo.ending(".rs")
         .filter_map(|(path, text)| {
-            let folders = path.match_indices('/').map(|(at, _)| &path[..at]);
-            let package = folders.filter(|f| packages.contains(f)).next_back()?;
+            let mut folders = path.match_indices('/').map(|(at, _)| &path[..at]);
+            let package = folders.rfind(|f| packages.contains(f))?;
             let library = repo.text(&format!("{package}/src/lib.rs")).is_some();
             Some(Source::read(package, path, text, library))
         })
