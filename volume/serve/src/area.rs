@@ -18,12 +18,12 @@ use seekless_block::{
     Bytes, Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
 };
 use seekless_engine::format::{
-    AreaFlags, AreaId, FormatError, Geometry, GeometryError, GuardPage, Label, Page,
+    AreaFlags, AreaId, Contents, FormatError, Geometry, GuardPage, Label, Page,
     SEGMENT_PAGES_DEFAULT, Superblock, page_extent, read_superblock,
 };
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
-    resize_area,
+    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, HomeGuard, Mode, Proof,
+    attach, examine, format_area, resize_area,
 };
 use seekless_host::{HostError, Opened, cannot, signature};
 
@@ -160,18 +160,12 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
     }
 }
 
-/// Beside what the maps of replicas need at least: a log, which is the write buffer as well.
-const BESIDE: Bytes = Bytes(32 << 20);
-
 /// Of a device of `home` sectors, how much replicas may take, and how large the area beside them is.
 fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     let replicas = Sectors(options.replicas.map_or(0, |size| share(size, home)));
-    let otherwise = match Geometry::fit_replicas(Sectors(0), SEGMENT_PAGES_DEFAULT, replicas) {
-        // A log makes checkpoints longer, too.
-        Err(GeometryError::TooSmall { needed, .. }) if replicas.0 > 0 => {
-            Share::Bytes(Bytes(needed.bytes().0 / 16 * 17 + BESIDE.0))
-        }
-        _ => Share::Percent(5),
+    let otherwise = match replicas.0 {
+        0 => Share::Percent(5),
+        _ => Share::Bytes(Geometry::area_beside(replicas).bytes()),
     };
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
@@ -267,11 +261,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
 
 /// Whether the area can be divided, before anything is overwritten.
 fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
-    let (area, pages) = (area.capacity(), format.segment_pages);
-    Ok(match format.replicas.0 {
-        0 => Geometry::fit(area, pages, format.write_buffer_percent)?,
-        _ => Geometry::fit_replicas(area, pages, format.replicas)?,
-    })
+    Ok(format.geometry(area.capacity())?)
 }
 
 fn beside(
@@ -465,6 +455,13 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
+    // As it was divided.
+    let contents = s.geometry().map(|g| g.contents(s.area_size));
+    let (write_buffer_percent, replicas) = match contents {
+        Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
+        Ok(Contents::Replicas { most }) => (0, most),
+        Err(_) => (0, Sectors(0)),
+    };
     let mut format = FormatOptions {
         uuid: s.uuid.0,
         capacity: lasting.found,
@@ -472,8 +469,8 @@ pub fn resize(
         grid: Sectors(s.grid.into()),
         mode: s.mode,
         segment_pages: s.segment_pages,
-        write_buffer_percent: lasting.percent(),
-        replicas: lasting.replicas(),
+        write_buffer_percent,
+        replicas,
         label: identity::label(backing),
     };
     let before = s.clone();
@@ -687,9 +684,9 @@ impl Lasting {
 
     /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
+        let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
-        let examined = examined.doubting(guarded, &stamp);
+        let examined = examined.doubting(&proof);
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
@@ -732,16 +729,16 @@ impl Lasting {
         }
     }
 
-    /// How much replicas may take of the device's discarded pages; none where copies stand in the area.
-    fn replicas(&self) -> Sectors {
-        let s = &self.superblock;
-        let pages = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
-        Sectors(if s.free_map_pages > 0 { pages * PAGE_SECTORS } else { 0 })
-    }
-
-    /// Whether nobody else can have written home since the area was last in use: their device is one, or the guard is up.
-    fn is_kept(&self) -> bool {
-        self.superblock.inside || self.guard.as_ref().is_ok_and(|g| g.is_in_region())
+    /// What is known of home and of its guard; `to_drain` where the area is only to be brought home.
+    fn proof(&self, to_drain: bool) -> Proof {
+        let guard = match &self.guard {
+            _ if self.superblock.inside => HomeGuard::SameDevice,
+            Ok(standing) if standing.is_in_region() => HomeGuard::Up,
+            Ok(_) if self.home.guard().is_some() => HomeGuard::Down,
+            Ok(_) => HomeGuard::Missing,
+            Err(_) => HomeGuard::Down,
+        };
+        Proof { stamp: self.stamp(), guard, to_drain }
     }
 
     /// What is free in the ext2, ext3 or ext4 file system at home.
@@ -797,14 +794,6 @@ impl Lasting {
         self.found
     }
 
-    /// The share of the write buffer that it was made with, or one that divides it alike.
-    fn percent(&self) -> u8 {
-        let s = &self.superblock;
-        let geometry = s.geometry().ok();
-        let alike = |p: &u8| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry;
-        (0..=100).find(alike).unwrap_or(0)
-    }
-
     /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
     /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
     /// area's own writes change them.
@@ -816,37 +805,28 @@ impl Lasting {
     }
 
     /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
-    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `drain`: it is
+    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `to_drain`: it is
     /// only to be brought home, which needs no room for a guard.
     pub(crate) fn attach(
         &mut self,
-        mut config: Config,
+        config: Config,
         moved: bool,
-        drain: bool,
+        to_drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
         self.is_home(moved)?;
-        let s = self.superblock.clone();
         if let Err(e) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
-        // Where replicas stand home alone does not hold the zeroes that clients read there.
-        let replicates = s.free_map_pages > 0 && !drain;
-        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY) || replicates;
-        if absorbs && !s.inside && !drain && self.home.guard().is_none() {
-            return Err(refused(&self.place, NO_ROOM));
-        }
-        config.capacity = self.found;
-        // As it was divided, so that a plan knows its room.
-        config.write_buffer_percent = self.percent();
-        if s.mode == Mode::WriteBack {
-            config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
-        }
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
-        let (engine, report) = Engine::attach_guarded(&mut self.area, config, stamp, guarded)
-            .map_err(failed(&self.place))?;
+        let config = Config { capacity: self.found, ..config };
+        let proof = self.proof(to_drain);
+        let attached = attach(&mut self.area, config, &proof);
+        let (engine, report) = attached.map_err(|error| match error {
+            AttachError::NoGuard => refused(&self.place, NO_ROOM),
+            error => failed(&self.place)(error),
+        })?;
         if let Some(region) = self.home.guard() {
             let moved = region.settle(&self.home).and_then(|standing| match standing {
-                Standing::Down if absorbs || report.dirty > 0 => region.put_up(&self.home),
+                Standing::Down if report.needs_guard => region.put_up(&self.home),
                 _ => Ok(()),
             });
             moved.map_err(|e| match e {

@@ -27,7 +27,6 @@ mod error;
 pub mod ext;
 pub mod extents;
 mod fuse;
-mod guarding;
 mod handle;
 pub mod http;
 mod learner;
