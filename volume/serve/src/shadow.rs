@@ -5,25 +5,35 @@
 use seekless_block::{Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Command, Device, Drive, Scheduler, SpinDown, Usage};
 use seekless_engine::{Config, Target};
-use seekless_serve::status::Busy;
-use seekless_serve::{IoSample, Shadow};
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation};
+
+use crate::status::Busy;
+use crate::{IoSample, MakeShadow, Shadow};
 
 /// Requests in flight at the vanilla system, at most: what comes faster than it can answer waits.
 const DEPTH: u32 = 32;
 
-/// What a shadow is made of.
-pub(super) struct Setup {
-    pub(super) disk: Device,
-    pub(super) scheduler: Scheduler,
-    pub(super) spin_down: SpinDown,
-    /// Of the volume: capacity, RAM and read-ahead.
-    pub(super) engine: Config,
-    /// Whether the disk that serves is this very model.
-    pub(super) emulated: bool,
+/// The shadow of a volume on a modelled disk. `emulated`: the volume's own disk is this very model.
+#[must_use]
+pub fn disk_shadow(
+    disk: Device,
+    scheduler: Scheduler,
+    spin_down: SpinDown,
+    emulated: bool,
+) -> MakeShadow {
+    Box::new(move |engine| {
+        let held = engine.capacity + engine.area;
+        if disk.capacity() < held {
+            let (has, held) = (disk.capacity().bytes(), held.bytes());
+            return Err(format!("it holds {has}, less than volume and area, {held}"));
+        }
+        DiskShadow::new(disk, (scheduler, spin_down), *engine, emulated)
+            .map(|s| Box::new(s) as _)
+            .map_err(|e| e.to_string())
+    })
 }
 
-pub(super) struct DiskShadow {
+struct DiskShadow {
     vanilla: Result<Simulation, SimError>,
     /// The disk of the model, fed with the I/Os that were sent; none where the volume's own is emulated.
     model: Option<Model>,
@@ -38,8 +48,12 @@ struct Model {
 }
 
 impl DiskShadow {
-    pub(super) fn new(setup: Setup) -> Result<Self, SimError> {
-        let Setup { disk, scheduler, spin_down, engine, emulated } = setup;
+    fn new(
+        disk: Device,
+        (scheduler, spin_down): (Scheduler, SpinDown),
+        engine: Config,
+        emulated: bool,
+    ) -> Result<Self, SimError> {
         let home = engine.capacity;
         let model = (!emulated).then(|| Model {
             drive: Drive::new(disk.clone(), scheduler),
