@@ -2,6 +2,7 @@
 
 mod cluster;
 mod model;
+mod progress;
 mod reproduce;
 mod study;
 mod synth;

@@ -1,6 +1,6 @@
 //! `seekless-lab workload`: a server's workload on a directory. Knows how to ask and how to tell, not how it is done.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use clap::Subcommand;
 use seekless_report::{Column, Table, Unit};
 use seekless_workload::power::{Energy, Meters};
 use seekless_workload::{
-    FileSet, Filled, Load, OpCount, Outcome, Personality, RunOptions, SizeSpec, host, preset,
+    FileSet, Filled, Load, OpCount, Outcome, Personality, RunOptions, SizeSpec, host, named,
     presets,
 };
 use serde::Serialize;
@@ -213,22 +213,6 @@ fn describe(p: &Personality) -> String {
         lines.extend(f.steps.iter().map(|s| format!("  {}: {:?} x {}", s.name, s.act, s.times)));
     }
     lines.join("\n")
-}
-
-/// The personality of this name, or in this file.
-pub(crate) fn named(name: &str) -> anyhow::Result<Personality> {
-    if let Some(found) = preset(name) {
-        return Ok(found?);
-    }
-    let path = Path::new(name);
-    if !path.exists() {
-        let all: Vec<_> = presets().iter().map(|p| p.name).collect();
-        bail!("'{name}' is neither a file nor a workload; there are: {}", all.join(", "));
-    }
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    let text = String::from_utf8(bytes).with_context(|| format!("{name} is no text"))?;
-    let is_wml = path.extension().is_some_and(|e| e == "f");
-    Ok(if is_wml { Personality::wml(name, &text)? } else { Personality::toml(name, &text)? })
 }
 
 /// What a run told, as JSON has it.

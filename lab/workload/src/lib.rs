@@ -14,6 +14,7 @@ mod files;
 mod gate;
 pub mod host;
 mod measure;
+mod named;
 mod personality;
 pub mod power;
 mod run;
@@ -26,6 +27,7 @@ pub use chance::{Chance, gamma_cdf};
 pub use error::WorkloadError;
 pub use files::{FileSet, Filled};
 pub use measure::{CpuUse, Latency, OpCount, Outcome};
+pub use named::{NamedError, named};
 pub use personality::{
     Act, FileSetSpec, Flow, Pace, Personality, Preset, SizeSpec, Slot, Step, preset, presets,
 };

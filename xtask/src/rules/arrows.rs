@@ -55,12 +55,15 @@ pub(crate) const ROOMS: &[Room] = &[
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
     room("volume", "compare", false, &["block", "trace", "disk", "learn", "engine", "sim"]),
     room("volume", "serve", false, &["block", "nbd", "trace", "disk", "learn", "store", "engine"]),
-    room("lab", "workload", false, &["block"]),
+    room("lab", "workload", false, &["block", "report", "serve"]),
     room(
         "lab",
         "papers",
         false,
-        &["block", "trace", "disk", "learn", "store", "engine", "sim", "compare"],
+        &[
+            "block", "trace", "disk", "report", "learn", "store", "engine", "sim", "compare",
+            "serve",
+        ],
     ),
     room(
         "bin",

@@ -7,11 +7,13 @@ mod claims;
 mod figures;
 mod load;
 mod named;
+mod report;
 mod rotation;
 
 pub use claims::{ClusteringClaim, claims};
 pub use figures::{ClusteringFigure, Effort, Line, Loaded, figures};
 pub use load::{Load, Order, Point};
 pub use named::Layout;
+pub use report::reproduce;
 pub use rotation::{Exact, Rotation, Start};
 pub use seekless_disk::clustering::{Access, Arm, Light};

@@ -474,27 +474,11 @@ fn stride(n: u64) -> u64 {
     (n * 5 / 8 + 1..).find(|&s| gcd(s, n) == 1).unwrap_or(1)
 }
 
-/// An event as a line of `strace -f -ttt -T -y`; each request stands by itself.
-#[must_use]
-pub fn strace_line(event: &FileEvent, path: &str) -> String {
-    let (pid, s) = (event.stream.0 + 1_000, 1_000_000_000.0 + event.time.as_secs_f64());
-    let (offset, len) = (event.offset, event.len);
-    match event.op {
-        FileOp::Read => {
-            format!("{pid} {s:.6} pread64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
-        }
-        FileOp::Write => {
-            format!("{pid} {s:.6} pwrite64(3<{path}>, \"\"..., {len}, {offset}) = {len} <0.000001>")
-        }
-        FileOp::Close => format!("{pid} {s:.6} close(3<{path}>) = 0 <0.000001>"),
-        _ => format!("{pid} {s:.6} openat(AT_FDCWD</>, \"{path}\", O_RDWR) = 3<{path}> <0.000001>"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::strace::strace_line;
     use super::*;
     use seekless_trace::{OpenOptions, Source};
 

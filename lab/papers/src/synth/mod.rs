@@ -12,18 +12,22 @@ mod clock;
 mod dice;
 mod eefs;
 mod fs2;
+mod matched;
 mod play;
 mod population;
 mod start_up;
+mod strace;
 
 use std::sync::Arc;
 
 use seekless_block::Bytes;
 use seekless_trace::{Generated, Source};
 
-pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile, strace_line};
+pub use eefs::{FILE_DAYS, FileDay, FilePlay, MadeFile};
 pub use fs2::{Fs2Load, Fs2World, Paced};
+pub use matched::{Matched, counted, matched};
 pub use start_up::{StartUp, start_up};
+pub use strace::{WrittenDay, write_strace};
 
 /// A gigabyte of the paper's tables, taken for 2^30 bytes.
 const GB: f64 = (1u64 << 30) as f64;

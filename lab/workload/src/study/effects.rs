@@ -8,7 +8,7 @@ use super::tables::{Measured, Relative, Results};
 /// How it stands with an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub(super) enum Finding {
     /// Every comparison that says anything says the same as the paper.
     FoundAgain,
     /// Every comparison that says anything says the contrary, or leaves no room for the difference that the paper has.
@@ -24,7 +24,7 @@ pub enum Finding {
 impl Finding {
     /// In words.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::FoundAgain => "found again",
             Self::Refuted => "refuted",
@@ -37,7 +37,7 @@ impl Finding {
 
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
-pub struct Evidence {
+pub(super) struct Evidence {
     /// What was compared with what.
     pub what: String,
     /// How they differ.
@@ -48,7 +48,7 @@ pub struct Evidence {
 
 /// An effect and how it stands.
 #[derive(Clone, Debug, Serialize)]
-pub struct Effect {
+pub(super) struct Effect {
     /// What the paper says.
     pub claim: String,
     /// Where.
@@ -142,7 +142,7 @@ const CLAIMS: &[Claim] = &[
 /// The effects, as far as they were run. The one that compares two file systems is of mail: with an fsync for every
 /// message, the file system without a journal is the slower (section 5.4).
 #[must_use]
-pub fn effects(results: &Results) -> Vec<Effect> {
+pub(super) fn effects(results: &Results) -> Vec<Effect> {
     let (devices, _) = results.axes();
     let find = |device: &str, workload: &str, fs: &str, options: &str| -> Option<Measured> {
         let wanted: Vec<&str> = options.split('+').filter(|o| !o.is_empty()).collect();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RunRecord {
+pub(super) struct RunRecord {
     /// `seekless.study-run/1`.
     pub schema: String,
     /// The cell, as [`super::Cell::id`] has it.
@@ -41,13 +41,13 @@ pub struct RunRecord {
 impl RunRecord {
     /// Operations a second.
     #[must_use]
-    pub fn ops_per_s(&self) -> Option<f64> {
+    pub(super) fn ops_per_s(&self) -> Option<f64> {
         self.outcome.as_ref().map(|o| o.ops_per_s)
     }
 
     /// Operations for each joule, of all sources together.
     #[must_use]
-    pub fn ops_per_joule(&self) -> Option<f64> {
+    pub(super) fn ops_per_joule(&self) -> Option<f64> {
         let joules: f64 = self.energy.iter().map(|e| e.joules).sum();
         let outcome = self.outcome.as_ref().filter(|_| joules > 0.0)?;
         Some(outcome.operations as f64 / joules)
@@ -55,7 +55,7 @@ impl RunRecord {
 
     /// Mean power in W, of all sources together.
     #[must_use]
-    pub fn watts(&self) -> Option<f64> {
+    pub(super) fn watts(&self) -> Option<f64> {
         let watts: f64 = self.energy.iter().map(|e| e.watts).sum();
         (watts > 0.0).then_some(watts)
     }
@@ -65,7 +65,7 @@ impl RunRecord {
 ///
 /// # Errors
 /// The number of the line that is no record, from 1, and why.
-pub fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
+pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);
     for (n, line) in text[..whole].lines().enumerate().filter(|l| !l.1.trim().is_empty()) {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Several measurements of one thing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sample {
+pub(super) struct Sample {
     /// In the order they were taken.
     pub values: Vec<f64>,
     /// Mean.
@@ -21,7 +21,7 @@ pub struct Sample {
 impl Sample {
     /// Of these values; none where there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         if values.is_empty() {
             return None;
@@ -42,13 +42,13 @@ impl Sample {
 
     /// Half the width of the interval as a share of the mean.
     #[must_use]
-    pub fn relative_half_width(&self) -> f64 {
+    pub(super) fn relative_half_width(&self) -> f64 {
         if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
     }
 
     /// The deviation as a share of the mean.
     #[must_use]
-    pub fn variation(&self) -> f64 {
+    pub(super) fn variation(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
     }
 }
@@ -63,7 +63,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 
 /// Whether two means differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Welch {
+pub(super) struct Welch {
     /// Probability of a difference this large, or larger, if there were none.
     pub p: f64,
     /// Degrees of freedom, as Welch and Satterthwaite estimate them.
@@ -75,14 +75,14 @@ pub struct Welch {
 impl Welch {
     /// Whether the difference counts: p below 5%.
     #[must_use]
-    pub fn differs(&self) -> bool {
+    pub(super) fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
 /// Welch's test. None where either has fewer than two values.
 #[must_use]
-pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
+pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
         return None;
     }
@@ -101,7 +101,7 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
 
 /// Student's t that a share `q` of values, above one half, does not exceed.
 #[must_use]
-pub fn student_t(freedom: f64, q: f64) -> f64 {
+pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);

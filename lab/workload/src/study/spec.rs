@@ -45,7 +45,7 @@ pub struct StudySpec {
 /// How options are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Combine {
+pub(super) enum Combine {
     /// The default, and each option by itself: the paper's Table 2.
     #[default]
     OneAtATime,

@@ -8,7 +8,7 @@ use super::spec::Cell;
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Quantity {
+pub(super) enum Quantity {
     /// Operations a second.
     Performance,
     /// Operations for each joule.
@@ -17,7 +17,7 @@ pub enum Quantity {
 
 /// A cell and what was measured of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub(super) struct Measured {
     /// `device/system/workload`.
     pub id: String,
     /// What it is.
@@ -36,7 +36,7 @@ pub struct Measured {
 impl Measured {
     /// What is compared; none where it was not measured.
     #[must_use]
-    pub fn sample(&self, quantity: Quantity) -> Option<&Sample> {
+    pub(super) fn sample(&self, quantity: Quantity) -> Option<&Sample> {
         match quantity {
             Quantity::Performance => Some(&self.ops_per_s),
             Quantity::Efficiency => self.ops_per_joule.as_ref(),
@@ -46,7 +46,7 @@ impl Measured {
 
 /// One against another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Relative {
+pub(super) struct Relative {
     /// Its mean over the other's, less one.
     pub change: f64,
     /// Probability of such a difference if there were none; none where there are too few runs.
@@ -62,7 +62,7 @@ pub struct Relative {
 impl Relative {
     /// Of two samples.
     #[must_use]
-    pub fn of(one: &Sample, base: &Sample) -> Self {
+    pub(super) fn of(one: &Sample, base: &Sample) -> Self {
         let test = welch(one, base);
         Self {
             change: one.mean / base.mean - 1.0,
@@ -75,7 +75,7 @@ impl Relative {
 
     /// As the paper prints it: per cent, a dash where they cannot be told apart, a dagger where runs vary much.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let dagger = if self.varies { " †" } else { "" };
         if !self.differs {
             return format!("–{dagger}");
@@ -88,7 +88,7 @@ impl Relative {
 
 /// A file system with an option against the same as it comes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub(super) struct Compared {
     /// Device.
     pub device: String,
     /// Workload.
@@ -101,7 +101,7 @@ pub struct Compared {
 
 /// A row of Table 2.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(super) struct Row {
     /// Device.
     pub device: String,
     /// File system.
@@ -116,7 +116,7 @@ pub struct Row {
 
 /// A row of Table 3.
 #[derive(Clone, Debug, Serialize)]
-pub struct Best {
+pub(super) struct Best {
     /// Device.
     pub device: String,
     /// Workload.
@@ -139,7 +139,7 @@ pub struct Best {
 
 /// How straight the line is from operations a second to operations for each joule, over all systems of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Linearity {
+pub(super) struct Linearity {
     /// Pearson's coefficient of correlation.
     pub correlation: f64,
     /// Slope of a line through logarithms: 1 where efficiency goes with performance.
@@ -150,7 +150,7 @@ pub struct Linearity {
 
 /// Everything measured, and what it says.
 #[derive(Clone, Debug)]
-pub struct Results {
+pub(super) struct Results {
     /// In the order of the matrix; cells without a good run are left out.
     pub measured: Vec<Measured>,
     /// Cells that failed, with why.
@@ -160,7 +160,7 @@ pub struct Results {
 impl Results {
     /// From a matrix and what was run of it.
     #[must_use]
-    pub fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
+    pub(super) fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
         let (mut measured, mut failed) = (Vec::new(), Vec::new());
         for cell in cells {
             let id = cell.id();
@@ -191,7 +191,7 @@ impl Results {
     }
 
     /// Those as fast as they go: of one device and workload.
-    pub fn of<'a>(
+    pub(super) fn of<'a>(
         &'a self,
         device: &'a str,
         workload: &'a str,
@@ -203,7 +203,7 @@ impl Results {
 
     /// Devices and workloads, in order.
     #[must_use]
-    pub fn axes(&self) -> (Vec<String>, Vec<String>) {
+    pub(super) fn axes(&self) -> (Vec<String>, Vec<String>) {
         let (mut devices, mut workloads) = (Vec::new(), Vec::new());
         for m in &self.measured {
             for (list, name) in [(&mut devices, &m.cell.device), (&mut workloads, &m.cell.workload)]
@@ -223,7 +223,7 @@ impl Results {
 
     /// Table 2: each option against the file system as it comes.
     #[must_use]
-    pub fn table_2(&self) -> Vec<Row> {
+    pub(super) fn table_2(&self) -> Vec<Row> {
         let (_, workloads) = self.axes();
         let mut rows: Vec<Row> = Vec::new();
         for m in self.measured.iter().filter(|m| m.cell.rate.is_none() && !m.cell.is_default()) {
@@ -270,7 +270,7 @@ impl Results {
 
     /// Table 3: the best of each workload, against the best and the worst that come without a thought.
     #[must_use]
-    pub fn table_3(&self) -> Vec<Best> {
+    pub(super) fn table_3(&self) -> Vec<Best> {
         let (devices, workloads) = self.axes();
         let mut all = Vec::new();
         for (device, workload) in devices.iter().flat_map(|d| workloads.iter().map(move |w| (d, w)))
@@ -325,7 +325,7 @@ impl Results {
 
     /// How performance and efficiency go together, over the systems of one device and workload; none for fewer than three.
     #[must_use]
-    pub fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
+    pub(super) fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
         let pair = |m: &Measured| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean));
         let points: Vec<(f64, f64)> =
             self.of(device, workload).filter_map(pair).filter(|p| p.0 > 0.0 && p.1 > 0.0).collect();
@@ -354,7 +354,7 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
 
 /// What an administrator would do about one workload.
 #[must_use]
-pub fn advice_sentence(best: &Best) -> String {
+pub(super) fn advice_sentence(best: &Best) -> String {
     let Best { workload, device, system, .. } = best;
     let Some((first, last)) = best.ops_per_s else {
         return format!(
