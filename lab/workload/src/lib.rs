@@ -13,6 +13,7 @@ mod error;
 mod files;
 mod gate;
 pub mod host;
+mod listing;
 mod measure;
 mod named;
 mod personality;
@@ -26,6 +27,7 @@ mod wml;
 pub use chance::{Chance, gamma_cdf};
 pub use error::WorkloadError;
 pub use files::{FileSet, Filled};
+pub use listing::{Listed, describe, list};
 pub use measure::{CpuUse, Latency, OpCount, Outcome};
 pub use named::{NamedError, named};
 pub use personality::{

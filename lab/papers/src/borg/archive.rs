@@ -1,5 +1,5 @@
-//! Real starts of programs and virtual machines, as benches/startup archives them: `runs`, each with `name`, `system`,
-//! `phase` and `wall_s`. Knows nothing of how they were measured.
+//! Real starts of programs and virtual machines, from the archives of benches/startup: `runs`, each with `name`,
+//! `system`, `phase` and `wall_s`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ struct Start {
 /// The measured starts of one file.
 pub(super) struct Archived {
     pub(super) path: PathBuf,
-    /// Program and system, with how many starts there were and their mean in seconds.
+    /// Program, system, number of starts, and their mean in seconds.
     pub(super) means: Vec<(String, String, usize, f64)>,
 }
 

@@ -1,5 +1,5 @@
-//! The experiments, as section 6 sets them up. Which requests, which disk, which area: numbers of the paper where it has
-//! them, and where not, the comment says so.
+//! The experiments as section 6 describes them. Requests, disks and areas have the paper's numbers; a comment names each
+//! number that the paper does not print.
 
 use seekless_block::{Bytes, Duration, Sectors, SimTime};
 use seekless_disk::catalogue;
@@ -15,15 +15,15 @@ use crate::{PaperError, Progress};
 
 const HOUR: u64 = 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * HOUR;
-/// At the trace's own times: a week has idle time, in which a write buffer can be emptied. The paper went 168 times as fast
-/// (6.1) and emptied it in reconfigurations.
+/// Requests arrive at the trace's own times: a week has idle time to empty a write buffer. The paper replays 168 times as
+/// fast (6.1) and empties the write buffer in reconfigurations.
 const REPLAY: Replay = Replay::Open;
-/// The paper's disks had write caches, and its file systems of 2007 sent no flushes: a write had ended when it stood in the
-/// drive's RAM. Here the models of its WD drives have none, and writes are gathered in ours for a second.
+/// The paper's disks have write caches, and its file systems of 2007 send no flushes: a write is acknowledged from the
+/// drive's RAM. Our models of its WD drives have no write cache; our write buffer gathers writes in RAM for a second.
 const GATHER: Duration = Duration::from_millis(1_000);
 /// Reconfigurations of a replay, equally spaced (6).
 const RECONFIGURATIONS: u64 = 4;
-/// Of a start of oaimpress, the share of reads that are oowriter's, "large shared libraries" (6.4). Not printed: ours.
+/// Share of oaimpress's start-up reads that are oowriter's, "large shared libraries" (6.4). Not printed: our guess.
 const SHARED: f64 = 0.8;
 
 /// A disk of Table 3, and the area on it.
@@ -51,17 +51,17 @@ pub(super) struct Phases {
     pub(super) systems: Vec<(&'static str, BorgRun)>,
 }
 
-/// A setting with its throughput improvements: for requests alone, and with all that is done in the background.
-pub(super) type Point = (String, f64, f64);
+/// A setting with its throughput improvements: for requests alone, and with background work.
+pub(super) type CurvePoint = (String, f64, f64);
 
-/// A curve of Figure 12: what is varied, and of which trace.
+/// A curve of Figure 12: the varied setting, and the trace.
 pub(super) struct Curve {
     pub(super) varied: &'static str,
     pub(super) trace: &'static str,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<CurvePoint>,
 }
 
-/// All of it.
+/// The results of all experiments.
 pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
@@ -85,13 +85,13 @@ pub(super) fn cylinder(disk: &str) -> Result<f64, PaperError> {
     Ok(spec.capacity_sectors as f64 / cylinders.max(1) as f64)
 }
 
-/// The jobs so far, and what their results will be.
-struct Plan<'a> {
+/// The replays to run.
+struct Replays<'a> {
     scale: f64,
     jobs: Vec<BorgJob<'a>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Replays<'a> {
     fn bytes(&self, gb: f64) -> Bytes {
         // Whole segments of the area.
         let mib = (gb * self.scale * 1024.0).round().max(4.0) as u64;
@@ -100,7 +100,7 @@ impl<'a> Plan<'a> {
 
     fn add(
         &mut self,
-        (synthetic, source): &'a (Synthetic, Source),
+        (synthetic, source): &'a Week,
         disk: &str,
         area: Option<(f64, u8)>,
         training: Training,
@@ -123,12 +123,12 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Times of reconfigurations: so many, equally spaced in a week.
+/// Times of reconfigurations, equally spaced in a week.
 fn spaced() -> Vec<SimTime> {
     (1..=RECONFIGURATIONS).map(|k| SimTime(WEEK * k / (RECONFIGURATIONS + 1))).collect()
 }
 
-/// After a base reconfiguration at six hours (6.5), every so often.
+/// Times of reconfigurations: a base reconfiguration at six hours (6.5), then one every `hours`.
 fn every(hours: u64) -> Vec<SimTime> {
     let base = 6 * HOUR;
     std::iter::successors(Some(base), |at| Some(at + hours * HOUR))
@@ -137,7 +137,7 @@ fn every(hours: u64) -> Vec<SimTime> {
         .collect()
 }
 
-/// What is varied in Figure 12, and where: hours, GB of area, per cent of write buffer of the fixed settings.
+/// A setting of Figure 12: its name, hours between reconfigurations, GB of the area, per cent of write buffer.
 type Setting = (String, u64, f64, u8);
 
 fn settings(trace: &str) -> Vec<(&'static str, Vec<Setting>)> {
@@ -152,91 +152,120 @@ fn settings(trace: &str) -> Vec<(&'static str, Vec<Setting>)> {
     vec![("interval", intervals), ("size of the area", sizes), ("write buffer", buffers)]
 }
 
+/// A made-up week, and its trace.
+type Week = (Synthetic, Source);
+
+/// The systems of one figure of phases, each with the index of its replay.
+struct PhaseJobs {
+    figure: &'static str,
+    trace: &'static str,
+    host: Host,
+    write_buffer_percent: u8,
+    systems: Vec<(&'static str, usize)>,
+}
+
+/// A curve of Figure 12 with the indices of its replays: the vanilla one, and one a setting.
+struct CurveJobs {
+    varied: &'static str,
+    trace: &'static str,
+    vanilla: usize,
+    points: Vec<(String, usize)>,
+}
+
+impl<'a> Replays<'a> {
+    /// Figures 6, 7, 8 and 11.
+    fn phases(
+        &mut self,
+        figure: &'static str,
+        week: &'a Week,
+        host: Host,
+        percent: u8,
+    ) -> Result<PhaseJobs, PaperError> {
+        // The paper does not name the training of the replays of 6.1: cumulative, as 6.3 says of its own. Nor does it name
+        // the write buffer of the web server and the virtual machines: 20 %, as of the Subversion server.
+        let area = Some((host.area_gb, percent));
+        let learning: &[(&str, Training)] = match figure {
+            "8" => &[("borg-C", Training::Cumulative), ("borg-P", Training::Partial)],
+            _ => &[("borg", Training::Cumulative)],
+        };
+        let vanilla = self.add(week, host.disk, None, Training::Cumulative, spaced())?;
+        let mut systems = vec![("vanilla", vanilla)];
+        for &(name, training) in learning {
+            systems.push((name, self.add(week, host.disk, area, training, spaced())?));
+        }
+        let trace = week.0.personality.name;
+        Ok(PhaseJobs { figure, trace, host, write_buffer_percent: percent, systems })
+    }
+
+    /// The curves of Figure 12 over one trace.
+    fn curves(&mut self, week: &'a Week) -> Result<Vec<CurveJobs>, PaperError> {
+        let trace = week.0.personality.name;
+        let vanilla = self.add(week, O1.disk, None, Training::Cumulative, every(24 * 7))?;
+        let mut curves = Vec::new();
+        for (varied, settings) in settings(trace) {
+            let mut points = Vec::new();
+            for (name, hours, gb, percent) in settings {
+                // The paper does not name the training; the interval "becomes larger" with the training set.
+                let (area, training) = (Some((gb, percent)), Training::Partial);
+                points.push((name, self.add(week, O1.disk, area, training, every(hours))?));
+            }
+            curves.push(CurveJobs { varied, trace, vanilla, points });
+        }
+        Ok(curves)
+    }
+}
+
+impl CurveJobs {
+    fn results(self, runs: &[BorgRun]) -> Curve {
+        // The first phase lies before the base reconfiguration.
+        let busy = |run: &BorgRun| {
+            let all = BorgPhase::sum(&run.phases[1..]);
+            let later = run.reconfigurations.iter().skip(1);
+            let moving: f64 = later.map(|r| r.reconfigurer_s).sum();
+            (all.busy_s, all.busy_s + all.background_s + moving)
+        };
+        let (vanilla, _) = busy(&runs[self.vanilla]);
+        let point = |(name, at): (String, usize)| {
+            let (requests, all) = busy(&runs[at]);
+            (name, vanilla / requests - 1.0, vanilla / all - 1.0)
+        };
+        let points = self.points.into_iter().map(point).collect();
+        Curve { varied: self.varied, trace: self.trace, points }
+    }
+}
+
+/// Runs all experiments.
 pub(super) fn run(scale: f64, seed: u64, progress: &Progress<'_>) -> Result<Results, PaperError> {
-    let week = |name| -> Result<(Synthetic, Source), PaperError> {
+    let week = |name| -> Result<Week, PaperError> {
         let synthetic = Synthetic::new(name, scale, seed).map_err(PaperError::Invalid)?;
         Ok((synthetic, synthetic.source()))
     };
     let (office, developer) = (week("borg-office")?, week("borg-developer")?);
     let (svn, web, vmm) = (week("borg-svn")?, week("borg-web")?, week("borg-vmm")?);
+    let mut replays = Replays { scale, jobs: Vec::new() };
+    let phases = [
+        replays.phases("6", &svn, O2, 20)?,
+        replays.phases("7", &developer, O1, 40)?,
+        replays.phases("8", &web, O4, 20)?,
+        replays.phases("11", &vmm, O5, 20)?,
+    ];
+    let mut curves = replays.curves(&developer)?;
+    curves.extend(replays.curves(&svn)?);
 
-    let mut plan = Plan { scale, jobs: Vec::new() };
-    let vanilla = Training::Cumulative;
-    let mut groups = Vec::new();
-    // Which training the replays of 6.1 had is not said: cumulative, as 6.3 says of its own. Nor is the write buffer of
-    // the web server and the virtual machines: 20 %, as of the Subversion server.
-    for (figure, trace, of, host, percent) in [
-        ("6", "borg-svn", &svn, O2, 20),
-        ("7", "borg-developer", &developer, O1, 40),
-        ("8", "borg-web", &web, O4, 20),
-        ("11", "borg-vmm", &vmm, O5, 20),
-    ] {
-        let area = Some((host.area_gb, percent));
-        let mut systems = vec![("vanilla", plan.add(of, host.disk, None, vanilla, spaced())?)];
-        if figure == "8" {
-            let mut add = |name, t| -> Result<(), PaperError> {
-                systems.push((name, plan.add(of, host.disk, area, t, spaced())?));
-                Ok(())
-            };
-            add("borg-C", Training::Cumulative)?;
-            add("borg-P", Training::Partial)?;
-        } else {
-            let t = Training::Cumulative;
-            systems.push(("borg", plan.add(of, host.disk, area, t, spaced())?));
-        }
-        groups.push((figure, trace, host, percent, systems));
-    }
-    let mut curves = Vec::new();
-    for (trace, of) in [("borg-developer", &developer), ("borg-svn", &svn)] {
-        let base = plan.add(of, O1.disk, None, vanilla, every(24 * 7))?;
-        for (varied, settings) in settings(trace) {
-            let mut points = Vec::new();
-            for (name, hours, gb, percent) in settings {
-                // What each plan is learned from is not said; the interval "becomes larger" with the training set.
-                let (area, t) = (Some((gb, percent)), Training::Partial);
-                points.push((name, plan.add(of, O1.disk, area, t, every(hours))?));
-            }
-            curves.push((varied, trace, base, points));
-        }
-    }
-
-    let all = plan.jobs.len() as u64;
-    let mut runs = borg(&plan.jobs, &|done| progress("replaying", done as u64, all))?;
-    let curves = curves
-        .into_iter()
-        .map(|(varied, trace, base, points)| {
-            // From the base reconfiguration on, which has the first phase before it.
-            let busy = |run: &BorgRun| {
-                let all = BorgPhase::sum(&run.phases[1..]);
-                let later = run.reconfigurations.iter().skip(1);
-                let moving: f64 = later.map(|r| r.reconfigurer_s).sum();
-                (all.busy_s, all.busy_s + all.background_s + moving)
-            };
-            let (base, _) = busy(&runs[base]);
-            let point = |(name, at): (String, usize)| {
-                let (requests, all) = busy(&runs[at]);
-                (name, base / requests - 1.0, base / all - 1.0)
-            };
-            Curve { varied, trace, points: points.into_iter().map(point).collect() }
-        })
-        .collect();
-    let phases = groups
-        .into_iter()
-        .map(|(figure, trace, host, write_buffer_percent, systems)| {
-            let systems = systems
-                .into_iter()
-                .map(|(name, at)| (name, std::mem::take(&mut runs[at])))
-                .collect();
-            Phases { figure, trace, host, write_buffer_percent, systems }
-        })
-        .collect();
-
+    let all = replays.jobs.len() as u64;
+    let mut runs = borg(&replays.jobs, &|done| progress("replaying", done as u64, all))?;
+    let curves = curves.into_iter().map(|c| c.results(&runs)).collect();
+    let mut results_of = |p: PhaseJobs| {
+        let systems = p.systems.into_iter();
+        let systems = systems.map(|(name, at)| (name, std::mem::take(&mut runs[at]))).collect();
+        let PhaseJobs { figure, trace, host, write_buffer_percent, .. } = p;
+        Phases { figure, trace, host, write_buffer_percent, systems }
+    };
+    let phases = phases.into_iter().map(&mut results_of).collect();
     let mut table1 = Vec::new();
     for (synthetic, source) in [&office, &developer, &svn, &web] {
-        table1.push((
-            synthetic.personality.name,
-            matched(synthetic, &counted(synthetic, source, progress)?),
-        ));
+        let counts = counted(synthetic, source, progress)?;
+        table1.push((synthetic.personality.name, matched(synthetic, &counts)));
     }
     let (starts, starts_moving_s) = starts(seed)?;
     Ok(Results { scale, seed, table1, phases, starts, starts_moving_s, curves })

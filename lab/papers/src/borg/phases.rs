@@ -8,7 +8,7 @@ use super::printed::{self, DEVELOPER_SEEKS, SVN_SEEKS};
 use super::replay::{BorgPhase, BorgRun};
 use crate::PaperError;
 
-/// The phases in order of time: name, and its index; true for a normal one.
+/// The phases in order of time: name, index, and true for a normal phase.
 fn order(phases: &Phases) -> Vec<(String, usize, bool)> {
     let normal = phases.systems.first().map_or(0, |s| s.1.phases.len());
     let mut names = Vec::new();
@@ -21,7 +21,7 @@ fn order(phases: &Phases) -> Vec<(String, usize, bool)> {
     names
 }
 
-/// Busy time of a phase; none of a system without such.
+/// Busy time of a phase in seconds; `None` for a system without this phase.
 fn of(run: &BorgRun, index: usize, normal: bool) -> Option<f64> {
     if normal {
         run.phases.get(index).map(|p| p.busy_s)
@@ -30,6 +30,7 @@ fn of(run: &BorgRun, index: usize, normal: bool) -> Option<f64> {
     }
 }
 
+/// Busy time of each phase, beside the paper's.
 pub(super) fn phase_table(p: &Phases) -> Result<Table, PaperError> {
     let mut columns = vec![Column::text("phase"), Column::text("vanilla").right()];
     for (name, _) in &p.systems[1..] {
@@ -74,7 +75,12 @@ pub(super) fn phase_table(p: &Phases) -> Result<Table, PaperError> {
         table = std::mem::take(&mut table).row(cells);
     };
     sum("all N", "N", requests_s);
-    sum("all counted", "all", all_s);
+    sum("with background", "all", all_s);
+    Ok(table.note(seeks(p)? + "–: not in the paper's text."))
+}
+
+/// Non-sequential share and mean seek of each system, beside the paper's.
+fn seeks(p: &Phases) -> Result<String, PaperError> {
     let cylinder = cylinder(p.host.disk)?;
     let printed = match p.figure {
         "6" => Some(SVN_SEEKS),
@@ -93,9 +99,10 @@ pub(super) fn phase_table(p: &Phases) -> Result<Table, PaperError> {
             all.seek_mean_sectors() / cylinder
         );
     }
-    Ok(table.note(note + "–: not in the paper's text."))
+    Ok(note)
 }
 
+/// Busy time of each phase as bars.
 pub(super) fn phase_figure(p: &Phases) -> Figure {
     let order = order(p);
     let series = |(name, run): &(&str, BorgRun)| BarSeries {

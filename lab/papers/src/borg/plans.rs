@@ -23,6 +23,7 @@ fn reconfigurations(p: &Phases) -> Vec<(String, &Reconfiguration)> {
     all
 }
 
+/// Figure 9.
 pub(super) fn overhead(p: &Phases) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds);
     let columns = vec![
@@ -47,12 +48,13 @@ pub(super) fn overhead(p: &Phases) -> Table {
         ]);
     }
     table.note(
-        "C cumulative, P partial. Analyzer and planner: this computer's time, measured, other replays beside it; the analyzer reads \
-         only what is new since the last one. Reconfigurer: the modelled disk's busy time. The paper's text has no numbers: with \
-         cumulative traces analyzer and planner rise linearly, with partial ones they fall after the second and stay.",
+        "C cumulative, P partial. Analyzer and planner: this computer's time, measured while other replays run; the analyzer reads \
+         only the requests since the last reconfiguration. Reconfigurer: the modelled disk's busy time. The paper's text has no numbers: with \
+         cumulative traces, analyzer and planner times rise linearly; with partial traces, they fall after the second reconfiguration and then stay.",
     )
 }
 
+/// Figure 9 as bars.
 pub(super) fn overhead_figure(p: &Phases) -> Figure {
     let bars = StackedBars {
         axis: Axis::new("Time", Unit::Seconds),
@@ -62,11 +64,12 @@ pub(super) fn overhead_figure(p: &Phases) -> Figure {
             .map(|(name, r)| Values::new(name, [r.analyzer_s, r.planner_s, r.reconfigurer_s]))
             .collect(),
     };
-    Figure::new("What a reconfiguration takes", Basis::Mixed, bars).caption(
+    Figure::new("Time of a reconfiguration", Basis::Mixed, bars).caption(
         "Figure 9. Analyzer and planner are measured on this computer; the reconfigurer is busy time of the modelled disk.",
     )
 }
 
+/// Figure 10.
 pub(super) fn changes(p: &Phases) -> Table {
     let bytes = |name: &str| Column::number(name, Unit::Bytes);
     let columns = vec![
@@ -92,6 +95,7 @@ pub(super) fn changes(p: &Phases) -> Table {
     table.note("Against the plan before. The paper's text has no numbers.")
 }
 
+/// Figure 10 as bars.
 pub(super) fn changes_figure(p: &Phases) -> Figure {
     let bars = StackedBars {
         axis: Axis::new("Data", Unit::Bytes),
@@ -105,6 +109,6 @@ pub(super) fn changes_figure(p: &Phases) -> Figure {
             })
             .collect(),
     };
-    Figure::new("What a plan changes", Basis::Modelled, bars)
+    Figure::new("Changes of a plan", Basis::Modelled, bars)
         .caption("Figure 10. C cumulative, P partial training; against the plan before.")
 }

@@ -1,13 +1,16 @@
-//! What BORG (FAST'09) prints, as its text and tables have it. Bars of figures that the text gives no number for are
-//! not here: they are shown as missing, not read off a picture.
+//! The numbers that BORG (FAST'09) prints in its text and tables. Bars of figures without a number in the text are left
+//! out: tables show them as missing, we read no number off a picture.
 
-/// A program of Table 4: start-up seconds, random I/O in per cent, mean seek in cylinders, each vanilla and BORG; whether
-/// the training had starts of it.
-pub(super) struct Start {
+/// A program of Table 4. Each pair is vanilla and BORG.
+pub(super) struct PrintedStart {
     pub(super) name: &'static str,
+    /// Start-up time in seconds.
     pub(super) seconds: [f64; 2],
+    /// Random I/O in per cent.
     pub(super) random: [f64; 2],
+    /// Mean seek in cylinders.
     pub(super) seek: [f64; 2],
+    /// Whether the training includes starts of the program.
     pub(super) trained: bool,
 }
 
@@ -17,12 +20,12 @@ const fn start(
     random: [f64; 2],
     seek: [f64; 2],
     trained: bool,
-) -> Start {
-    Start { name, seconds, random, seek, trained }
+) -> PrintedStart {
+    PrintedStart { name, seconds, random, seek, trained }
 }
 
 /// Table 4.
-pub(super) const STARTS: [Start; 7] = [
+pub(super) const STARTS: [PrintedStart; 7] = [
     start("firefox", [3.71, 2.32], [2.7, 1.2], [132.0, 37.0], true),
     start("oowriter", [5.30, 2.74], [3.8, 0.2], [193.0, 20.0], true),
     start("xemacs", [7.26, 2.72], [2.1, 0.3], [87.0, 9.0], true),
@@ -32,7 +35,7 @@ pub(super) const STARTS: [Start; 7] = [
     start("oaimpress", [5.18, 1.97], [2.7, 0.3], [61.0, 39.0], false),
 ];
 
-/// What is said of single bars of Figures 6 to 8 and 11: figure, system, phase, and the words.
+/// The text about single bars of Figures 6 to 8 and 11: figure, system, phase, and the words.
 const BARS: [(&str, &str, &str, &str); 9] = [
     ("6", "borg", "N2", "about −45 %, the best"),
     ("6", "borg", "R3", "272 s"),
@@ -45,12 +48,12 @@ const BARS: [(&str, &str, &str, &str); 9] = [
     ("8", "borg-P", "all", "−18 %, moving counted"),
 ];
 
-/// What the text says of a bar.
+/// The text about a bar.
 pub(super) fn bar(figure: &str, system: &str, phase: &str) -> Option<&'static str> {
     BARS.iter().find(|b| (b.0, b.1, b.2) == (figure, system, phase)).map(|b| b.3)
 }
 
 /// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1 and 6.1.2).
 pub(super) const SVN_SEEKS: [[f64; 2]; 2] = [[0.0170, 0.0115], [704.0, 201.0]];
-/// The same of the developer.
+/// The same for the developer.
 pub(super) const DEVELOPER_SEEKS: [[f64; 2]; 2] = [[0.0393, 0.0330], [1203.0, 782.0]];

@@ -1,6 +1,6 @@
-//! BORG's experiments (FAST'09, 6): one system replays a trace and plans anew at given times of it; what each stretch
-//! between two of them costs, what each reconfiguration costs, and how its plan differs from the one before. The
-//! vanilla system is the same replay without an optimized area.
+//! BORG's replays (FAST'09, 6): one system replays a trace and makes a new plan at given times. Results are the cost of
+//! each phase between two reconfigurations, the cost of each reconfiguration, and the differences between a plan and the
+//! plan before. The vanilla system is the same replay without an optimized area.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use seekless_engine::Config;
 use seekless_learn::{
     AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
 };
-use seekless_sim::{Measured, Replay, SimConfig, Simulation};
+use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
@@ -27,32 +27,32 @@ pub(super) struct BorgSystem {
     pub disk: DeviceSpec,
     /// Size of the optimized area; 0 is vanilla.
     pub area: Bytes,
-    /// Share of it that is the write buffer, in percent; 0 writes through.
+    /// Share of the area for the write buffer, in percent; 0 is write-through.
     pub write_buffer_percent: u8,
-    /// How long absorbed writes may stay in RAM.
+    /// Longest time that absorbed writes stay in RAM.
     pub gather: Duration,
-    /// What it learns from; nothing ages within a replay.
+    /// The requests that each plan is learned from; nothing ages within a replay.
     pub training: Training,
-    /// When requests are asked.
+    /// When requests arrive.
     pub replay: Replay,
-    /// When it plans anew, counted from the first request, ascending.
+    /// Times of reconfigurations, from the first request, ascending.
     pub reconfigure: Vec<SimTime>,
 }
 
-/// What a stretch between two reconfigurations cost.
+/// The cost of a phase between two reconfigurations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct BorgPhase {
     /// Client requests.
     pub requests: u64,
-    /// Sectors that they asked for.
+    /// Sectors requested.
     pub sectors: u64,
-    /// Busy time of the disk for them.
+    /// Busy time of the disk for client requests.
     pub busy_s: f64,
-    /// Busy time of work in the background meanwhile: writing home what the write buffer held.
+    /// Busy time of background work: destaging of the write buffer.
     pub background_s: f64,
-    /// I/Os of the disk for them.
+    /// I/Os of the disk for client requests.
     pub device_ios: u64,
-    /// Of these, those that did not start where the one before ended.
+    /// Those of these I/Os that do not start where the I/O before ended.
     pub nonsequential: u64,
     /// Sectors between the end of an I/O and the start of the next, summed.
     pub seek_sectors: f64,
@@ -60,14 +60,14 @@ pub(super) struct BorgPhase {
     pub copy_hits: u64,
     /// Writes that went into the write buffer.
     pub absorbed: u64,
-    /// Bytes written home out of it.
+    /// Bytes destaged from the write buffer.
     pub destaged_bytes: u64,
     /// Mean response time.
     pub response_ms: f64,
 }
 
 impl BorgPhase {
-    pub(crate) fn new(m: &Measured, sectors: u64, installing_s: f64) -> Self {
+    pub(super) fn new(m: &Measured, sectors: u64, installing_s: f64) -> Self {
         Self {
             requests: m.requests,
             sectors,
@@ -83,7 +83,7 @@ impl BorgPhase {
         }
     }
 
-    /// Several together; the response time is the mean over all their requests.
+    /// The sum of several phases; the response time is the mean over all requests.
     #[must_use]
     pub(super) fn sum(phases: &[Self]) -> Self {
         let mut all = phases.iter().fold(Self::default(), |a, b| Self {
@@ -116,16 +116,16 @@ impl BorgPhase {
     }
 }
 
-/// How a plan differs from the one before, in bytes (FAST'09, Figure 10).
+/// Differences between a plan and the plan before, in bytes (FAST'09, Figure 10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct PlanChange {
-    /// Have a copy now and had none.
+    /// Bytes with a copy in the new plan alone.
     pub new_bytes: u64,
-    /// Have their copy elsewhere now.
+    /// Bytes with a copy at another place.
     pub relocated_bytes: u64,
-    /// Have their copy where it was.
+    /// Bytes with a copy at the same place.
     pub kept_bytes: u64,
-    /// Had a copy and have none now.
+    /// Bytes with a copy in the old plan alone.
     pub removed_bytes: u64,
 }
 
@@ -163,26 +163,26 @@ fn pages(plan: &Plan) -> Vec<(u64, u64)> {
     all
 }
 
-/// What a reconfiguration cost.
+/// The cost of a reconfiguration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Reconfiguration {
-    /// This computer's time to build the access graph from the requests since the last one.
+    /// This computer's time to build the access graph from the requests since the last reconfiguration.
     pub analyzer_s: f64,
     /// This computer's time to plan.
     pub planner_s: f64,
-    /// Busy time of the modelled disk to move what the plan moves.
+    /// Busy time of the modelled disk to move the plan's blocks.
     pub reconfigurer_s: f64,
-    /// Bytes that the plan puts into the area anew.
+    /// Bytes that the plan writes into the area.
     pub moved_bytes: u64,
     /// Vertices of the access graph.
     pub vertices: u64,
     /// Its edges.
     pub edges: u64,
-    /// How the plan differs from the one before.
+    /// Differences from the plan before.
     pub change: PlanChange,
 }
 
-/// What a replay cost: one phase more than there were reconfigurations.
+/// The cost of a replay: one phase more than reconfigurations.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct BorgRun {
     /// Between reconfigurations.
@@ -191,7 +191,7 @@ pub(super) struct BorgRun {
     pub reconfigurations: Vec<Reconfiguration>,
 }
 
-/// A replay to be done: a trace with one device of this capacity, and the system.
+/// A replay to run: a trace with one device of this capacity, and the system.
 #[derive(Clone, Debug)]
 pub(super) struct BorgJob<'a> {
     /// The trace.
@@ -202,7 +202,7 @@ pub(super) struct BorgJob<'a> {
     pub system: BorgSystem,
 }
 
-/// Does all replays, as many at a time as there are processors. `progress` is told how many are done.
+/// Runs all replays, one a processor at a time. `progress` gets the number of finished replays.
 ///
 /// # Errors
 /// Where a trace cannot be read, or does not fit its disk with its area.
@@ -213,9 +213,9 @@ pub(super) fn borg(
     in_parallel(jobs, replay, progress).into_iter().collect()
 }
 
-/// The paper's planner (FAST'09, 4.3): everything is laid anew each time.
-pub(crate) fn paper(area: Sectors) -> PlanConfig {
-    // Laid anew, a plan does not depend on what an access brings; and a replay has neither read-ahead nor clusters.
+/// The paper's planner (FAST'09, 4.3): each plan places all blocks anew.
+pub(super) fn paper_planner(area: Sectors) -> PlanConfig {
+    // A plan from scratch does not depend on the reach of an access; and a replay has neither read-ahead nor clusters.
     let reach = Reach::new(Bytes(0), Bytes(0));
     let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
     PlanConfig { area, min_weight: 0, strategy, planning, reach }
@@ -229,7 +229,8 @@ struct Learner {
     analyzer_s: f64,
 }
 
-fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
+/// The simulation of a job. The area lies behind the file system.
+fn simulation(job: &BorgJob<'_>) -> Result<Simulation, StudyError> {
     let BorgJob { source, capacity, system } = job;
     let disk = Device::new(&system.disk)?;
     let area = system.area.sectors_ceil();
@@ -246,7 +247,6 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         });
     }
     let config = SimConfig {
-        // Behind the file system.
         area_at: Lba(capacity.0),
         engine: Config { area, ..Config::new(*capacity) }
             .with_write_buffer(system.write_buffer_percent, system.gather),
@@ -254,9 +254,17 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         spin_down: SpinDown::None,
         replay: system.replay,
     };
-    let failed = |source| StudyError::Run { policy: "borg".to_owned(), source };
-    let mut simulation = Simulation::new(disk, config).map_err(failed)?;
-    let mut learner = (area.0 > 0).then(|| Learner {
+    Simulation::new(disk, config).map_err(failed)
+}
+
+pub(super) fn failed(source: SimError) -> StudyError {
+    StudyError::Run { policy: "borg".to_owned(), source }
+}
+
+fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
+    let BorgJob { source, capacity, system } = job;
+    let mut simulation = simulation(job)?;
+    let mut learner = (system.area > Bytes(0)).then(|| Learner {
         graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES),
         plan: Plan::default(),
         analyzer_s: 0.0,
@@ -274,7 +282,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
             serve(&mut simulation, &mut learner, &mut batch)?;
         }
         if record.is_none() {
-            // What the write buffer still holds is to go home at the cost of who put it there.
+            // Destaging the rest of the write buffer counts for the system that filled it.
             simulation.drain().map_err(failed)?;
         }
         if ends || record.is_none() {
@@ -294,7 +302,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     Ok(run)
 }
 
-/// The batch is learned from and served.
+/// Learns from the batch and serves it.
 fn serve(
     simulation: &mut Simulation,
     learner: &mut Option<Learner>,
@@ -306,9 +314,7 @@ fn serve(
         learner.analyzer_s += started.elapsed().as_secs_f64();
     }
     for request in batch.drain(..) {
-        simulation
-            .offer(&request)
-            .map_err(|source| StudyError::Run { policy: "borg".to_owned(), source })?;
+        simulation.offer(&request).map_err(failed)?;
     }
     Ok(())
 }
@@ -321,14 +327,12 @@ impl Learner {
     ) -> Result<Reconfiguration, StudyError> {
         let started = Instant::now();
         let area = simulation.room();
-        let plan = plan(&self.graph, &paper(area));
+        let plan = plan(&self.graph, &paper_planner(area));
         let planner_s = started.elapsed().as_secs_f64();
         let change = PlanChange::between(&self.plan, &plan);
         let (vertices, edges) = (self.graph.vertex_count() as u64, self.graph.edge_count() as u64);
         self.plan.clone_from(&plan);
-        simulation
-            .install(plan)
-            .map_err(|source| StudyError::Run { policy: "borg".to_owned(), source })?;
+        simulation.install(plan).map_err(failed)?;
         training.planned(&mut self.graph);
         Ok(Reconfiguration {
             analyzer_s: std::mem::take(&mut self.analyzer_s),

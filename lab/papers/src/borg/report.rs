@@ -1,5 +1,4 @@
-//! What was found, as tables, figures, a report and JSON; the paper's numbers beside ours. Knows how to say it, not how it
-//! came about.
+//! The results as tables, figures, a report and a document, the paper's numbers beside ours.
 
 use seekless_report::{
     Axis, BarSeries, Bars, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section,
@@ -9,22 +8,23 @@ use serde_json::{Value, json};
 
 use super::archive::Archived;
 use super::claims::{self, Claim, all_s, claims, requests_s};
-use super::experiments::{O3, Point, Results, cylinder};
+use super::experiments::{CurvePoint, O3, Results, cylinder};
 use super::phases::{phase_figure, phase_table};
 use super::plans::{changes, changes_figure, overhead, overhead_figure};
 use super::printed::STARTS;
 use super::replay::BorgPhase;
 use crate::{PaperError, Reproduction};
 
-/// What everything here is: said first in all that is shown.
-const HONEST: &str = "Every trace here is made up: it matches what Table 1 prints of the paper's (the virtual machines' matches \
-nothing printed), and all times are of modelled disks with the mechanics of Table 3's. The paper measured real disks. Requests come at \
-the trace's own times, in order, to a disk without RAM before it (the traces were taken below a page cache), the same for vanilla and \
-BORG; the paper replayed them 168 times as fast. R is moving alone: no request comes meanwhile. N is busy time for requests; what the \
-write buffer writes home in idle time stands beside it as background (the paper's is emptied in R), and the last row of each figure counts \
-all, what it holds at the end too. It gathers writes in RAM for a second (the paper's disks had write caches). Five normal phases of a week are 1.4 days each; the paper says 1.75.";
+/// How to read all numbers: the first text of every output.
+const HONEST: &str = "Every trace here is made up: it matches Table 1 of the paper (the trace of the virtual machines matches no \
+printed number). All times are of modelled disks with the mechanics of Table 3. The paper measures real disks. Requests arrive at the \
+trace's own times, in order, at a disk without RAM before it (the traces were recorded below a page cache), for vanilla and for \
+BORG. The paper replays them 168 times as fast. R is moving alone: no request comes meanwhile. N is busy time for requests. Destaging of the \
+write buffer in idle time stands beside it as background (the paper's write buffer is emptied in R). The last row of each figure counts \
+background work too, also the destaging at the end. The write buffer gathers writes in RAM for a second (the paper's disks have write caches). \
+The five normal phases of a week are 1.4 days each; the paper says 1.75.";
 
-/// Everything that is shown.
+/// The results, ready to be shown.
 pub(super) struct Shown<'a> {
     results: &'a Results,
     archived: &'a [Archived],
@@ -66,7 +66,7 @@ impl<'a> Shown<'a> {
             return String::new();
         }
         format!(
-            " Traces, file systems and areas are {} times the paper's, so times are about as much smaller.",
+            " Traces, file systems and areas are {} times the paper's, and times shrink about as much.",
             self.results.scale
         )
     }
@@ -83,9 +83,9 @@ impl<'a> Shown<'a> {
             }
         }
         format!(
-            "{held} of {} things the paper says hold here as well. With BORG the disk is busy less for requests in {requests} of \
-             {replays} replays, and less in {all} with all counted that it moves and writes home. Every trace of ours is made up, \
-             every disk modelled.",
+            "{held} of {} claims of the paper hold here as well. With BORG the disk is less busy with requests in {requests} of \
+             {replays} replays, and less busy in {all} replays with moving and destaging counted. Every trace of ours is made up, \
+             every disk is modelled.",
             self.claims.len()
         )
     }
@@ -108,7 +108,7 @@ impl<'a> Shown<'a> {
             table = table.row(cells);
         }
         table.note(
-            "Matched, not measured: the traces are made up so. Counted as `seekless stat` counts.",
+            "Matched, not measured: the traces are made to match. Counted as `seekless stat` counts.",
         )
     }
 
@@ -155,12 +155,12 @@ impl<'a> Shown<'a> {
             ]);
         }
         table.note(format!(
-            "Seconds. V vanilla, B BORG. Reads made up so that our vanilla start takes the paper's seconds of disk time, with its \
-             random share and seek; what a program computes takes no time here, so B shows what the disk alone would gain. Moving \
+            "Seconds. V vanilla, B BORG. The reads are made up: our vanilla start takes the paper's seconds of disk time, with the paper's \
+             random share and seek. Computing takes no time here, so B shows the gain of the disk alone. Moving \
              kept the disk busy {:.1} s.{}",
             self.results.starts_moving_s,
             if self.archived.is_empty() {
-                " Real programs are measured by benches/startup; --started shows its archives here."
+                " benches/startup measures real programs; --started shows its archives here."
             } else {
                 ""
             }
@@ -183,8 +183,8 @@ impl<'a> Shown<'a> {
             table = table.row([c.varied.into(), c.trace.into(), points.join("  ").into()]);
         }
         table.note(
-            "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours, each \
-             plan from what came since the last. The area's sizes are those of the full scale. The paper prints the curves without \
+            "Vanilla's busy time for requests over BORG's, less one, of all normal phases after a base reconfiguration at six hours. Each \
+             plan is learned from the requests since the last plan. The area's sizes are at full scale. The paper prints the curves without \
              numbers.",
         )
     }
@@ -205,7 +205,7 @@ impl<'a> Shown<'a> {
             }
         }
         report = report.section(
-            Section::new("What holds")
+            Section::new("Claims")
                 .text(format!("{HONEST}{}", self.scaled()))
                 .table(claims::table(&self.claims))
                 .table(self.table1()),
@@ -243,7 +243,7 @@ impl<'a> Shown<'a> {
             ],
             measured: vec![
                 "The paper's numbers, on its authors' machines.".into(),
-                "Times of analyzer and planner, on this computer, replays side by side.".into(),
+                "Times of analyzer and planner, on this computer, while other replays run.".into(),
             ],
             modelled: vec!["Every time of a disk of ours; every trace is made up.".into()],
         })
@@ -285,17 +285,17 @@ impl<'a> Shown<'a> {
             series: of
                 .iter()
                 .flat_map(|c| {
-                    let points = |gain: fn(&Point) -> f64| -> Vec<_> {
+                    let points = |gain: fn(&CurvePoint) -> f64| -> Vec<_> {
                         c.points.iter().map(|p| (value(&p.0), gain(p))).collect()
                     };
-                    let counted = format!("{}, all counted", c.trace);
+                    let counted = format!("{}, with moving and destaging", c.trace);
                     [Points::new(c.trace, points(|p| p.1)), Points::new(counted, points(|p| p.2))]
                 })
                 .collect(),
         };
         Figure::new(format!("Sensitivity to the {varied}"), Basis::Modelled, lines).caption(
-            "Made-up traces on O1's modelled disk, after a base reconfiguration at six hours. The paper counts requests alone; all \
-             counted: moving, and what the write buffer sends home, too.",
+            "Made-up traces on O1's modelled disk, after a base reconfiguration at six hours. The paper counts requests alone; the other \
+             lines count moving and destaging too.",
         )
     }
 
@@ -360,5 +360,5 @@ fn archive(a: &Archived) -> Table {
             (*seconds).into(),
         ]);
     }
-    table.note("How these were measured: benches/startup.")
+    table.note("benches/startup says how these were measured.")
 }

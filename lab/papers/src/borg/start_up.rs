@@ -1,48 +1,48 @@
-//! Programs that start (BORG, FAST'09, 6.4 and Table 4), on made-up reads: what a start costs the disk as the data
-//! lie, and after a plan learned from starts of some of them. What a program computes meanwhile takes no time here.
+//! Program starts (BORG, FAST'09, 6.4 and Table 4), on made-up reads: the disk time of a start with the original layout,
+//! and with a plan learned from starts of some of the programs. Computing takes no time here.
 
 use crate::synth::{StartUp, start_up};
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_learn::{AccessGraph, Pages, plan};
-use seekless_sim::{Replay, SimConfig, SimError, Simulation};
+use seekless_sim::{Replay, SimConfig, Simulation};
 
-use super::replay::{BorgPhase, paper};
+use super::replay::{BorgPhase, failed, paper_planner};
 use seekless_compare::{EDGES, StudyError};
 
 /// Starts of each trained program in the training.
 const TRAINED: usize = 8;
-/// Reads by which the time of one is found.
+/// Reads that measure the time of one read.
 const SOUNDING: u32 = 400;
 
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Program {
-    /// Seconds of disk time that its start takes as the data lie: as many reads are made up.
+    /// Disk time of its start with the original layout, in seconds; determines the number of made-up reads.
     pub seconds: f64,
-    /// What its reads are like; how many is found.
+    /// The kind of its reads; their number is computed.
     pub like: StartUp,
-    /// Whether the training has starts of it.
+    /// Whether the training includes starts of the program.
     pub trained: bool,
-    /// The program (by index, an earlier one) whose reads it begins with, and the share of its own that these are.
+    /// An earlier program (by index) that shares its first reads with this one, and the share of this program's reads.
     pub shares: Option<(usize, f64)>,
 }
 
-/// What the start of one program costs the disk.
+/// The disk's cost of one program start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Started {
-    /// As the data lie.
+    /// With the original layout.
     pub vanilla: BorgPhase,
-    /// After learning.
+    /// With the learned plan.
     pub borg: BorgPhase,
 }
 
-/// Makes up the programs' reads from `seed`, and starts each once in both systems, with nothing in RAM. Says as well how
-/// long moving kept the disk busy, in seconds.
+/// Makes up the programs' reads from `seed`, and starts each program once in both systems, with empty RAM. The number is the
+/// disk's busy time for moving, in seconds.
 ///
 /// # Errors
-/// Where the file system and the area do not fit the disk.
+/// If the file system and the area do not fit the disk.
 pub(super) fn start_ups(
     disk: &DeviceSpec,
     programs: &[Program],
@@ -86,7 +86,7 @@ pub(super) fn start_ups(
     }
     let (mut vanilla, mut borg) = (new(Sectors(0))?, new(area)?);
     let area = borg.room();
-    let plan = plan(&graph, &paper(area));
+    let plan = plan(&graph, &paper_planner(area));
     borg.install(plan).map_err(failed)?;
     let moving_s = borg.lap().map_err(failed)?.background.busy().as_secs_f64();
     let mut started = Vec::with_capacity(programs.len());
@@ -97,10 +97,6 @@ pub(super) fn start_ups(
         });
     }
     Ok((started, moving_s))
-}
-
-fn failed(source: SimError) -> StudyError {
-    StudyError::Run { policy: "borg".to_owned(), source }
 }
 
 fn read(program: usize, extent: Extent) -> Request {

@@ -1,5 +1,5 @@
-//! The clustering paper (Staelin and Garcia-Molina, CS-TR-283-90): Figures 3 to 12 from our analysis, and what the
-//! paper says of them beside what ours says. All of it is modelled.
+//! The clustering paper's Figures 3 to 12 from our analysis, and its claims beside ours, as tables, figures, a report and a
+//! document. Everything is modelled.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ pub fn reproduce(effort: Effort, command: &str, progress: &Progress<'_>) -> Repr
 fn finding(claims: &[ClusteringClaim]) -> String {
     let held = claims.iter().filter(|c| c.holds()).count();
     format!(
-        "{held} of {} statements of the paper hold within their tolerance. All numbers of ours are modelled.",
+        "{held} of {} claims of the paper hold within their tolerance. All numbers of ours are modelled.",
         claims.len()
     )
 }
@@ -67,11 +67,11 @@ fn claims_table(claims: &[ClusteringClaim]) -> Table {
         Column::text("the paper"),
         Column::text("paper").right(),
         Column::text("ours").right(),
-        Column::text("may be").right(),
+        Column::text("accepted").right(),
         Column::text(""),
     ];
     claims.iter().fold(
-        Table::new("What the paper says, and whether ours bears it out", columns),
+        Table::new("The paper's claims, and whether ours agree", columns),
         |table, c| {
             table.row([
                 Cell::from(c.place),
@@ -107,14 +107,12 @@ fn plot(figure: &ClusteringFigure) -> Figure {
     let mut caption = format!("The paper's Figure {}. ", figure.number);
     caption += match figure.number {
         3..=5 => "An imaginary disk of 1000 cylinders, blocks of 2 KiB.",
-        6 => {
-            "Expected values counted over all ways in which the blocks can lie; transfer is part of them."
-        }
+        6 => "Expected values, counted over all configurations of the blocks, with transfer.",
         12 => {
             "RZ55: a perfect layout with requests in order of position, against a random one in order of arrival."
         }
         _ => {
-            "RZ55, blocks of 2 KiB, the queue always as long. In order of position where nothing else is said."
+            "RZ55, blocks of 2 KiB, a queue of constant length. Requests in order of position, unless a line names another order."
         }
     };
     Figure::new(format!("Figure {}: {}", figure.number, figure.title), Basis::Modelled, lines)
@@ -175,7 +173,7 @@ fn report(
             .fold(Section::new(title), |s, f| s.figure(plot(f)))
     };
     report
-        .section(Section::new("What the paper says").table(table))
+        .section(Section::new("Claims").table(table))
         .section(section("One request at a time", 3..=5))
         .section(section("A loaded disk", 6..=12))
         .provenance(Provenance {

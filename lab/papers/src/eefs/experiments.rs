@@ -73,17 +73,17 @@ fn made_up(
     let mut options = options.clone();
     options.cache = Bytes(asked.cache.map_or((128.0 * part * f64::from(1 << 20)) as u64, |c| c.0));
     options.shuffle_every = asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
-    let way = Way { directories: asked.directories, truncate: asked.truncate };
-    let outcomes = outcomes(day, part, asked.seed, way, &options, progress)?;
+    let variant = DayVariant { directories: asked.directories, truncate: asked.truncate };
+    let outcomes = outcomes(day, part, asked.seed, variant, &options, progress)?;
     Ok(Compared { name: day.name.to_owned(), paper: Some(paper), outcomes })
 }
 
-/// What a made-up day leaves open, and Table 1 with it.
+/// Properties of a made-up day that Table 1 leaves open.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Way {
-    /// Files lie evenly in so many; none: in those that were made up.
+pub(super) struct DayVariant {
+    /// Files lie evenly in this many directories; `None` is the made-up directories.
     pub(super) directories: Option<u32>,
-    /// Who writes a file anew empties it first.
+    /// A program that writes a file anew empties the file first.
     pub(super) truncate: bool,
 }
 
@@ -92,7 +92,7 @@ fn outcomes(
     day: &FileDay,
     part: f64,
     seed: u64,
-    way: Way,
+    variant: DayVariant,
     options: &FilesOptions,
     progress: &Progress<'_>,
 ) -> Result<Vec<FileOutcome>, FilesError> {
@@ -102,7 +102,8 @@ fn outcomes(
         let files = play.files().iter().enumerate();
         let facts: Vec<FileFacts> = files
             .map(|(number, f)| {
-                let directory = way.directories.map_or(f.directory, |n| evenly(number as u64, n));
+                let directory =
+                    variant.directories.map_or(f.directory, |n| evenly(number as u64, n));
                 FileFacts { directory, size: f.size, existed: true }
             })
             .collect();
@@ -115,56 +116,56 @@ fn outcomes(
             }
             Ok(event)
         };
-        let events = play.flat_map(|event| emptied(event, way.truncate)).map(watched);
+        let events = play.flat_map(|event| emptied(event, variant.truncate)).map(watched);
         outcomes.push(run_files(system, &facts, events, options)?);
     }
     Ok(outcomes)
 }
 
-/// An event, with what `O_TRUNC` does before it where it begins to write a file.
+/// An event, with `O_TRUNC`'s truncation before the first write of a file.
 fn emptied(event: FileEvent, truncate: bool) -> impl Iterator<Item = FileEvent> {
     let first = truncate && event.op == FileOp::Write && event.offset == 0;
     let cut = first.then_some(FileEvent { op: FileOp::Truncate, len: 0, ..event });
     cut.into_iter().chain([event])
 }
 
-/// One of `n`, so that neighbours in number are none in place: Fibonacci hashing (Knuth, volume 3, 6.4).
+/// One of `n` directories; neighbouring numbers get different ones: Fibonacci hashing (Knuth, volume 3, 6.4).
 const fn evenly(number: u64, n: u32) -> u32 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((mixed * n as u64) >> 32) as u32
 }
 
-/// A day in one setting: what EEFS does to it.
+/// EEFS's effect on a day in one setting.
 #[derive(Debug, Serialize)]
-pub(super) struct Depends {
+pub(super) struct Sensitivity {
     pub(super) day: &'static str,
-    /// Of all files; none: those that were made up.
+    /// Directories of all files; `None` is the made-up ones.
     pub(super) directories: Option<u32>,
     pub(super) memory_bytes: u64,
-    /// Who writes a file anew empties it first.
+    /// A program that writes a file anew empties the file first.
     pub(super) truncate: bool,
     /// FFS delays no write.
     pub(super) sync: bool,
-    /// Requests of the disk: FFS's; EEFS's to them; EEFS's to those of FFS with read-ahead.
+    /// Requests of the disk under FFS; below, EEFS's requests as a multiple of FFS's, without and with read-ahead.
     pub(super) ffs_requests: u64,
     pub(super) of_ffs: f64,
     pub(super) of_read_ahead: f64,
-    /// Joules of the disk at work, and all of them: EEFS's to FFS's.
+    /// EEFS's energy as a multiple of FFS's: of the disk at work, and in all.
     pub(super) energy_at_work: f64,
     pub(super) energy: f64,
-    /// Share of FFS's blocks that were in memory.
+    /// FFS's hit rate.
     pub(super) hits: f64,
 }
 
-/// INS and RES, whose requests the paper tells.
+/// INS and RES, the days with printed numbers of requests.
 pub(super) const SENSITIVE: usize = 2;
 
-/// What EEFS does to INS and RES in each setting; empty unless asked for.
+/// EEFS's effect on INS and RES in each setting; empty unless asked for.
 pub(super) fn sensitivity(
     asked: &EefsOptions,
     options: &FilesOptions,
     progress: &Progress<'_>,
-) -> Result<Vec<Depends>, PaperError> {
+) -> Result<Vec<Sensitivity>, PaperError> {
     let mut all = Vec::new();
     if !asked.sensitivity {
         return Ok(all);
@@ -185,11 +186,11 @@ pub(super) fn sensitivity(
             let shuffle_every =
                 asked.shuffle.unwrap_or((day.interval() as f64 * part) as u64).max(1);
             let options = FilesOptions { cache, shuffle_every, sync, ..options.clone() };
-            let way = Way { directories, truncate };
-            let o = outcomes(day, part, asked.seed, way, &options, progress)?;
+            let variant = DayVariant { directories, truncate };
+            let o = outcomes(day, part, asked.seed, variant, &options, progress)?;
             let requests = |o: &FileOutcome| (o.disk_reads + o.disk_writes).max(1);
             let ratio = |i: usize| requests(&o[2]) as f64 / requests(&o[i]) as f64;
-            all.push(Depends {
+            all.push(Sensitivity {
                 day: day.name,
                 directories,
                 memory_bytes: cache.0,
@@ -212,7 +213,7 @@ pub(super) fn at_work(o: &FileOutcome) -> f64 {
     e.read + e.write + e.rotation + e.seek
 }
 
-/// The light day is short enough as it is.
+/// The part of a day to run; the light day is short.
 pub(super) fn part_of(day: &FileDay, scale: f64) -> f64 {
     if day.requests < 1_000_000 { scale.max(0.2) } else { scale }
 }

@@ -1,5 +1,5 @@
-//! EEFS in the loop: the group store beside the file system, learning, shuffles, and files on their way between the two.
-//! The store is the one that ships; its bytes are kept, all zero.
+//! EEFS in the simulation: the group store beside the file system, learning and shuffles. The store is the store that ships, on
+//! a medium in memory; all file bytes are zero.
 
 use std::collections::VecDeque;
 
@@ -7,89 +7,72 @@ use crate::ffs::Ffs;
 use crate::ffs::Work;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
-use seekless_learn::{Group, Stability, Successors};
+use seekless_learn::{Group, Successors};
 use seekless_store::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Member,
-    Output, Phase, Reply, RequestId, Rest, ahead, format_store,
+    Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Output, Phase,
+    Reply, RequestId, Rest, ahead, format_store,
 };
 use seekless_trace::{FileEvent, FileOp};
 
+use super::moves::{FileMove, LateWrite};
 use super::replay::{FilesError, FilesOptions, Grouping};
-use super::simulation::{Kind, Purpose, World};
+use super::simulation::{Kind, Purpose, World, join};
 
-/// Groups that are formed, and files that go back, at once: as a mount does, so that the log is not written for each.
-const AT_ONCE: usize = 64;
-
-/// Files on their way, one lot after the other: a shuffle is bounded.
-#[derive(Clone, Debug)]
-pub(super) enum Move {
-    /// A group is formed of these: read those that come.
-    Form(Vec<u64>),
-    /// Those of several groups have been read.
-    Formed(Vec<Vec<u64>>),
-    /// They are at the store: their places in the file system are free.
-    Left,
-    /// A file goes back, and what is then to be written to it.
-    Back(u64, Option<(SimTime, u64, u64)>),
-    /// Files stand there again.
-    Returned(Vec<FileNumber>),
-}
-
-/// What an ask was for.
+/// The purpose of a request to the store.
 #[derive(Debug)]
-enum Asked {
+pub(super) enum Asked {
     Client(Kind, SimTime),
     Write(u64, SimTime, u64, u64),
     Form(Vec<u64>),
-    Leave(Vec<u64>, Option<(SimTime, u64, u64)>),
-    Fetch(u64, Option<(SimTime, u64, u64)>),
+    Leave(Vec<u64>, Option<LateWrite>),
+    Fetch(u64, Option<LateWrite>),
     Nothing,
 }
 
-/// What is seen of a group between two shuffles: Figure 5.
+/// Use of a file's group between two shuffles: Figure 5.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    group: u32,
-    used: bool,
+pub(super) struct Seen {
+    pub(super) group: u32,
+    pub(super) used: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Eefs {
-    gfs: Gfs,
-    medium: MemDevice,
-    graph: Successors,
-    /// When the disk sleeps, if it does.
-    rest: Option<Rest>,
-    /// Since when a shuffle has been waiting.
-    due: Option<SimTime>,
-    here: FxHashMap<u64, FileNumber>,
-    asked: FxHashMap<u64, Asked>,
+    pub(super) gfs: Gfs,
+    pub(super) medium: MemDevice,
+    pub(super) graph: Successors,
+    /// The disk's sleep, if it sleeps.
+    pub(super) rest: Option<Rest>,
+    /// Since when a shuffle waits.
+    pub(super) due: Option<SimTime>,
+    pub(super) here: FxHashMap<u64, FileNumber>,
+    pub(super) asked: FxHashMap<u64, Asked>,
     /// Extents of reads in flight.
-    reads: FxHashMap<u32, seekless_block::Extent>,
-    next: u64,
-    moves: VecDeque<Move>,
-    moving: bool,
-    /// Of the lot on its way: asks that have not ended, the file system's part, and the store's numbers of its files.
-    open: usize,
-    work: Work,
-    lot: Vec<FileNumber>,
-    every: u64,
-    since: u64,
-    groups: Vec<Group>,
-    seen: FxHashMap<u64, Seen>,
-    /// When each group was first used since the shuffle.
-    first: Vec<Option<SimTime>>,
-    counts: [u64; 6],
-    /// Files that came to memory for another one's sake and were not used since; so many came, so many were used.
-    fetched: FxHashSet<u64>,
-    fetches: [u64; 2],
-    /// Shuffles that had one before them.
-    compared: f64,
-    result: Grouping,
+    pub(super) reads: FxHashMap<u32, seekless_block::Extent>,
+    pub(super) next: u64,
+    pub(super) moves: VecDeque<FileMove>,
+    pub(super) moving: bool,
+    /// The present batch of moves: unfinished requests to the store, the file system's work, and the store's numbers of the files.
+    pub(super) open: usize,
+    pub(super) work: Work,
+    pub(super) lot: Vec<FileNumber>,
+    pub(super) every: u64,
+    pub(super) since: u64,
+    pub(super) groups: Vec<Group>,
+    pub(super) seen: FxHashMap<u64, Seen>,
+    /// First use of each group since the shuffle.
+    pub(super) first: Vec<Option<SimTime>>,
+    pub(super) counts: [u64; 6],
+    /// Files read with a group for another file and not used since; `fetches`: number of these files, and of those used.
+    pub(super) fetched: FxHashSet<u64>,
+    pub(super) fetches: [u64; 2],
+    /// Shuffles with a shuffle before them.
+    pub(super) compared: f64,
+    pub(super) result: Grouping,
 }
 
 impl Eefs {
-    /// Beside a disk that sleeps after so long without work.
+    /// An empty group store, beside a disk that sleeps after this idle time.
     pub(super) fn new(
         options: &FilesOptions,
         sleeps_after: Option<Duration>,
@@ -125,29 +108,29 @@ impl Eefs {
         })
     }
 
-    /// When something is to be done, if nothing else happens.
+    /// The next time at which the store has work.
     pub(super) fn wakeup(&mut self, now: SimTime) -> Option<SimTime> {
         let Some(rest) = &self.rest else { return self.gfs.wakeup() };
         self.gfs.disk_is(rest.phase(now));
-        // What waits may go where the disk is about to sleep.
+        // Waiting writes may go just before the disk sleeps.
         let phase = rest.next(now).filter(|_| !self.gfs.is_clean());
         [self.gfs.wakeup(), phase].into_iter().flatten().min()
     }
 
-    /// The disk does something.
+    /// Notes activity of the disk.
     pub(super) fn used(&mut self, now: SimTime) {
         if let Some(rest) = &mut self.rest {
             rest.used(now);
         }
     }
 
-    /// Hits, and what was looked for.
+    /// Hits, and lookups.
     pub(super) fn stats(&self) -> (u64, u64) {
         let s = self.gfs.stats();
         (s.hits, s.hits + s.groups_read)
     }
 
-    /// Two caches, one memory: what was not used for longest goes, whichever it is in.
+    /// One memory for two caches: evicts the least recently used block or group of both.
     pub(super) fn share(&mut self, memory: Bytes, ffs: &mut Ffs) -> Work {
         let uses = self.gfs.uses().max(ffs.uses());
         self.gfs.count_from(uses);
@@ -158,7 +141,7 @@ impl Eefs {
                 (Some(group), block) if block.is_none_or(|block| group < block) => {
                     self.gfs.forget_oldest();
                 }
-                (_, Some(_)) => super::simulation::join(&mut work, ffs.forget_oldest()),
+                (_, Some(_)) => join(&mut work, ffs.forget_oldest()),
                 _ => break,
             }
         }
@@ -178,7 +161,7 @@ impl Eefs {
         }
     }
 
-    /// A file's bytes are asked for: notes what comes along with them.
+    /// Notes the other files of a group that a read of this file brings to memory.
     fn fetch(&mut self, file: u64, number: FileNumber) {
         self.fetches[1] += u64::from(self.fetched.remove(&file));
         let Some(group) = self.gfs.absent_group(number) else { return };
@@ -189,8 +172,8 @@ impl Eefs {
         }
     }
 
-    /// Whether these files are a group, and no other is in it.
-    fn stands(&self, files: &[u64]) -> bool {
+    /// Whether these files, and no others, are a group.
+    pub(super) fn stands(&self, files: &[u64]) -> bool {
         let group = |n: &FileNumber| self.gfs.file(*n).map(|f| f.group);
         let groups: FxHashSet<Option<u32>> =
             files.iter().map(|f| self.here.get(f).and_then(group)).collect();
@@ -198,7 +181,7 @@ impl Eefs {
         self.here.values().filter(|n| group(n) == Some(*one)).count() == files.len()
     }
 
-    /// Notes who is used after whom in its group.
+    /// Notes the use of a file in its group.
     fn note(&mut self, now: SimTime, file: u64) {
         if self.result.shuffles == 0 {
             return;
@@ -227,12 +210,12 @@ impl Eefs {
 }
 
 impl World {
-    /// A request as EEFS sees it first; whether the group store has answered it, or will.
+    /// Handles a request before the file system; true if the group store answers it.
     pub(super) fn at_store(&mut self, event: &FileEvent) -> Result<bool, FilesError> {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
-            // A file that is too large for a group must not stand between two that are not.
+            // A file that is too large for a group must not separate two small files.
             let size = self.facts[event.file as usize].size;
             if size <= u64::from(FILE_BYTES_MAX) {
                 eefs.graph.observe(event.stream, file);
@@ -266,20 +249,7 @@ impl World {
                 self.ask(ask, Asked::Client(Kind::Read, now))?;
                 self.read_ahead(file)?;
             }
-            FileOp::Write => {
-                let (offset, len) = (event.offset, event.len);
-                let end = offset.saturating_add(len);
-                let fact = &mut self.facts[event.file as usize];
-                fact.size = fact.size.max(end);
-                if end > u64::from(FILE_BYTES_MAX) {
-                    eefs.moves.push_front(Move::Back(file, Some((now, offset, len))));
-                    self.next_move()?;
-                } else {
-                    let data = vec![0; len as usize];
-                    let ask = Ask::Write { file: number, offset, data, time };
-                    self.ask(ask, Asked::Write(file, now, offset, len))?;
-                }
-            }
+            FileOp::Write => self.write_to_store(event, number)?,
             FileOp::Truncate => {
                 self.facts[event.file as usize].size = event.len;
                 let size = event.len.min(u64::from(FILE_BYTES_MAX));
@@ -300,7 +270,24 @@ impl World {
         Ok(true)
     }
 
-    /// What is likely to be read next is read while the disk turns.
+    fn write_to_store(&mut self, event: &FileEvent, number: FileNumber) -> Result<(), FilesError> {
+        let (now, file) = (self.now, u64::from(event.file));
+        let Some(eefs) = &mut self.eefs else { return Ok(()) };
+        let (offset, len) = (event.offset, event.len);
+        let end = offset.saturating_add(len);
+        let fact = &mut self.facts[event.file as usize];
+        fact.size = fact.size.max(end);
+        if end > u64::from(FILE_BYTES_MAX) {
+            eefs.moves.push_front(FileMove::Back(file, Some((now, offset, len))));
+            self.next_move()
+        } else {
+            let data = vec![0; len as usize];
+            let ask = Ask::Write { file: number, offset, data, time: now.0 as i64 };
+            self.ask(ask, Asked::Write(file, now, offset, len))
+        }
+    }
+
+    /// Reads the likely next files while the disk turns.
     fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
         let Some(eefs) = &self.eefs else { return Ok(()) };
         if eefs.rest.is_none_or(|rest| rest.phase(self.now) == Phase::Asleep) {
@@ -312,7 +299,7 @@ impl World {
         Ok(())
     }
 
-    fn ask(&mut self, ask: Ask, asked: Asked) -> Result<(), FilesError> {
+    pub(super) fn ask(&mut self, ask: Ask, asked: Asked) -> Result<(), FilesError> {
         let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.next += 1;
@@ -357,7 +344,7 @@ impl World {
             match output {
                 Output::Submit(io) => match io.op {
                     Op::Flush => {
-                        // The disk has no cache that it would write back later.
+                        // The disk has no write-back cache.
                         eefs.gfs
                             .handle(self.now, Input::Done { io: io.id, result: Some(Vec::new()) });
                     }
@@ -373,7 +360,7 @@ impl World {
                     }
                 },
                 Output::SyncOther => {
-                    // Names go to the disk at once, and files that came back were synced.
+                    // Names are written at once, and returned files were synced.
                     self.begin(Work::default(), Purpose::Other, true)?;
                 }
                 Output::Complete { id, result } => {
@@ -395,64 +382,24 @@ impl World {
             (Asked::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
             (Asked::Write(file, arrived, offset, len), Err(Fault::NoSpace)) => {
                 let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                eefs.moves.push_front(Move::Back(file, Some((arrived, offset, len))));
+                eefs.moves.push_front(FileMove::Back(file, Some((arrived, offset, len))));
                 return self.next_move();
             }
             (Asked::Form(files), Ok(Reply::Numbers(numbers))) => {
-                let now = self.now;
-                let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                for (file, number) in files.into_iter().zip(numbers) {
-                    if eefs.here.insert(file, number).is_none() {
-                        eefs.result.arrived += 1;
-                        eefs.lot.push(number);
-                        super::simulation::join(&mut eefs.work, self.ffs.leave(now, file));
-                    }
-                }
-                return self.one_less(Move::Left);
+                return self.formed(files, numbers);
             }
-            // A full store, or a file that went away meanwhile: nothing has moved.
+            // A full store, or a file removed meanwhile: nothing has moved.
             (Asked::Form(_), Err(Fault::NoSpace | Fault::TableFull | Fault::NoFile(_))) => {
-                return self.one_less(Move::Left);
+                return self.one_less(FileMove::Left);
             }
-            (Asked::Leave(files, then), Ok(_)) => {
-                let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                let there: Vec<(u64, FileNumber)> =
-                    files.into_iter().filter_map(|f| Some((f, *eefs.here.get(&f)?))).collect();
-                if there.is_empty() {
-                    return self.moved();
-                }
-                eefs.open = there.len();
-                for (name, file) in there {
-                    let ask = Ask::Read { file, offset: 0, len: FILE_BYTES_MAX };
-                    self.ask(ask, Asked::Fetch(name, then))?;
-                }
-            }
+            (Asked::Leave(files, then), Ok(_)) => return self.fetch_all(files, then),
             (Asked::Leave(..), Err(Fault::NoFile(_))) => return self.moved(),
-            (Asked::Fetch(file, then), Ok(_)) => {
-                let (now, size) = (self.now, self.facts[file as usize].size);
-                let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                if let Some(number) = eefs.here.remove(&file) {
-                    eefs.result.returned += 1;
-                    eefs.lot.push(number);
-                    let size = size.min(u64::from(FILE_BYTES_MAX));
-                    let mut work = self.ffs.come_back(now, file, size)?;
-                    if let Some((arrived, offset, len)) = then {
-                        super::simulation::join(&mut work, self.ffs.write(now, file, offset, len)?);
-                        self.answered(Kind::Write, arrived);
-                    }
-                    // The store may forget it once it stands here for good.
-                    super::simulation::join(&mut work, self.ffs.sync(file));
-                    if let Some(eefs) = &mut self.eefs {
-                        super::simulation::join(&mut eefs.work, work);
-                    }
-                }
-                return self.one_less(Move::Returned(Vec::new()));
-            }
+            (Asked::Fetch(file, then), Ok(_)) => return self.fetched(file, then),
             (Asked::Fetch(..), Err(Fault::NoFile(_))) => {
-                return self.one_less(Move::Returned(Vec::new()));
+                return self.one_less(FileMove::Returned(Vec::new()));
             }
             (Asked::Nothing, Ok(_)) => {}
-            // A file that was removed while something waited for its group.
+            // A file removed while a request waited for its group.
             (_, Err(Fault::NoFile(_))) => {}
             (_, Err(fault)) => return Err(fault.into()),
             (_, Ok(_)) => {}
@@ -460,154 +407,55 @@ impl World {
         Ok(())
     }
 
-    /// An ask of the lot on its way has ended; behind the last, the file system does its part, and then comes `step`.
-    fn one_less(&mut self, step: Move) -> Result<(), FilesError> {
+    /// A group's files are in the store.
+    fn formed(&mut self, files: Vec<u64>, numbers: Vec<FileNumber>) -> Result<(), FilesError> {
+        let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
-        eefs.open = eefs.open.saturating_sub(1);
-        if eefs.open > 0 {
-            return Ok(());
-        }
-        let (mut work, lot) = (std::mem::take(&mut eefs.work), std::mem::take(&mut eefs.lot));
-        // Names of several files in one block are written once.
-        work.wait.sort_unstable_by_key(|(op, e, _)| (e.start, e.len, *op == Op::Write));
-        work.wait.dedup();
-        let step = match step {
-            Move::Returned(_) => Move::Returned(lot),
-            step => {
-                self.ask(Ask::Settle { files: lot }, Asked::Nothing)?;
-                step
+        for (file, number) in files.into_iter().zip(numbers) {
+            if eefs.here.insert(file, number).is_none() {
+                eefs.result.arrived += 1;
+                eefs.lot.push(number);
+                join(&mut eefs.work, self.ffs.leave(now, file));
             }
-        };
-        self.begin(work, Purpose::Move(step), true)
+        }
+        self.one_less(FileMove::Left)
     }
 
-    /// EEFS's group shuffle: what is grouped and should not be goes back, what should be and is not comes.
-    fn shuffle(&mut self) -> Result<(), FilesError> {
+    /// Reads files that move back out of the store.
+    fn fetch_all(&mut self, files: Vec<u64>, then: Option<LateWrite>) -> Result<(), FilesError> {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
-        let facts = &self.facts;
-        let ffs = &self.ffs;
-        let small = |f: u64| {
-            facts.get(f as usize).is_some_and(|f| f.size <= u64::from(FILE_BYTES_MAX))
-                && ffs.knows(f)
-        };
-        let groups = eefs.graph.groups(small);
-        if !eefs.groups.is_empty() {
-            let s = Stability::between(&eefs.groups, &groups);
-            let [before, after, stable] = [s.before, s.after, s.stable].map(|n| n as f64);
-            let seen = [before, after, stable, s.mean_size, s.left, s.joined];
-            eefs.compared += 1.0;
-            for (mean, seen) in eefs.result.changes.iter_mut().zip(seen) {
-                *mean += (seen - *mean) / eefs.compared;
-            }
+        let there: Vec<(u64, FileNumber)> =
+            files.into_iter().filter_map(|f| Some((f, *eefs.here.get(&f)?))).collect();
+        if there.is_empty() {
+            return self.moved();
         }
-        eefs.result.shuffles += 1;
-        let wanted: FxHashSet<u64> = groups.iter().flatten().copied().collect();
-        let mut back: Vec<u64> =
-            eefs.here.keys().copied().filter(|f| !wanted.contains(f)).collect();
-        back.sort_unstable();
-        // What an earlier shuffle wanted and did not come to is of no use any more; what somebody waits for is.
-        eefs.moves.retain(|m| matches!(m, Move::Back(_, Some(_))));
-        eefs.moves.extend(back.into_iter().map(|f| Move::Back(f, None)));
-        eefs.moves.extend(groups.iter().cloned().map(Move::Form));
-        eefs.seen.clear();
-        for (i, group) in (0..).zip(&groups) {
-            eefs.seen.extend(group.iter().map(|&f| (f, Seen { group: i, used: false })));
+        eefs.open = there.len();
+        for (name, file) in there {
+            let ask = Ask::Read { file, offset: 0, len: FILE_BYTES_MAX };
+            self.ask(ask, Asked::Fetch(name, then))?;
         }
-        eefs.first = vec![None; groups.len()];
-        eefs.groups = groups;
-        self.next_move()
+        Ok(())
     }
 
-    fn next_move(&mut self) -> Result<(), FilesError> {
+    /// A file that moves back was read out of the store.
+    fn fetched(&mut self, file: u64, then: Option<LateWrite>) -> Result<(), FilesError> {
+        let (now, size) = (self.now, self.facts[file as usize].size);
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
-        if eefs.moving {
-            return Ok(());
-        }
-        let Some(step) = eefs.moves.pop_front() else { return Ok(()) };
-        eefs.moving = true;
-        match step {
-            Move::Form(first) => {
-                let mut lot = vec![first];
-                while lot.len() < AT_ONCE
-                    && let Some(Move::Form(next)) = eefs.moves.front_mut()
-                {
-                    lot.push(std::mem::take(next));
-                    eefs.moves.pop_front();
-                }
-                lot.retain(|files| !eefs.stands(files));
-                let now = self.now;
-                let mut work = Work::default();
-                for &file in lot.iter().flatten().filter(|f| !eefs.here.contains_key(f)) {
-                    let size = self.ffs.size(file).unwrap_or(0);
-                    super::simulation::join(&mut work, self.ffs.read(now, file, 0, size));
-                }
-                self.begin(work, Purpose::Move(Move::Formed(lot)), true)
+        if let Some(number) = eefs.here.remove(&file) {
+            eefs.result.returned += 1;
+            eefs.lot.push(number);
+            let size = size.min(u64::from(FILE_BYTES_MAX));
+            let mut work = self.ffs.come_back(now, file, size)?;
+            if let Some((arrived, offset, len)) = then {
+                join(&mut work, self.ffs.write(now, file, offset, len)?);
+                self.answered(Kind::Write, arrived);
             }
-            Move::Back(file, then) => {
-                let mut lot = vec![file];
-                while then.is_none()
-                    && lot.len() < AT_ONCE
-                    && let Some(&Move::Back(next, None)) = eefs.moves.front()
-                {
-                    lot.push(next);
-                    eefs.moves.pop_front();
-                }
-                lot.retain(|f| eefs.here.contains_key(f));
-                let files: Vec<FileNumber> =
-                    lot.iter().filter_map(|f| eefs.here.get(f).copied()).collect();
-                if files.is_empty() {
-                    return self.moved();
-                }
-                self.ask(Ask::Leave { files }, Asked::Leave(lot, then))
+            // The store may remove its copy after this sync.
+            join(&mut work, self.ffs.sync(file));
+            if let Some(eefs) = &mut self.eefs {
+                join(&mut eefs.work, work);
             }
-            _ => self.moved(),
         }
-    }
-
-    pub(super) fn go_on_moving(&mut self, step: Move) -> Result<(), FilesError> {
-        match step {
-            Move::Formed(lot) => {
-                let Some(eefs) = &mut self.eefs else { return Ok(()) };
-                let mut asks = Vec::new();
-                for mut files in lot {
-                    files.retain(|f| eefs.here.contains_key(f) || self.ffs.size(*f).is_some());
-                    if files.is_empty() {
-                        continue;
-                    }
-                    let member = |f: &u64| match eefs.here.get(f) {
-                        Some(number) => Member::Here(*number),
-                        None => {
-                            let size = self.ffs.size(*f).unwrap_or(0).min(FILE_BYTES_MAX.into());
-                            Member::New(Arrival {
-                                attributes: Attributes::default(),
-                                name: format!("f{f}").into_bytes(),
-                                data: vec![0; size as usize],
-                            })
-                        }
-                    };
-                    let members = files.iter().map(member).collect();
-                    asks.push((Ask::Group { members }, Asked::Form(files)));
-                }
-                if asks.is_empty() {
-                    return self.moved();
-                }
-                eefs.open = asks.len();
-                asks.into_iter().try_for_each(|(ask, asked)| self.ask(ask, asked))
-            }
-            Move::Returned(numbers) => {
-                for file in numbers {
-                    self.ask(Ask::Remove { file }, Asked::Nothing)?;
-                }
-                self.moved()
-            }
-            _ => self.moved(),
-        }
-    }
-
-    fn moved(&mut self) -> Result<(), FilesError> {
-        if let Some(eefs) = &mut self.eefs {
-            eefs.moving = false;
-        }
-        self.next_move()
+        self.one_less(FileMove::Returned(Vec::new()))
     }
 }

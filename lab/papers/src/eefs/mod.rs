@@ -3,6 +3,7 @@
 
 mod experiments;
 mod group_module;
+mod moves;
 mod printed;
 mod replay;
 mod report;

@@ -1,13 +1,13 @@
 //! The numbers that the EEFS paper prints of its four days.
 
-/// What the paper prints of a day: Table 3, and Table 2 at 100,000 requests.
+/// The printed numbers of a day: Table 3, and Table 2 at 100,000 requests.
 pub(super) struct Paper {
     pub(super) requests: [u64; 2],
     /// Percent: read, write, rotation, seek, idle, total.
     pub(super) energy: [f64; 6],
     /// Groups before, after, stable; mean size; percent that left, and joined.
     pub(super) groups: Option<[f64; 6]>,
-    /// Percent: used after the first; within five minutes.
+    /// Figure 5 in percent: files used after the first; within five minutes.
     pub(super) figure5: Option<[f64; 2]>,
     /// Percent of hits: FFS, EEFS.
     pub(super) hits: Option<[f64; 2]>,

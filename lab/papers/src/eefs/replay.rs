@@ -1,6 +1,6 @@
-//! EEFS's experiment: the same trace of files under a fast file system, the same with read-ahead of a cluster, and EEFS,
-//! whose other module is that same file system; on the same modelled disk, with the same memory. All that moves files is
-//! counted. How to read the results is in docs/believing/groups.md.
+//! EEFS's replays: the same trace of files under a fast file system, the same with read-ahead of a cluster, and EEFS beside
+//! the same file system; on the same modelled disk, with the same memory. The costs of moving files count. docs/believing/groups.md
+//! explains the results.
 
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
@@ -12,154 +12,154 @@ use serde::Serialize;
 use super::simulation::World;
 use crate::ffs::FfsFull;
 
-/// Which of the three.
+/// The system under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FileSystem {
     /// The fast file system.
     Ffs,
-    /// The same, reading on to a cluster.
+    /// The fast file system with read-ahead of a cluster.
     FfsReadAhead,
-    /// Groups beside it.
+    /// EEFS: groups beside the fast file system.
     Eefs,
 }
 
-/// What is known of a file before the trace begins.
+/// A file before the trace begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileFacts {
     /// Its directory.
     pub directory: u32,
-    /// Its size then.
+    /// Its size in bytes.
     pub size: u64,
-    /// Whether it was there.
+    /// Whether it exists.
     pub existed: bool,
 }
 
-/// How the experiment is set up.
+/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub(super) struct FilesOptions {
     /// The disk.
     pub disk: DiskSpec,
-    /// Memory for blocks; in EEFS, for blocks and groups, of which those go that were not used for longest.
+    /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first out.
     pub cache: Bytes,
-    /// Of the group store, in the middle of the disk.
+    /// Size of the group store, in the middle of the disk.
     pub store: Bytes,
-    /// Of a cluster, and of the read-ahead that stands beside it.
+    /// Size of a cluster, and of the read-ahead.
     pub cluster: Bytes,
     /// Requests from one shuffle to the next.
     pub shuffle_every: u64,
-    /// How files are grouped.
+    /// Settings of grouping.
     pub groups: GroupConfig,
     /// When the platters stop.
     pub spin_down: SpinDown,
-    /// The file system delays no write, as if mounted with `sync`: alone, and beside the group store.
+    /// The file system delays no write, as if mounted with `sync`, alone and beside the group store.
     pub sync: bool,
 }
 
-/// Joules by what the disk did.
+/// Energy in joules by the disk's activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct FileEnergy {
-    /// Transferring to the host.
+    /// Transfer to the host.
     pub read: f64,
-    /// Transferring from it.
+    /// Transfer from the host.
     pub write: f64,
-    /// Waiting for the platter, and the controller.
+    /// Rotational delay, and the controller.
     pub rotation: f64,
-    /// Moving the arm.
+    /// Seeks.
     pub seek: f64,
-    /// Nothing asked, platters turning.
+    /// Idle, platters turning.
     pub idle: f64,
-    /// At rest, and on the way there and back.
+    /// Standby, spin-down and spin-up.
     pub standby: f64,
-    /// All.
+    /// The sum.
     pub total: f64,
 }
 
-/// Requests of the disk by what they were for; each is in one place.
+/// Requests of the disk by cause; each counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct FileCauses {
     /// The file system's reads of inodes.
     pub inodes_read: u64,
-    /// Of directories.
+    /// Its reads of directories.
     pub names_read: u64,
-    /// Of files, with their indirect blocks.
+    /// Its reads of files, with their indirect blocks.
     pub data_read: u64,
     /// Its writes of inodes.
     pub inodes_written: u64,
-    /// Of directories.
+    /// Its writes of directories.
     pub names_written: u64,
-    /// Of files, with their indirect blocks, and of what is free.
+    /// Its writes of files, with their indirect blocks, and of free-space summaries.
     pub data_written: u64,
     /// Groups read.
     pub groups_read: u64,
-    /// Groups written, several in one request where they stand together.
+    /// Groups written; adjacent groups share a request.
     pub groups_written: u64,
     /// Batches of the group store's log, and checkpoints.
     pub log_written: u64,
-    /// The file system's part of what a shuffle moves: reads.
+    /// The file system's reads for shuffles.
     pub moves_read: u64,
-    /// Writes, and its syncs for the group store.
+    /// The file system's writes for shuffles, and its syncs for the group store.
     pub moves_written: u64,
 }
 
-/// What grouping did between the shuffles.
+/// Results of grouping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Grouping {
     /// Shuffles.
     pub shuffles: u64,
-    /// Files that went to the store.
+    /// Files moved to the store.
     pub arrived: u64,
-    /// Files that went back.
+    /// Files moved back.
     pub returned: u64,
-    /// Of all opens after the first shuffle, the share of files in a group.
+    /// Share of files in a group, of all opens after the first shuffle.
     pub grouped_opens: f64,
-    /// Of the other files of a group that was used, the share used before the next shuffle.
+    /// Share of the other files of a used group that are used before the next shuffle.
     pub used_after_first: f64,
-    /// The share used within five minutes of the first.
+    /// The share used within five minutes of the group's first use.
     pub within_five_minutes: f64,
     /// The share used within a second of it.
     pub at_once: f64,
-    /// Of the files that came to memory with a group for another one's sake, the share used before they came again.
+    /// Share of the files read with a group for another file that are used before the group is read again.
     pub used_of_fetched: f64,
-    /// From one shuffle to the next, in the mean of all: groups before, after, and of these the stable ones; files of a group; shares
-    /// of files that left and that joined. Table 2, which has two shuffles "randomly chosen".
+    /// Means over all shuffles: groups before, after, and stable; files of a group; shares of files that left and that joined.
+    /// Table 2, which has two "randomly chosen" shuffles.
     pub changes: [f64; 6],
 }
 
-/// What came of it.
+/// Results of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct FileOutcome {
-    /// Which system.
+    /// The system.
     pub system: FileSystem,
     /// Requests of files.
     pub requests: u64,
-    /// Of these, opens.
+    /// Opens among them.
     pub opens: u64,
     /// Requests of the disk that read.
     pub disk_reads: u64,
     /// Requests of the disk that wrote.
     pub disk_writes: u64,
-    /// Bytes of them.
+    /// Bytes of the disk's requests.
     pub disk_bytes: u64,
-    /// What they were for.
+    /// The disk's requests by cause.
     pub causes: FileCauses,
-    /// Joules.
+    /// Energy.
     pub energy: FileEnergy,
-    /// How often the platters stopped.
+    /// Number of spin-downs.
     pub spin_downs: u64,
     /// Mean response time of an open, in milliseconds.
     pub open_ms: f64,
-    /// Of a read.
+    /// Mean response time of a read, in milliseconds.
     pub read_ms: f64,
-    /// Of a write.
+    /// Mean response time of a write, in milliseconds.
     pub write_ms: f64,
-    /// Share of what was looked for that was in memory: blocks, and groups.
+    /// Hit rate of memory, for blocks and groups.
     pub hits: f64,
-    /// Times without work, by length: below 10 ms, 100 ms, 1 s, 10 s, 100 s, and above.
+    /// Idle periods by length: below 10 ms, 100 ms, 1 s, 10 s, 100 s, and above.
     pub idle_times: [u64; 6],
     /// Seconds from the first request to the last.
     pub seconds: f64,
-    /// Of EEFS alone.
+    /// Results of grouping; `None` except for EEFS.
     pub grouping: Option<Grouping>,
 }
 
@@ -175,7 +175,7 @@ pub enum FilesError {
     /// The disk refused a request.
     #[error("the disk refused a request")]
     Disk(#[from] DiskError),
-    /// It cannot stop.
+    /// The disk cannot spin down.
     #[error("the disk cannot spin down")]
     SpinDown(#[from] SpinDownError),
     /// The files do not fit.
@@ -183,21 +183,21 @@ pub enum FilesError {
         "the files of this trace do not fit the disk beside the group store: choose a larger disk"
     )]
     Full(#[from] FfsFull),
-    /// The store cannot be made.
-    #[error("the group store cannot be made")]
+    /// The store cannot be created.
+    #[error("the group store cannot be created")]
     Store(#[from] AttachError),
-    /// Grouping makes no sense.
+    /// The settings of grouping are invalid.
     #[error(transparent)]
     Groups(#[from] GroupConfigError),
-    /// Something of the store failed that cannot.
+    /// The store failed: a bug.
     #[error("the group store failed: {0}")]
     Fault(#[from] seekless_store::Fault),
 }
 
-/// Runs one system over a trace. `events` name files by index into `facts`; one beyond is as if it had not existed.
+/// Runs one system over a trace. `events` name files by index into `facts`; a file beyond its end does not exist before the trace.
 ///
 /// # Errors
-/// Where the trace, the disk or the options make it impossible.
+/// If the trace cannot be read, or the disk or the options do not fit.
 pub(super) fn run_files(
     system: FileSystem,
     facts: &[FileFacts],
@@ -208,7 +208,7 @@ pub(super) fn run_files(
     let (mut first, mut last) = (None, SimTime(0));
     for event in events {
         let event = event?;
-        // Events of a real trace come as calls end: none is asked before the one told before it.
+        // Events of a real trace come as calls end: times never go backwards here.
         last = last.max(event.time);
         first.get_or_insert(last);
         world.advance(last)?;
@@ -218,11 +218,11 @@ pub(super) fn run_files(
     Ok(world.outcome(first.unwrap_or_default(), last))
 }
 
-/// What a trace tells of its files, from reading it once. A file is taken to have been there, as long as the furthest byte
-/// touched, unless it was made, or written before it was read. Directories are those of its name.
+/// The files of a trace before the trace begins, from one pass over it. A file exists, up to the furthest byte touched,
+/// unless the trace creates it, or writes it before reading it. Directories come from file names.
 ///
 /// # Errors
-/// Where the trace cannot be read.
+/// If the trace cannot be read.
 pub(super) fn facts_of(reader: &mut FileReader) -> Result<Vec<FileFacts>, TraceError> {
     let mut facts: Vec<Option<FileFacts>> = Vec::new();
     while let Some(event) = reader.next_event()? {

@@ -6,7 +6,7 @@ use seekless_report::{
 use serde_json::{Value, json};
 
 use super::EefsOptions;
-use super::experiments::{Compared, Depends, SENSITIVE, SYSTEMS};
+use super::experiments::{Compared, SENSITIVE, SYSTEMS, Sensitivity};
 use super::replay::FilesOptions;
 use super::sensitivity::{depends_figure, depends_table};
 use super::tables::{causes, energy, groups, requests, table1, times};
@@ -18,7 +18,7 @@ pub(super) fn reproduction(
     asked: &EefsOptions,
     options: &FilesOptions,
     compared: &[Compared],
-    depends: &[Depends],
+    depends: &[Sensitivity],
     command: &str,
 ) -> Reproduction {
     let mut tables = vec![
@@ -48,7 +48,7 @@ fn report(
     asked: &EefsOptions,
     options: &FilesOptions,
     compared: &[Compared],
-    depends: &[Depends],
+    depends: &[Sensitivity],
     tables: &[Table],
     command: &str,
 ) -> Report {
@@ -99,7 +99,7 @@ fn figure(c: &Compared) -> Figure {
         .caption("Without idling, which is nearly the same for all.")
 }
 
-fn document(all: &[Compared], depends: &[Depends], scale: f64, seed: u64) -> Value {
+fn document(all: &[Compared], depends: &[Sensitivity], scale: f64, seed: u64) -> Value {
     json!({
         "schema": "seekless.reproduce/1",
         "what": "eefs",

@@ -3,11 +3,11 @@
 use seekless_block::Bytes;
 use seekless_report::{Axis, Basis, Column, Figure, Lines, Points, Table, Unit};
 
-use super::experiments::Depends;
+use super::experiments::Sensitivity;
 use super::tables::{column, percent};
 use crate::synth::FileDay;
 
-pub(super) fn depends_table(all: &[Depends]) -> Table {
+pub(super) fn depends_table(all: &[Sensitivity]) -> Table {
     let names = [
         "directories",
         "memory",
@@ -47,10 +47,10 @@ pub(super) fn depends_table(all: &[Depends]) -> Table {
             .map(Into::into),
         );
     }
-    table.note("Writing: over what is there, or into a file that was emptied first; sync: FFS delays no write, alone and beside the groups. Hits and requests of the disk: FFS's. Energy: EEFS's against FFS's. The paper: 0.31 of the requests with 70 % and 80 % hits, -50.2 % and -46.5 % of the energy.")
+    table.note("Writing: over existing bytes, or into a file that was emptied first; sync: FFS delays no write, alone and beside the groups. Hits and requests of the disk are FFS's. Energy is EEFS's against FFS's. The paper: 0.31 of the requests with 70 % and 80 % hits, -50.2 % and -46.5 % of the energy.")
 }
 
-pub(super) fn depends_figure(day: &FileDay, all: &[Depends]) -> Figure {
+pub(super) fn depends_figure(day: &FileDay, all: &[Sensitivity]) -> Figure {
     let mut series: Vec<Points> = Vec::new();
     for d in all.iter().filter(|d| d.day == day.name && !d.truncate && !d.sync) {
         let Some(n) = d.directories else { continue };
@@ -66,5 +66,5 @@ pub(super) fn depends_figure(day: &FileDay, all: &[Depends]) -> Figure {
         series,
     };
     Figure::new(format!("Requests saved, by directories and memory: {}", day.name), Basis::Modelled, lines)
-        .caption("The paper's 0.31 needs inodes in many places, which FFS writes one by one, and memory too small for all.")
+        .caption("The paper's 0.31 needs inodes in many places, which FFS writes one by one, and a memory that does not hold all files.")
 }

@@ -1,5 +1,5 @@
-//! The loop: file requests, the file system's models, the disk. A request is a chain of disk requests, one after the
-//! other; what nobody waits for goes to the disk as background work.
+//! The simulation's loop: file requests, the models of the file systems, the disk. A file request is a chain of disk requests,
+//! one after the other; requests without a waiting client are background work.
 
 use std::collections::VecDeque;
 
@@ -11,24 +11,25 @@ use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, Sp
 use seekless_store::{IoId, What};
 use seekless_trace::{FileEvent, FileOp};
 
-use super::group_module::{Eefs, Move};
+use super::group_module::Eefs;
+use super::moves::FileMove;
 use super::replay::{
     FileCauses, FileEnergy, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions,
 };
 
-/// What a chain of disk requests is for.
+/// The purpose of a chain of disk requests.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// A file request.
     Client(Kind),
-    /// Nobody waits.
+    /// No client waits.
     Nothing,
-    /// An I/O of the group store; what it writes has been put there.
+    /// An I/O of the group store; a write's bytes are already on the store's medium.
     Store(IoId, What),
-    /// The other module's sync.
+    /// The file system's sync for the group store.
     Other,
-    /// A file on its way.
-    Move(Move),
+    /// A file that moves between the two.
+    Move(FileMove),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ pub(super) struct World {
     pub(super) now: SimTime,
     chains: FxHashMap<u64, Chain>,
     next: u64,
-    /// The file system's addresses from here on lie behind the store.
+    /// The file system's addresses from here on are shifted behind the store.
     store_at: Lba,
     store: Sectors,
     memory: Bytes,
@@ -98,7 +99,7 @@ impl World {
             _ => Err(e),
         })?;
         let eefs = system == FileSystem::Eefs;
-        // All three have the same room for files, and the same addresses.
+        // All three have the same space for files, and the same addresses.
         let store = Sectors(options.store.0 / SECTOR_BYTES);
         let room = Sectors(capacity.0.saturating_sub(store.0));
         let cache = options.cache;
@@ -135,7 +136,7 @@ impl World {
         })
     }
 
-    /// Lets everything happen that happens by `until`.
+    /// Runs all events up to `until`.
     pub(super) fn advance(&mut self, until: SimTime) -> Result<(), FilesError> {
         loop {
             let now = self.now;
@@ -160,7 +161,7 @@ impl World {
         self.share()
     }
 
-    /// The trace is over: what is on its way ends, what is dirty is written.
+    /// The trace is over: finishes requests, writes dirty blocks.
     pub(super) fn finish(&mut self, last: SimTime) -> Result<(), FilesError> {
         self.advance(last + Duration::from_millis(120_000))
     }
@@ -211,14 +212,14 @@ impl World {
         self.share()
     }
 
-    /// Both modules together keep no more in memory than the baseline.
+    /// Keeps the memory of the group store and the file system together within the baseline's.
     fn share(&mut self) -> Result<(), FilesError> {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let work = eefs.share(self.memory, &mut self.ffs);
         self.later(work)
     }
 
-    /// Work of the file system, and what it is for.
+    /// Starts work of the file system.
     pub(super) fn begin(
         &mut self,
         work: Work,
@@ -238,7 +239,7 @@ impl World {
         self.begin(work, Purpose::Nothing, true)
     }
 
-    /// An I/O of the store.
+    /// Starts an I/O of the store.
     pub(super) fn begin_store(
         &mut self,
         io: IoId,
@@ -247,14 +248,14 @@ impl World {
         what: What,
     ) -> Result<(), FilesError> {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
-        // What reads is waited for; what writes is background, as the other module's delayed writes are.
+        // Reads have a waiting client; writes are background, as the file system's delayed writes are.
         let left = VecDeque::from([(op, at, Part::Summary)]);
         self.chain(left, Purpose::Store(io, what), op == Op::Write)
     }
 
     fn of_files(&self, extent: Extent) -> Extent {
         if extent.start < self.store_at {
-            // A block never lies across.
+            // No block crosses the store's boundary.
             extent
         } else {
             Extent { start: extent.start + self.store, len: extent.len }
@@ -382,7 +383,7 @@ impl World {
     }
 }
 
-/// After how long without work the disk sleeps, as the host knows it: where it adapts, what it begins with.
+/// Idle time before the disk sleeps, as the host knows it; for an adaptive disk, its initial value.
 fn sleeps_after(options: &FilesOptions) -> Option<Duration> {
     match options.spin_down {
         SpinDown::None => None,

@@ -89,7 +89,7 @@ pub(super) fn requests(all: &[Compared]) -> Table {
     table
 }
 
-/// Requests by cause: all of them, or of so many opens of files.
+/// Requests by cause: all, or per `of_opens` opens of files.
 pub(super) fn causes(all: &[Compared], of_opens: f64) -> Table {
     let names = [
         "inodes", "names", "data", "inodes", "names", "data", "groups", "groups", "log", "moving",
@@ -102,11 +102,8 @@ pub(super) fn causes(all: &[Compared], of_opens: f64) -> Table {
     let columns = std::iter::once(Column::text(""));
     let names = names.iter().zip(kinds).map(|(name, kind)| column(format!("{name} {kind}").trim()));
     let per = of_opens > 0.0;
-    let title = if per {
-        "The same, per 1,000 opens of files"
-    } else {
-        "Requests of the disk, by what they were for"
-    };
+    let title =
+        if per { "The same, per 1,000 opens of files" } else { "Requests of the disk, by cause" };
     let mut table = Table::new(title, columns.chain(names).collect());
     for c in all {
         for (o, (_, name)) in c.outcomes.iter().zip(SYSTEMS) {
@@ -132,7 +129,7 @@ pub(super) fn causes(all: &[Compared], of_opens: f64) -> Table {
             table = table.row(std::iter::once(format!("{}, {name}", c.name).into()).chain(cells));
         }
     }
-    table.note("Inodes, names and data: the fast file system's, in EEFS of files in no group. Moving: its part of what a shuffle moves.")
+    table.note("Inodes, names and data are the fast file system's; under EEFS, of files in no group. Moving is the file system's part of a shuffle.")
 }
 
 pub(super) fn energy(all: &[Compared]) -> Table {
@@ -160,7 +157,7 @@ pub(super) fn energy(all: &[Compared]) -> Table {
             table = table.row(std::iter::once(name).chain(cells.into_iter().map(Into::into)));
         }
     }
-    table.note("The paper does not say how long its traces' idle time was taken to be; ours is the whole day's.")
+    table.note("The paper does not print the idle time of its traces; ours is the whole day's.")
 }
 
 pub(super) fn times(all: &[Compared]) -> Table {
@@ -194,7 +191,7 @@ pub(super) fn times(all: &[Compared]) -> Table {
             ]);
         }
     }
-    table.note("The paper has up to 21% less for INS and RES, and no numbers. Requests that need no disk take no time here. With --spin-down, shuffles and the group store's commits wait for a sleeping disk; the fast file system's delayed writes, alone or beside the groups, do not.")
+    table.note("The paper says up to 21% less for INS and RES, and prints no numbers. Requests without disk I/O take no time here. With --spin-down, shuffles and the group store's commits wait while the disk sleeps; the fast file system's delayed writes, alone or beside the groups, do not wait.")
 }
 
 pub(super) fn groups(all: &[Compared]) -> Table {
@@ -254,5 +251,5 @@ pub(super) fn groups(all: &[Compared]) -> Table {
             );
         }
     }
-    table.note("Groups before and after a shuffle, in the mean of all. Stable: at most a quarter of the files in either are not in both. Left and joined: of the files in groups; came and went: files moved. Grouped: of all opens. Used: of a group's other files, until the next shuffle. The paper's figures for that may be shares at once and within five minutes.")
+    table.note("Groups before and after a shuffle, means over all shuffles. Stable: at most a quarter of the files in either group are not in both. Left and joined: shares of the files in groups; came and went: files moved. Grouped: share of all opens. Used: share of a group's other files until the next shuffle. The paper's numbers for this may be shares at once and within five minutes.")
 }

@@ -1,5 +1,5 @@
-//! FS2's disk: random accesses taken apart (Figure 2), and the band of access times (Figure 8). Everything here
-//! is modelled; what the paper prints stands beside it.
+//! FS2's disk: the parts of random accesses (Figure 2), and the band of access times (Figure 8). Everything here is
+//! modelled; the paper's printed numbers stand beside ours.
 
 use seekless_block::{Op, SimTime};
 use seekless_disk::fit::{Fit, Sample, fit, workload};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::{AccessFigure, PaperError, Reproduction};
 
-/// From a 15,000 rpm SCSI drive to a 5,400 rpm drive of a laptop, as the figure; then the paper's own disk.
+/// From a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive, as in the figure, with the paper's own disk.
 const DRIVES: [&str; 4] = ["atlas15k", "atlas10k", "wd800jb", "travelstar-5k320"];
 /// FS2's testbed.
 const TESTBED: &str = "wd800jb";
-/// Random reads of a drive, of FS2's block size.
+/// Random reads of each drive; the sectors of FS2's block size.
 const READS: u64 = 20_000;
 const SECTORS: u64 = 8;
-/// Seconds of the disk's time spent on Figure 8.
+/// Nanoseconds of the disk's time for Figure 8.
 const PROBED_NS: u64 = 120_000_000_000;
 
 /// Means over random reads, in milliseconds, and energy.
@@ -29,9 +29,9 @@ struct Parts {
     seek: f64,
     rotation: f64,
     transfer: f64,
-    /// Millijoules an access, where power is known.
+    /// Millijoules an access, if the disk's power is known.
     energy_mj: f64,
-    /// By the equation from these means and the two powers.
+    /// Millijoules by the paper's equation, from these means and the two powers.
     equation_mj: f64,
 }
 
@@ -41,7 +41,7 @@ impl Parts {
     }
 }
 
-/// Evenly from 0 to `below` (SplitMix64).
+/// Uniform from 0 to below `below` (SplitMix64).
 fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -84,7 +84,7 @@ fn probed() -> Result<Fit, PaperError> {
     let mut disk = Disk::new(&spec)?;
     let mut now = SimTime(0);
     let mut samples = Vec::new();
-    let too_small = || PaperError::Invalid("a disk too small".to_owned());
+    let too_small = || PaperError::Invalid("the disk is too small to probe".to_owned());
     for extent in workload(spec.capacity_sectors).ok_or_else(too_small)? {
         let service = disk.access(now, Op::Read, extent)?.total();
         now += service;
@@ -107,8 +107,7 @@ fn breakdown(all: &[Parts]) -> Table {
         Column::number("seek's share", Unit::Share),
         Column::number("E_A an access", Unit::Joules),
     ];
-    let mut table =
-        Table::new("Figure 2: what a random read of 4 KiB is made of, modelled", columns);
+    let mut table = Table::new("Figure 2: the parts of a random read of 4 KiB, modelled", columns);
     for p in all {
         table = table.row([
             Cell::from(p.name),
@@ -123,7 +122,7 @@ fn breakdown(all: &[Parts]) -> Table {
     table.note("T_A = T_s + T_r + T_t. The paper prints Figure 2 as a plot without numbers or names of drives.")
 }
 
-/// What is compared: words, the paper's number, ours, and their unit.
+/// A comparison: words, the paper's number, ours, and their unit.
 type Row = (&'static str, Option<f64>, f64, &'static str);
 
 fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
@@ -157,7 +156,7 @@ fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
         ),
         ("Time to transfer a sector there", Some(9.0), 1e6 / outer, "µs"),
         ("E_A of random reads, by T_s P_s + (T_r + T_t) P_i", None, testbed.equation_mj, "mJ"),
-        ("The same, from the model's books", None, testbed.energy_mj, "mJ"),
+        ("The same, from the model's account", None, testbed.energy_mj, "mJ"),
     ]
 }
 
@@ -182,7 +181,7 @@ fn beside_table(rows: &[Row]) -> Table {
     }
     table.note(
         "The catalogue takes rpm, power and the seek curve from the paper and derives the zones from its bandwidth: \
-         agreement shows that model and fit carry them through, not that they were measured again. The mean seek of \
+         agreement shows that model and fit preserve these numbers; nothing was measured again. The mean seek of \
          Table 1 is the maker's, not the curve's.",
     )
 }
@@ -224,7 +223,7 @@ fn report(
         table.cloned().map_or(section.clone(), |t| section.table(t))
     };
     Report::new(
-        "FS2's disk, taken apart",
+        "The parts of an access on FS2's disk",
         format!("On the disk of FS2's testbed a random read spends {share:.1} % of its time transferring; the rest is seek and rotation. All numbers are modelled."),
     )
     .tile(Tile::new("T_s, seek", format!("{:.2} ms", testbed.seek), TESTBED))
@@ -270,9 +269,9 @@ fn figure2(all: &[Parts]) -> Figure {
             .map(|p| Values::new(p.name, [p.seek / 1e3, p.rotation / 1e3, p.transfer / 1e3]))
             .collect(),
     };
-    Figure::new("What a random read of 4 KiB is made of", Basis::Modelled, bars).caption(format!(
-        "Mean over {} uniformly random reads of each disk, one at a time. FS2's Figure 2 has four drives of 2005 it \
-         does not name, from a 15,000 rpm SCSI drive to a 5,400 rpm one of a laptop.",
+    Figure::new("The parts of a random read of 4 KiB", Basis::Modelled, bars).caption(format!(
+        "Mean over {} uniformly random reads of each disk, one at a time. FS2's Figure 2 has four unnamed drives \
+         of 2005, from a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive.",
         Unit::Count.format(READS as f64, 3)
     ))
 }

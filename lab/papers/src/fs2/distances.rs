@@ -1,6 +1,6 @@
-//! Figures 9 (a2) to (c2) and 11: how long accesses take by how far the head goes for them. The paper's are clouds of points
-//! without numbers; beside ours stands what its own method (4.2) makes of our accesses: the seek time that its curve gives for each
-//! distance, with coefficients unrounded so far that its two parts meet (docs/believing/disk-models.md).
+//! Figures 9 (a2) to (c2) and 11: access time by seek distance. The paper's figures are clouds of points without numbers. Beside
+//! our access times stand the seek times by the paper's own method (4.2): its seek curve at each distance, with coefficients
+//! adjusted so that the curve's two parts meet (docs/believing/disk-models.md).
 
 use seekless_disk::SeekCurve;
 use seekless_report::{Axis, Cell, Column, Figure, Points, Scatter, Table, Unit};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::experiments::Load;
 use super::figures::basis;
-use super::printed::{PRINTED, Printed};
+use super::printed::{PRINTED, PrintedLoad};
 use crate::synth::Fs2Load;
 
 /// Bands of seek distances end before these, in sectors.
 const ENDS: [u64; 6] = [1, 10_000, 100_000, 1_000_000, 10_000_000, 50_000_000];
 const NAMES: [&str; 7] = [
-    "none: it goes on",
+    "none: sequential",
     "below 5 MB",
     "5 to 51 MB",
     "51 to 512 MB",
@@ -24,7 +24,7 @@ const NAMES: [&str; 7] = [
     "26 GB and more",
 ];
 
-/// T_s of so many sectors, in milliseconds.
+/// T_s of a seek over this many sectors, in milliseconds.
 fn ms(curve: &SeekCurve, sectors: u64) -> f64 {
     curve.time(0, sectors).as_millis_f64()
 }
@@ -36,13 +36,13 @@ struct Band {
     took_ms: f64,
 }
 
-/// What a run's accesses are by distance.
+/// A run's accesses by seek distance.
 struct Distances {
     bands: [Band; 7],
     accesses: u64,
     /// Mean T_s by the paper's method.
     seek_ms: f64,
-    /// Between these sectors lie all accesses but one in twenty at either end.
+    /// The sectors of the 5th and the 95th hundredth of all accesses.
     span: (u64, u64),
 }
 
@@ -61,7 +61,7 @@ impl Distances {
             band.accesses += 1;
             band.took_ms += took;
             accesses += 1;
-            // What takes less came out of the drive's buffer: no seek, all transfer.
+            // A faster access came out of the drive's buffer: no seek, all transfer.
             let seek = ms(curve, p.distance);
             seek_ms += if took < seek { 0.0 } else { seek };
             sectors.push(p.lba.0);
@@ -90,7 +90,7 @@ impl Distances {
     }
 }
 
-/// The runs of a load that are drawn, with what they are called.
+/// The drawn runs of a load, with their titles.
 fn columns(l: &Load) -> Vec<(String, &'static str, &HeadPath)> {
     let last = l.runs();
     let paths = l.paths.iter().flat_map(|(name, runs)| runs.iter().map(move |r| (*name, r)));
@@ -105,8 +105,8 @@ fn columns(l: &Load) -> Vec<(String, &'static str, &HeadPath)> {
         .collect()
 }
 
-/// What the paper's mean T_s is: on Ext2, and by how much it is less.
-fn printed_seek(p: &Printed, called: &str) -> Option<f64> {
+/// The paper's mean T_s in milliseconds, if the paper prints it for this run.
+fn printed_seek(p: &PrintedLoad, called: &str) -> Option<f64> {
     let ext2 = p.ext2?[1];
     let less = match called {
         "ext2" => 0.0,
@@ -126,7 +126,8 @@ pub(super) fn table(l: &Load, curve: &SeekCurve) -> Table {
         .collect();
     let mut heads = vec![Column::text("seek distance"), Column::text("paper's T_s").right()];
     heads.extend(all.iter().map(|(called, ..)| Column::text(called.as_str()).right()));
-    let title = format!("{}: access time by seek distance, last run but where it says", l.name);
+    let title =
+        format!("{}: access time by seek distance, last run unless another is named", l.name);
     let mut table = Table::new(title, heads);
     for (i, name) in NAMES.iter().enumerate() {
         let (from, to) = (if i == 0 { 0 } else { ENDS[i - 1] }, ENDS.get(i).copied());
@@ -151,13 +152,13 @@ pub(super) fn table(l: &Load, curve: &SeekCurve) -> Table {
     });
     table = table.row([Cell::from("nine in ten within"), Cell::Empty].into_iter().chain(spans));
     table.note(
-        "Share of the accesses at that distance, and how long they took on the mean. The paper plots them (Figure 9 a2 to c2, Figure 11) \
-         without numbers: in brackets is its mean seek time (Figure 10), which it took from its printed curve in the same way. The last line is \
-         what Figure 12 shows: how narrow the part of the disk is between the 5th and the 95th hundredth of all accesses.",
+        "Share of the accesses at this distance, and their mean time. The paper plots them (Figure 9 a2 to c2, Figure 11) \
+         without numbers: in brackets is its mean seek time (Figure 10), which the paper computes from its printed curve in the same way. The last \
+         line corresponds to Figure 12: the distance on the disk between the 5th and the 95th hundredth of all accesses.",
     )
 }
 
-/// As figures, one a run as in the paper: over each other the clouds hide each other.
+/// One figure a run, as in the paper: two clouds in one figure would hide each other.
 pub(super) fn figures(l: &Load) -> Vec<Figure> {
     let figure = |(called, _, path): (String, &'static str, &HeadPath)| {
         let points = of_clients(path).map(|p| (p.distance as f64, p.took.as_secs_f64()));
@@ -173,7 +174,7 @@ pub(super) fn figures(l: &Load) -> Vec<Figure> {
     columns(l).into_iter().map(figure).collect()
 }
 
-/// Where the paper has the same.
+/// The same figure in the paper.
 fn place(l: &Load, called: &str) -> &'static str {
     match called {
         _ if l.real || PRINTED[l.printed].load != Fs2Load::TpcW => "",

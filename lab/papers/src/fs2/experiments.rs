@@ -1,4 +1,4 @@
-//! The experiments, as section 4 sets them up; what it does not say, the comments do.
+//! The experiments as section 4 describes them. A comment names each number that the paper does not print.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use crate::{PaperError, Progress};
 pub(super) const DISK: &str = "wd800jb";
 /// Runs of each load; the last is reported (4.3.3).
 pub(super) const RUNS: u64 = 7;
-/// RAM and read-ahead of the systems that have them.
+/// RAM and read-ahead of the systems with read-ahead.
 const RAM: Bytes = Bytes(16 << 20);
 const AHEAD: Bytes = Bytes(64 << 10);
-/// A region: one block group, the least that the paper's "multiple of Ext2 block groups" can be, and a wider one.
+/// A region: one block group, the least "multiple of Ext2 block groups" of the paper, and a wider one.
 const GROUP: Sectors = Sectors(128 << 11);
 const WIDE: Sectors = Sectors(5 * (128 << 11));
 
-/// A system's name, and what it is.
+/// The systems, by name.
 pub(super) fn systems() -> Vec<(&'static str, Fs2System)> {
     let bare = |replicates| Fs2System { replicates, cache: Bytes(0), read_ahead: Bytes(0) };
     let ahead = |replicates| Fs2System { replicates, cache: RAM, read_ahead: AHEAD };
@@ -55,13 +55,13 @@ pub(super) struct Load {
     pub(super) real: bool,
     /// By system, each run.
     pub(super) systems: Vec<(&'static str, Vec<Fs2Run>)>,
-    /// Where the head went in the first, second and last run of [`DRAWN`].
+    /// The head's path in the first, second and last run of [`DRAWN`].
     pub(super) paths: Vec<(&'static str, Vec<(usize, HeadPath)>)>,
-    /// After a crash behind the last run, by system.
+    /// Verification after a crash behind the last run, by system.
     pub(super) proofs: Vec<(&'static str, Fs2Proof)>,
 }
 
-/// The systems whose accesses are drawn, as in Figures 9 and 11; the last is ours.
+/// The drawn systems, as in Figures 9 and 11; the last is ours.
 const DRAWN: [&str; 4] = ["ext2", "fs2-static", "fs2", "fs2-whole"];
 
 impl Load {
@@ -85,7 +85,7 @@ impl Load {
     }
 }
 
-/// All of it.
+/// The results of all experiments.
 pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
@@ -95,8 +95,9 @@ pub(super) struct Results {
     pub(super) seek: SeekCurve,
 }
 
-/// The testbed's disk with the buffer that its name says it has (JB: 8 MB). How it is cut and what it costs is not published: 16 segments that
-/// read on, 5 us a sector (UDMA/100), 0.1 ms for an answer out of it. Writes go to the platter, so that none of replication's is hidden.
+/// The testbed's disk with the buffer of its name (JB: 8 MB). The buffer's segments and times are not published; ours: 16
+/// segments that read ahead, 5 us a sector (UDMA/100), 0.1 ms for an answer from the buffer. Writes go to the platter, so that
+/// no cost of replication is hidden.
 pub(super) fn disk() -> Result<DiskSpec, PaperError> {
     let mut spec = catalogue::get(DISK)?;
     let controller = "bus_sector_ms = [0.005, 0.005]\nread_hit_ms = [0.1, 0.1]\nread_miss_ms = [0.0, 0.0]\nwrite_hit_ms = [0.1, 0.1]\n\
@@ -107,7 +108,7 @@ pub(super) fn disk() -> Result<DiskSpec, PaperError> {
     Ok(spec)
 }
 
-/// What is run: its files and its runs.
+/// A load ready to run: its files and its runs.
 struct Prepared {
     name: String,
     printed: usize,
@@ -169,15 +170,15 @@ pub(super) fn run(
         })
         .collect::<Vec<_>>();
     let further = further::run(&disk, scale, seed, &loads)?;
-    // By sectors: its cylinders do not matter.
+    // By sectors: cylinders do not matter here.
     let seek = SeekCurve::new(&disk.seek, 1);
     Ok(Results { scale, seed, loads, further, seek })
 }
 
-/// The time from an answer to the next request with which the disk is busy as much of the time as the paper's on Ext2.
+/// The time from an answer to the next request that makes the disk as busy as the paper's disk on Ext2.
 pub(super) fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> Result<Duration, PaperError> {
     let mut pause = Duration::ZERO;
-    // With pauses the drive reads on in them, and has less to do: twice is enough.
+    // The drive reads ahead in pauses and then has less to do: the second correction suffices.
     for _ in 0..3 {
         let runs = [world.run(1, pause)];
         let system = systems()[0].1;
@@ -192,7 +193,7 @@ pub(super) fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> Result<Dura
     Ok(pause)
 }
 
-/// A recorded update. What its computer computed is not known: each request comes when the one before is answered.
+/// A recorded update. Its computing time is unknown: each request comes when the request before is answered.
 fn recorded(folder: &Path, capacity: u64) -> Result<Prepared, PaperError> {
     let read = |name: &str| -> Result<Vec<Request>, PaperError> {
         let path = folder.join(name);
@@ -222,7 +223,7 @@ fn recorded(folder: &Path, capacity: u64) -> Result<Prepared, PaperError> {
     }
     let (mut runs, mut files) = (Vec::new(), Vec::new());
     for i in 1..=RUNS {
-        // Fewer will do, but for two: one to learn from, one to measure.
+        // At least two runs: one to learn from, one to measure.
         let name = format!("run{i}.parquet");
         if i > 2 && !folder.join(&name).exists() {
             break;

@@ -48,7 +48,7 @@ pub(super) fn parts(l: &Load) -> Figure {
         bars: l.systems.iter().map(bar).collect(),
     };
     let (basis, words) = basis(l);
-    Figure::new("Mean access time and what it is made of", basis, bars).caption(words)
+    Figure::new("Mean access time and its parts", basis, bars).caption(words)
 }
 
 pub(super) fn energy(l: &Load) -> Figure {

@@ -1,5 +1,5 @@
-//! What the paper says beside its tables: how much of a disk is free (Figure 3), and what so much brings; what a crash costs (3.3,
-//! chkfs2); and that with more clients more would be gained (4.6). The paper has no numbers of the last two.
+//! Experiments beyond the tables: the gain by free space (Figure 3), the time to verify replicas after a crash (3.3, chkfs2), and
+//! the gain with more clients (4.6). The paper prints no numbers of the last two.
 
 use seekless_block::{Duration, Sectors};
 use seekless_disk::DiskSpec;
@@ -14,15 +14,15 @@ use super::replay::{Fs2Job, Fs2Run, Fs2System, fs2};
 use crate::PaperError;
 use crate::synth::{Fs2Load, Fs2World, Paced};
 
-/// Shares of the disk that are free. The made-up file system has 40%, about the mean of the paper's disks; it has no more to give.
+/// Free shares of the disk. The made-up file system has 40%, about the mean of the paper's disks, and no more.
 const FREE: [f64; 7] = [0.05, 0.10, 0.11, 0.15, 0.20, 0.30, 0.40];
-/// The loads that it is tried with: those with an end.
+/// The loads of this experiment: those with an end.
 const LOADS: [Fs2Load; 2] = [Fs2Load::Cvs, Fs2Load::X];
-/// SURGE's clients on each host, beside the 200 of the paper; at 300 its network was full.
+/// SURGE's clients on each host, beside the paper's 200; with 300 the paper's network was full.
 const CLIENTS: [u32; 2] = [300, 400];
 const PAPERS: u32 = 200;
 
-/// What of the paper's disks has more free, where it says so (2.1).
+/// The share of the paper's disks with more free space, where the paper prints it (2.1).
 fn disks_with_more(share: f64) -> &'static str {
     match (share * 100.0).round() as u32 {
         10 => "almost all",
@@ -31,31 +31,31 @@ fn disks_with_more(share: f64) -> &'static str {
     }
 }
 
-/// A load with so much free.
+/// The gain of a load with this share of free space.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Room {
+pub(super) struct FreeSpaceGain {
     free: f64,
     load: &'static str,
     system: &'static str,
-    /// By how much T_A of the last run is less than Ext2's.
+    /// Decrease of the last run's T_A against Ext2's, as a share.
     less: f64,
     replica_bytes: u64,
 }
 
-/// SURGE with so many clients on each host, last run.
+/// The last run of SURGE with this many clients on each host.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Crowd {
+pub(super) struct ClientsGain {
     clients: u32,
     ext2: Fs2Run,
     fs2: Fs2Run,
     whole: Fs2Run,
 }
 
-/// All of it.
+/// The results of the experiments beyond the tables.
 #[derive(Debug)]
 pub(super) struct Further {
-    rooms: Vec<Room>,
-    crowds: Vec<Crowd>,
+    rooms: Vec<FreeSpaceGain>,
+    crowds: Vec<ClientsGain>,
 }
 
 const DYNAMIC: [&str; 2] = ["fs2", "fs2-whole"];
@@ -65,58 +65,81 @@ fn system(name: &str) -> Fs2System {
     found.unwrap_or_else(|| unreachable!("{name} is one of them")).1
 }
 
-/// `main` are the loads as the paper has them.
+/// Runs the experiments. `main` are the loads at the paper's settings.
 pub(super) fn run(
     disk: &DiskSpec,
     scale: f64,
     seed: u64,
     main: &[Load],
 ) -> Result<Further, PaperError> {
-    let capacity = Sectors(disk.capacity_sectors);
     let mut rooms = Vec::new();
     for load in LOADS {
-        let world = Fs2World::new(load, capacity, scale, seed);
-        let busy = PRINTED.iter().find(|p| p.load == load).map_or(1.0, |p| p.busy);
-        let pause = pause(&world, disk, busy)?;
-        let runs: Vec<Vec<Paced>> = (1..=RUNS).map(|run| world.run(run, pause)).collect();
-        let free: Vec<_> = FREE.iter().map(|&share| world.free_of(capacity, share)).collect();
-        let files = &world.files;
-        let job = |free, name| Fs2Job {
-            disk,
-            free,
-            files,
-            runs: &runs,
-            timed: false,
-            system: system(name),
-            draws: false,
-        };
-        let ext2 = job(&free[0][..], "ext2");
-        let pairs = free.iter().flat_map(|free| DYNAMIC.map(|name| (&free[..], name)));
-        let jobs: Vec<_> =
-            std::iter::once(ext2).chain(pairs.map(|(free, name)| job(free, name))).collect();
-        let done = fs2(&jobs, &|_| {})?;
-        let last = |at: usize| done[at].runs.last().copied().unwrap_or_default();
-        let base = access(&last(0))[0];
-        let shares = FREE.iter().flat_map(|&free| DYNAMIC.map(|system| (free, system)));
-        rooms.extend((1..).zip(shares).map(|(at, (free, system))| Room {
-            free,
-            load: load.name(),
-            system,
-            less: gain(base, access(&last(at))[0]),
-            replica_bytes: last(at).standing_bytes,
-        }));
+        rooms.extend(by_free_space(disk, scale, seed, load)?);
     }
-    let mut crowds = Vec::new();
+    let crowds = by_clients(disk, scale, seed, main)?;
+    Ok(Further { rooms, crowds })
+}
+
+/// A load with each share of free space.
+fn by_free_space(
+    disk: &DiskSpec,
+    scale: f64,
+    seed: u64,
+    load: Fs2Load,
+) -> Result<Vec<FreeSpaceGain>, PaperError> {
+    let capacity = Sectors(disk.capacity_sectors);
+    let world = Fs2World::new(load, capacity, scale, seed);
+    let busy = PRINTED.iter().find(|p| p.load == load).map_or(1.0, |p| p.busy);
+    let pause = pause(&world, disk, busy)?;
+    let runs: Vec<Vec<Paced>> = (1..=RUNS).map(|run| world.run(run, pause)).collect();
+    let free: Vec<_> = FREE.iter().map(|&share| world.free_of(capacity, share)).collect();
+    let files = &world.files;
+    let job = |free, name| Fs2Job {
+        disk,
+        free,
+        files,
+        runs: &runs,
+        timed: false,
+        system: system(name),
+        draws: false,
+    };
+    let ext2 = job(&free[0][..], "ext2");
+    let pairs = free.iter().flat_map(|free| DYNAMIC.map(|name| (&free[..], name)));
+    let jobs: Vec<_> =
+        std::iter::once(ext2).chain(pairs.map(|(free, name)| job(free, name))).collect();
+    let done = fs2(&jobs, &|_| {})?;
+    let last = |at: usize| done[at].runs.last().copied().unwrap_or_default();
+    let base = access(&last(0))[0];
+    let shares = FREE.iter().flat_map(|&free| DYNAMIC.map(|system| (free, system)));
+    let gains = (1..).zip(shares).map(|(at, (free, system))| FreeSpaceGain {
+        free,
+        load: load.name(),
+        system,
+        less: gain(base, access(&last(at))[0]),
+        replica_bytes: last(at).standing_bytes,
+    });
+    Ok(gains.collect())
+}
+
+/// SURGE with each number of clients.
+fn by_clients(
+    disk: &DiskSpec,
+    scale: f64,
+    seed: u64,
+    main: &[Load],
+) -> Result<Vec<ClientsGain>, PaperError> {
+    const SYSTEMS: [&str; 3] = ["ext2", "fs2", "fs2-whole"];
+    let mut all = Vec::new();
     if let Some(load) = main.iter().find(|l| l.name == Fs2Load::Surge.name()) {
-        let [ext2, fs2, whole] = ["ext2", "fs2", "fs2-whole"].map(|name| load.last(name));
-        crowds.push(Crowd { clients: PAPERS, ext2, fs2, whole });
+        let [ext2, fs2, whole] = SYSTEMS.map(|name| load.last(name));
+        all.push(ClientsGain { clients: PAPERS, ext2, fs2, whole });
     }
-    let surge = Fs2World::new(Fs2Load::Surge, capacity, scale, seed);
+    let surge = Fs2World::new(Fs2Load::Surge, Sectors(disk.capacity_sectors), scale, seed);
     for clients in CLIENTS {
         let world = surge.clone().crowded(f64::from(clients) / f64::from(PAPERS));
         let runs: Vec<_> = (1..=RUNS).map(|run| world.run(run, Duration::ZERO)).collect();
         let (free, files) = (&world.free[..], &world.files[..]);
-        let jobs = ["ext2", "fs2", "fs2-whole"].map(|name| Fs2Job {
+        let jobs = SYSTEMS.map(|name| Fs2Job {
             disk,
             free,
             files,
@@ -127,9 +150,9 @@ pub(super) fn run(
         });
         let done = fs2(&jobs, &|_| {})?;
         let last = |at: usize| done[at].runs.last().copied().unwrap_or_default();
-        crowds.push(Crowd { clients, ext2: last(0), fs2: last(1), whole: last(2) });
+        all.push(ClientsGain { clients, ext2: last(0), fs2: last(1), whole: last(2) });
     }
-    Ok(Further { rooms, crowds })
+    Ok(all)
 }
 
 fn mib(bytes: u64) -> String {
@@ -137,7 +160,7 @@ fn mib(bytes: u64) -> String {
 }
 
 impl Further {
-    /// What else the paper says, and whether it holds.
+    /// Adds the claims about these experiments.
     pub(super) fn claims(&self, loads: &[Load], all: &mut Vec<Claim>) {
         let proofs = || {
             let made_up = loads.iter().filter(|l| !l.real);
@@ -147,9 +170,8 @@ impl Further {
         let most = proofs().max_by_key(|p| p.replica_bytes).unwrap_or_default();
         all.push(Claim {
             place: "3.3".into(),
-            paper:
-                "how long it takes to be consistent after a crash depends on the number of replicas"
-                    .into(),
+            paper: "the time to be consistent after a crash depends on the number of replicas"
+                .into(),
             ours: format!(
                 "{:.1} s for {}, {:.1} s for {}",
                 least.rest_s,
@@ -162,7 +184,7 @@ impl Further {
             why: "",
         });
         if let (Some(few), Some(many)) = (self.crowds.first(), self.crowds.last()) {
-            let less = |c: &Crowd| gain(c.ext2.response_ms, c.fs2.response_ms);
+            let less = |c: &ClientsGain| gain(c.ext2.response_ms, c.fs2.response_ms);
             all.push(Claim {
                 place: "SURGE-like, 4.6".into(),
                 paper: "with more clients the response would gain more".into(),
@@ -175,7 +197,7 @@ impl Further {
                 ),
                 tolerance: "more".into(),
                 holds: less(many) > less(few),
-                why: "replicas are written in pauses, and there are fewer",
+                why: "replicas are written in pauses, and more clients leave fewer pauses",
             });
         }
     }
@@ -184,16 +206,16 @@ impl Further {
         [self.by_free(), crashes(loads), self.by_clients()]
     }
 
-    /// Figure 3, turned round.
+    /// Figure 3, with free space as the input.
     fn by_free(&self) -> Table {
         let mut columns =
-            vec![Column::text("free").right(), Column::text("the paper's disks with more")];
+            vec![Column::text("free").right(), Column::text("paper's disks with more")];
         for load in LOADS {
             columns.extend(
                 DYNAMIC.map(|name| Column::text(format!("{}, {name}", load.name())).right()),
             );
         }
-        let mut table = Table::new("Figure 3: what so much free space brings", columns);
+        let mut table = Table::new("Figure 3: gain by free space", columns);
         for share in FREE {
             let here = self.rooms.iter().filter(|r| percent(r.free) == percent(share));
             let cells = here
@@ -202,8 +224,8 @@ impl Further {
             table = table.row(head.into_iter().chain(cells));
         }
         table.note(
-            "T_A of the seventh run against Ext2's, and the replicas that stood then. Below 10 % of the disk nothing is replicated, and what stands gives way \
-             (2.3); replication that was stopped goes on at 15 %. The paper's figure has the disks of 22 servers; in 4801 Windows PCs 47 % was free on the mean (2.1).",
+            "T_A of the seventh run against Ext2's, and the replicas at its end. With less than 10 % of the disk free, no replica is made, and replicas are \
+             given up (2.3); replication resumes at 15 %. The paper's figure has the disks of 22 servers; in 4801 Windows PCs 47 % was free on the mean (2.1).",
         )
     }
 
@@ -239,7 +261,7 @@ impl Further {
             ]);
         }
         table.note(
-            "More visits to the same files in the same time. The paper could not measure it: with 300 clients a host its network was full. It expected more to be gained.",
+            "More visits to the same files in the same time. The paper could not measure this: with 300 clients a host its network was full. The paper expected a greater gain.",
         )
     }
 
@@ -253,12 +275,12 @@ fn crashes(loads: &[Load]) -> Table {
     let columns = vec![
         Column::text("load, system"),
         Column::number("replicas", Unit::Bytes),
-        Column::number("read of home", Unit::Bytes),
-        Column::text("proven at rest").right(),
-        Column::text("proven in use").right(),
+        Column::number("read from home", Unit::Bytes),
+        Column::text("verified at rest").right(),
+        Column::text("verified in use").right(),
         Column::text("a GiB, at rest").right(),
     ];
-    let mut table = Table::new("3.3: after a crash (chkfs2)", columns);
+    let mut table = Table::new("3.3: verification of replicas after a crash (chkfs2)", columns);
     let all = loads.iter().flat_map(|l| l.proofs.iter().map(move |p| (l, p.0, p.1)));
     let mut all: Vec<_> = all.filter(|p| p.2.replica_bytes > 0).collect();
     all.sort_by_key(|p| p.2.replica_bytes);
@@ -274,8 +296,8 @@ fn crashes(loads: &[Load]) -> Table {
         ]);
     }
     table.note(
-        "What the paper's chkfs2 does before the file system can be used is done here beside clients, or when they rest: home is read in order of address and held against \
-         the checksums of its replicas, which are not read themselves before that. In use: the seventh run again, from the crash on; where the time is longer than the run, \
-         the rest of it came afterwards. The paper says that chkfs2 takes slightly longer than e2fsck, and no number.",
+        "The paper's chkfs2 runs before the file system can be used. Ours runs beside clients, or at rest: it reads homes in order of address and compares \
+         them with the checksums of their replicas, which serve no read before that. In use: the seventh run again, from the crash on; a time longer than the run \
+         includes time after the run. The paper says that chkfs2 takes slightly longer than e2fsck, and prints no number.",
     )
 }

@@ -1,10 +1,11 @@
-//! What FS2 (SOSP'05) prints of its evaluation, as its text and tables have it. Bars that only its figures have are not here.
+//! The numbers that FS2 (SOSP'05) prints in the text and tables of its evaluation. Bars that stand only in figures are
+//! left out.
 
 use crate::synth::Fs2Load;
 
 /// A row of Tables 2 to 5: shares of the disk's busy time, and improvements as shares.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct PrintedRow {
     pub(super) busy: f64,
     pub(super) access: f64,
     pub(super) seek: f64,
@@ -12,36 +13,36 @@ pub(super) struct Row {
     pub(super) energy: f64,
 }
 
-/// What is printed of a load.
+/// The printed numbers of a load.
 #[derive(Debug)]
-pub(super) struct Printed {
+pub(super) struct PrintedLoad {
     pub(super) load: Fs2Load,
     pub(super) table: &'static str,
     pub(super) figures: &'static str,
-    /// Share of the time in which the disk was busy on Ext2.
+    /// Share of time in which the disk is busy on Ext2.
     pub(super) busy: f64,
-    pub(super) fs2: Row,
-    pub(super) fs2_static: Option<Row>,
+    pub(super) fs2: PrintedRow,
+    pub(super) fs2_static: Option<PrintedRow>,
     /// T_A, T_s and T_r on Ext2 in milliseconds, and millijoules an access.
     pub(super) ext2: Option<[f64; 4]>,
     /// Seconds from start to end, Ext2 and FS2, where the load has an end.
     pub(super) runtime: Option<[f64; 2]>,
-    /// Improvement of what a user waits for: response or run time; of FS2-static too.
+    /// Improvement of the time that a user waits, response or run time; below also of FS2-static.
     pub(super) user: f64,
     pub(super) user_static: Option<f64>,
     /// Joules of a run on Ext2 and FS2.
     pub(super) joules: Option<[f64; 2]>,
-    /// Share of all energy that is saved.
+    /// Share of the energy that FS2 saves.
     pub(super) saved: f64,
 }
 
-const fn row(busy: f64, access: f64, seek: f64, rotation: f64, energy: f64) -> Row {
-    Row { busy, access, seek, rotation, energy }
+const fn row(busy: f64, access: f64, seek: f64, rotation: f64, energy: f64) -> PrintedRow {
+    PrintedRow { busy, access, seek, rotation, energy }
 }
 
-/// Tables 2 to 5, and what the text says beside them.
-pub(super) const PRINTED: [Printed; 4] = [
-    Printed {
+/// Tables 2 to 5, and numbers of the text beside them.
+pub(super) const PRINTED: [PrintedLoad; 4] = [
+    PrintedLoad {
         load: Fs2Load::TpcW,
         table: "Table 2",
         figures: "Figures 9 to 12",
@@ -55,7 +56,7 @@ pub(super) const PRINTED: [Printed; 4] = [
         joules: None,
         saved: 0.067,
     },
-    Printed {
+    PrintedLoad {
         load: Fs2Load::Cvs,
         table: "Table 3",
         figures: "Figure 13",
@@ -69,7 +70,7 @@ pub(super) const PRINTED: [Printed; 4] = [
         joules: Some([289.0, 199.0]),
         saved: 0.31,
     },
-    Printed {
+    PrintedLoad {
         load: Fs2Load::X,
         table: "Table 4",
         figures: "Figure 14",
@@ -84,7 +85,7 @@ pub(super) const PRINTED: [Printed; 4] = [
         joules: Some([249.0, 201.0]),
         saved: 0.19,
     },
-    Printed {
+    PrintedLoad {
         load: Fs2Load::Surge,
         table: "Table 5",
         figures: "Figure 15",
@@ -100,5 +101,5 @@ pub(super) const PRINTED: [Printed; 4] = [
     },
 ];
 
-/// Slowdown of the first run by replicating: of TPC-W's response time (4.3.3).
+/// Slowdown of the first run by replication, of TPC-W's response time (4.3.3).
 pub(super) const FIRST_RUN: f64 = 0.017;

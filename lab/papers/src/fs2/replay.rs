@@ -1,5 +1,6 @@
-//! FS2's experiments (SOSP'05, 4.3 to 4.6): a load is run again and again on one disk; what each run costs, and what replicating costs in and after
-//! it. What a run is replicated from are the runs before it, and, as they happen, its own reads: nothing is known beforehand.
+//! FS2's replays (SOSP'05, 4.3 to 4.6): a load runs several times on one disk. Results are the cost of each run, and the cost of
+//! replication during and after the run. Replication learns from earlier runs and from the present run's reads as they arrive:
+//! it knows nothing in advance.
 
 use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
@@ -13,72 +14,73 @@ use crate::parallel::in_parallel;
 use seekless_compare::StudyError;
 use seekless_compare::{replicate, sidecar};
 
-/// Between two runs the disk is at rest for so long before replicas are written, and goes on when they are.
+/// Rest of the disk after a run, before replicas are written. The next run begins when they are written.
 const REST: Duration = Duration::from_millis(1_000);
-/// Replicas are written where nothing was asked for so long.
+/// Idle time before replicas are written.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Most that replicas take: more than a load has.
+/// Capacity for replicas: more than any load needs.
 const REPLICAS: Bytes = Bytes(4 << 30);
 
 /// How a system replicates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Replicates {
-    /// Not at all.
+    /// Makes no replicas.
     Never,
-    /// All files of the load, in order of address, before the first run (FS2-static, 4.3.2).
+    /// Replicates all files of the load, in order of address, before the first run (FS2-static, 4.3.2).
     Statically,
-    /// As it goes: the paper's rule, or ours.
+    /// Replicates during the runs, by the paper's rule or ours.
     Dynamically {
         /// Length of a region.
         region: Sectors,
-        /// Which blocks.
+        /// The rule that selects blocks.
         rule: ReplicationRule,
-        /// Replicas that a page may have (6.1).
+        /// Most replicas of a page (6.1).
         degree: u32,
     },
 }
 
-/// A system that serves the runs.
+/// The system under test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fs2System {
     /// How it replicates.
     pub replicates: Replicates,
     /// RAM.
     pub cache: Bytes,
-    /// Reads of home, and of replicas, fetch at least this.
+    /// Least bytes of a read, from home and from replicas.
     pub read_ahead: Bytes,
 }
 
-/// Some runs of a load on one system.
+/// Several runs of a load on one system.
 #[derive(Clone, Debug)]
 pub(super) struct Fs2Job<'a> {
     /// The disk.
     pub disk: &'a DiskSpec,
-    /// What is free before the first run.
+    /// Free space before the first run.
     pub free: &'a [Extent],
-    /// All that the load's files are, for [`Replicates::Statically`].
+    /// The load's files, for [`Replicates::Statically`].
     pub files: &'a [Extent],
     /// Each run's requests.
     pub runs: &'a [Vec<Paced>],
-    /// Whether these come at fixed times.
+    /// Whether requests come at fixed times.
     pub timed: bool,
-    /// Who serves them.
+    /// The system under test.
     pub system: Fs2System,
-    /// Whether their I/Os are to be drawn.
+    /// Whether to keep the head's path for figures.
     pub draws: bool,
 }
 
-/// What one run cost.
+/// The cost of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Run {
     /// Client requests.
     pub requests: u64,
-    /// I/Os of the disk for them.
+    /// I/Os of the disk for client requests.
     pub device_ios: u64,
     /// Reads that replicas answered.
     pub copy_reads: u64,
-    /// Seek time, rotational delay, and the rest (transfer, interface, what the drive's buffer answers), each summed over these I/Os.
+    /// Seek time of these I/Os. `rotation_s` is their rotational delay, `transfer_s` the rest: transfer, interface, and answers from
+    /// the drive's buffer.
     pub seek_s: f64,
     /// See `seek_s`.
     pub rotation_s: f64,
@@ -86,19 +88,20 @@ pub(super) struct Fs2Run {
     pub transfer_s: f64,
     /// Energy of these I/Os as FS2 counts it: seeking at P_s, all else at P_i (4.2).
     pub access_j: f64,
-    /// Energy of the run, idling and replicating in it included.
+    /// Energy of the run, with idling and replication.
     pub joules: f64,
     /// From the first request to the last answer.
     pub span_s: f64,
     /// Mean response time of a request.
     pub response_ms: f64,
-    /// Busy time of replicating during the run, and after it before the next (or, of static replication, before the first).
+    /// Busy time of replication during the run; `after_s` is the time after the run and before the next, or before the first run
+    /// for static replication.
     pub replicating_s: f64,
     /// See `replicating_s`.
     pub after_s: f64,
     /// Bytes of replicas written, during the run and after it.
     pub replica_bytes: u64,
-    /// Free pages' bytes that hold replicas at the end.
+    /// Bytes of replicas at the end.
     pub standing_bytes: u64,
 }
 
@@ -131,13 +134,13 @@ impl Fs2Run {
         self.seek_s + self.rotation_s + self.transfer_s
     }
 
-    /// Mean of an I/O of the disk, in milliseconds, of seconds summed over all of them.
+    /// Mean for one I/O of the disk in milliseconds, from a sum in seconds.
     #[must_use]
     pub(super) fn mean_ms(&self, seconds: f64) -> f64 {
         seconds * 1e3 / self.device_ios.max(1) as f64
     }
 
-    /// Several runs together; the response time is the mean over all their requests.
+    /// The sum of several runs; the response time is the mean over all requests.
     #[must_use]
     pub(super) fn sum(runs: &[Self]) -> Self {
         let mut all = runs.iter().fold(Self::default(), |a, b| Self {
@@ -161,36 +164,36 @@ impl Fs2Run {
     }
 }
 
-/// What it takes to prove all replicas after a crash (3.3), where the disk has nothing else to do and while the last run is repeated.
+/// The cost of verifying all replicas after a crash (3.3): with an idle disk, and while the last run repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Proof {
-    /// Replicas that stood.
+    /// Bytes of replicas.
     pub replica_bytes: u64,
-    /// What was read of home at rest.
+    /// Bytes read from home with an idle disk.
     pub read_bytes: u64,
-    /// From the crash until the last was proven, at rest.
+    /// From the crash to the last verification, with an idle disk.
     pub rest_s: f64,
-    /// The same under the run.
+    /// The same during the run.
     pub used_s: f64,
-    /// How long that run took.
+    /// Length of that run.
     pub run_s: f64,
 }
 
-/// What a system's runs cost, and where the head went.
+/// The cost of a system's runs, and the head's paths.
 #[derive(Clone, Debug)]
 pub(super) struct Fs2Done {
-    /// After a crash behind the last run.
+    /// Verification after a crash behind the last run.
     pub proof: Fs2Proof,
     /// Each run.
     pub runs: Vec<Fs2Run>,
-    /// The I/Os of the first, second and last run, counted from one, where they are to be drawn.
+    /// The head's paths of the first, second and last run, counted from one, if they are kept.
     pub paths: Vec<(usize, HeadPath)>,
 }
 
-/// Carries out all jobs, on as many threads as there are processors. `tick` hears how many are done.
+/// Runs all jobs, one a processor at a time. `tick` gets the number of finished jobs.
 ///
 /// # Errors
-/// Where a disk is too small, or refuses an I/O.
+/// If a disk is too small, or refuses an I/O.
 pub(super) fn fs2(
     jobs: &[Fs2Job<'_>],
     tick: &(dyn Fn(usize) + Sync),
@@ -204,65 +207,18 @@ fn carry_out(job: &Fs2Job<'_>) -> Result<Fs2Done, StudyError> {
 }
 
 fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
-    let disk = device.capacity();
-    let replicates = job.system.replicates != Replicates::Never;
-    // A file system's read-ahead ends with the file. The engine's ends where it is told that nothing is, so it must be told with
-    // replicas and without: else only one of the two reads what nobody will ask for.
-    let knows_free = replicates || job.system.read_ahead > Bytes(0);
-    let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
-    let area = if knows_free { sidecar(replicas) } else { Sectors(0) };
     let degree = match job.system.replicates {
         Replicates::Dynamically { degree, .. } => degree,
         _ => 1,
     };
-    let capacity = Sectors((disk.0 - area.0) / 8 * 8);
-    let config = SimConfig {
-        area_at: Lba(capacity.0),
-        engine: Config {
-            area,
-            replicas,
-            degree,
-            cache_bytes: job.system.cache,
-            read_ahead: job.system.read_ahead,
-            cluster: job.system.read_ahead,
-            background_pause: PAUSE,
-            ..Config::new(capacity)
-        },
-        scheduler: Scheduler::Anticipatory,
-        spin_down: SpinDown::None,
-        replay: if job.timed { Replay::Open } else { Replay::Closed { depth: 1 } },
-    };
-    let mut simulation = Simulation::new(device, config)?;
-    let inside = |e: &&Extent| e.end().0 <= capacity.0;
-    if knows_free {
-        simulation.seed_free(job.free.iter().filter(inside).copied());
-        // The area learns of it before anybody asks for anything, as with the paper's mkfs2 (3.3).
-        simulation.settle()?;
-    }
-    let planning =
-        ReplicationConfig { most: replicas, ..ReplicationConfig::new(capacity, Sectors(0)) };
+    let (mut simulation, planning) = simulation(job, device, degree)?;
     let mut planner = match job.system.replicates {
         Replicates::Dynamically { region, rule, .. } => {
             Some(Replication::new(ReplicationConfig { region, ..planning.by(rule) }))
         }
         _ => None,
     };
-    let mut before = simulation.lap()?.background.busy().as_secs_f64();
-    let mut static_bytes = 0;
-    if job.system.replicates == Replicates::Statically {
-        let mut all = Replication::new(planning);
-        for (_, request) in job.runs.iter().flatten() {
-            all.observe(request);
-        }
-        let hot = all.hot_region().unwrap_or_default();
-        let away: Vec<Extent> = job.files.iter().filter(|e| !hot.overlaps(**e)).copied().collect();
-        let room = simulation.engine().room_for_replicas();
-        simulation.replicate(side_by_side(&away, room, hot))?;
-        simulation.settle_replicas()?;
-        let lap = simulation.lap()?;
-        before += lap.background.busy().as_secs_f64();
-        static_bytes = lap.engine.moved_bytes;
-    }
+    let (mut before, mut static_bytes) = replicate_statically(job, &mut simulation, planning)?;
     let mut laps = Vec::with_capacity(job.runs.len());
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
@@ -289,12 +245,79 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         laps.push(lap);
     }
     let last = job.runs.last().map_or(&[][..], Vec::as_slice);
-    let proof =
-        if replicates { prove(&mut simulation, last, job.timed)? } else { Fs2Proof::default() };
+    let proof = if job.system.replicates == Replicates::Never {
+        Fs2Proof::default()
+    } else {
+        prove(&mut simulation, last, job.timed)?
+    };
     Ok(Fs2Done { runs: laps, paths, proof })
 }
 
-/// A run's requests; `then` hears of each, once it is asked.
+/// The simulation of a job, with its free space known, and the settings for planning replicas.
+fn simulation(
+    job: &Fs2Job<'_>,
+    device: Device,
+    degree: u32,
+) -> Result<(Simulation, ReplicationConfig), SimError> {
+    let disk = device.capacity();
+    // A file system's read-ahead ends with the file. The engine's read-ahead ends at free space, so the engine must know the free
+    // space with and without replicas: otherwise only one of the two systems would read data that no request needs.
+    let knows_free = job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0);
+    let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
+    let area = if knows_free { sidecar(replicas) } else { Sectors(0) };
+    let capacity = Sectors((disk.0 - area.0) / 8 * 8);
+    let config = SimConfig {
+        area_at: Lba(capacity.0),
+        engine: Config {
+            area,
+            replicas,
+            degree,
+            cache_bytes: job.system.cache,
+            read_ahead: job.system.read_ahead,
+            cluster: job.system.read_ahead,
+            background_pause: PAUSE,
+            ..Config::new(capacity)
+        },
+        scheduler: Scheduler::Anticipatory,
+        spin_down: SpinDown::None,
+        replay: if job.timed { Replay::Open } else { Replay::Closed { depth: 1 } },
+    };
+    let mut simulation = Simulation::new(device, config)?;
+    let inside = |e: &&Extent| e.end().0 <= capacity.0;
+    if knows_free {
+        simulation.seed_free(job.free.iter().filter(inside).copied());
+        // The area learns the free space before the first request, as with the paper's mkfs2 (3.3).
+        simulation.settle()?;
+    }
+    let planning =
+        ReplicationConfig { most: replicas, ..ReplicationConfig::new(capacity, Sectors(0)) };
+    Ok((simulation, planning))
+}
+
+/// Static replication, if the system has it: busy time in seconds so far, and bytes of replicas.
+fn replicate_statically(
+    job: &Fs2Job<'_>,
+    simulation: &mut Simulation,
+    planning: ReplicationConfig,
+) -> Result<(f64, u64), SimError> {
+    let before = simulation.lap()?.background.busy().as_secs_f64();
+    if job.system.replicates != Replicates::Statically {
+        return Ok((before, 0));
+    }
+    let mut all = Replication::new(planning);
+    for (_, request) in job.runs.iter().flatten() {
+        all.observe(request);
+    }
+    let hot = all.hot_region().unwrap_or_default();
+    let away: Vec<Extent> = job.files.iter().filter(|e| !hot.overlaps(**e)).copied().collect();
+    let room = simulation.engine().room_for_replicas();
+    simulation.replicate(side_by_side(&away, room, hot))?;
+    simulation.settle_replicas()?;
+    let lap = simulation.lap()?;
+    Ok((before + lap.background.busy().as_secs_f64(), lap.engine.moved_bytes))
+}
+
+/// Issues the requests of a run, and calls `then` after each request.
 fn ask(
     simulation: &mut Simulation,
     run: &[Paced],
@@ -314,7 +337,7 @@ fn ask(
     Ok(())
 }
 
-/// All replicas in doubt, twice: with nobody there, and under this run, nothing learned from it.
+/// Verifies all replicas twice: with an idle disk, and during this run, which teaches nothing.
 fn prove(simulation: &mut Simulation, run: &[Paced], timed: bool) -> Result<Fs2Proof, SimError> {
     let replica_bytes = simulation.engine().copied().bytes().0;
     simulation.settle()?;

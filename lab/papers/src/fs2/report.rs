@@ -1,5 +1,4 @@
-//! What was found, as tables, figures, a report and JSON; the paper's numbers beside ours. Knows how to say it, not how it
-//! came about.
+//! The results as tables, figures, a report and a document, the paper's numbers beside ours.
 
 use seekless_report::{Provenance, Report, Section, Tile};
 use serde_json::{Value, json};
@@ -8,20 +7,20 @@ use super::claims::{self, Claim, access, claims, gain, percent};
 use super::distances;
 use super::experiments::{DISK, Load, Results};
 use super::figures::{accesses, energy, parts, progress};
-use super::printed::{PRINTED, Row};
+use super::printed::{PRINTED, PrintedRow};
 use super::replay::Fs2Run;
 use super::tables::{by_run, costs, table};
 use crate::{HeadMoves, Reproduction};
 
-/// What everything here is: said first in all that is shown.
-const HONEST: &str = "All loads are synthetic, but for one recorded with --real: made up on an aged file system of 60 % data, whose files \
-lie in groups of 128 MiB with others' in between; how much of a run recurs is ours, and what the gains depend on. The disk is the modelled one \
-of FS2's testbed with a buffer of 8 MB that reads on, the same for all; the scheduler is anticipatory. Requests are those below a cold page \
-cache. Each load is run seven times; shown is the last. fs2-static replicates all files before the first run; fs2 follows the paper, with \
-regions of one block group (wide: five; the paper does not say); fs2-whole, ours, replicates whatever is read in short runs, wherever it lies; fs2-proven, ours, of that \
-only what came again so often before that its replica pays. With read-ahead: 64 KiB at home and of replicas, 16 MiB of RAM, for both.";
+/// How to read all numbers: the first text of every output.
+const HONEST: &str = "All loads are synthetic, except a recorded one with --real. They are made up on an aged file system with 60 % data, whose files \
+lie in groups of 128 MiB with other files between. The repetitions within a run are ours, and the gains depend on them. The disk is the modelled \
+disk of FS2's testbed with a buffer of 8 MB that reads ahead, the same for all systems; the scheduler is anticipatory. Requests are those below a \
+cold page cache. Each load runs seven times; tables show the last run. fs2-static replicates all files before the first run. fs2 follows the paper, with \
+regions of one block group (wide: five; the paper does not say). fs2-whole, ours, replicates all data that is read in short runs, at any address. fs2-proven, ours, \
+replicates only data whose earlier repetitions pay for the replica. With read-ahead: 64 KiB from home and from replicas, 16 MiB of RAM, for both.";
 
-/// Everything that is shown.
+/// The results, ready to be shown.
 pub(super) struct Shown<'a> {
     results: &'a Results,
     claims: Vec<Claim>,
@@ -64,7 +63,7 @@ impl<'a> Shown<'a> {
             loads.map(gain).collect()
         };
         format!(
-            "{held} of {} things the paper says hold here as well. T_A of the seventh run is shorter than Ext2's by {} with the paper's rule and by {} \
+            "{held} of {} claims of the paper hold here as well. T_A of the seventh run is shorter than Ext2's by {} with the paper's rule and by {} \
              with whole sequences (TPC-W, CVS, X, SURGE, all synthetic, on a modelled disk; the paper: 50, 41, 44, 69 %).",
             self.claims.len(),
             of("fs2").join(", "),
@@ -90,7 +89,7 @@ impl<'a> Shown<'a> {
             ));
         }
         report = report.section(
-            Section::new("What holds")
+            Section::new("Claims")
                 .text(format!("{HONEST}{}", self.scaled()))
                 .table(claims::table(&self.claims)),
         );
@@ -110,13 +109,13 @@ impl<'a> Shown<'a> {
                     .table(costs(l)),
             );
         }
-        let further = Section::new("Beside the tables: Figure 3, 3.3 and 4.6");
+        let further = Section::new("Beyond the tables: Figure 3, 3.3 and 4.6");
         let tables = self.results.further.tables(&self.results.loads);
         report = report.section(tables.into_iter().fold(further, Section::table));
         let real = self.results.loads.iter().any(|l| l.real);
         let mut measured = vec!["The paper's numbers, on its authors' machine.".to_owned()];
         if real {
-            measured.push("Which sectors the recorded update asked for, and what was free.".into());
+            measured.push("The sectors and the free space of the recorded update.".into());
         }
         report.provenance(Provenance {
             command: command.to_owned(),
@@ -132,7 +131,7 @@ impl<'a> Shown<'a> {
     }
 
     fn document(&self) -> Value {
-        let row = |r: &Row| json!({ "disk_busy": r.busy, "access": r.access, "seek": r.seek, "rotation": r.rotation, "energy": r.energy });
+        let row = |r: &PrintedRow| json!({ "disk_busy": r.busy, "access": r.access, "seek": r.seek, "rotation": r.rotation, "energy": r.energy });
         let load = |l: &Load| {
             let p = &PRINTED[l.printed];
             json!({

@@ -4,7 +4,7 @@ use seekless_report::{Better, Cell, Column, Table, Unit};
 
 use super::claims::{access, gain, percent, user};
 use super::experiments::Load;
-use super::printed::{PRINTED, Printed, Row};
+use super::printed::{PRINTED, PrintedLoad, PrintedRow};
 use super::replay::Fs2Run;
 
 /// A time, in milliseconds.
@@ -16,13 +16,13 @@ fn is_timed(l: &Load) -> bool {
     !l.real && PRINTED[l.printed].load.is_timed()
 }
 
-/// Ours, and the paper's in brackets where it has any.
+/// Ours, and the paper's in brackets if the paper has one.
 fn beside(ours: String, paper: String) -> String {
     if paper.is_empty() { ours } else { format!("{ours} ({paper})") }
 }
 
-/// What the paper prints of a system.
-fn printed(l: &Load, system: &str) -> (&'static Printed, Option<Row>) {
+/// The printed numbers of a system.
+fn printed(l: &Load, system: &str) -> (&'static PrintedLoad, Option<PrintedRow>) {
     let p = &PRINTED[l.printed];
     let row = match system {
         "fs2" => Some(p.fs2),
@@ -55,7 +55,7 @@ pub(super) fn table(l: &Load) -> Table {
             Cell::from(*name),
             Cell::from(beside(percent(share), busy.map(percent).unwrap_or_default())),
         ];
-        // What is less, ours and the paper's; of Ext2 the values themselves.
+        // The decrease, ours and the paper's; for Ext2 the values themselves.
         let cell = |value: String, ours: f64, row: Option<f64>, ext2_is: String| {
             let less = if ext2 { String::new() } else { format!(", {} less", percent(ours)) };
             Cell::from(beside(value + &less, row.map_or(own(ext2_is), percent)))
@@ -78,13 +78,13 @@ pub(super) fn table(l: &Load) -> Table {
         table = table.row(cells);
     }
     table.note(
-        "Of an I/O of the disk for clients, on the mean; less: than Ext2's; in brackets the paper's. T_A = T_s + T_r + T_t; an answer out of the drive's buffer is all T_t (4.2). With read-ahead \
-         there are fewer I/Os, and longer ones: compare the busy time below. The paper's response is that of a user's \
-         transaction, computing included; ours of a request of the disk.",
+        "Means of an I/O of the disk for clients; less: than Ext2's; in brackets the paper's. T_A = T_s + T_r + T_t; an answer from the drive's buffer is all T_t (4.2). Read-ahead \
+         makes fewer and longer I/Os: compare the busy time below. The paper's response time is that of a user's \
+         transaction, computing included; ours is that of a request to the disk.",
     )
 }
 
-/// What replicating costs, and what is gained by then.
+/// The cost of replication, and the gain.
 pub(super) fn costs(l: &Load) -> Table {
     let number = |name: &str, unit: Unit| Column::number(name, unit);
     let columns = vec![
@@ -92,10 +92,10 @@ pub(super) fn costs(l: &Load) -> Table {
         number("busy, last run", Unit::Seconds).better(Better::Lower),
         number("busy, all runs", Unit::Seconds).better(Better::Lower),
         number("replicating", Unit::Seconds),
-        number("all counted", Unit::Seconds),
+        number("with replicating", Unit::Seconds),
         Column::text("change").right(),
         number("replicas written", Unit::Bytes),
-        Column::text("saved a replica").right(),
+        Column::text("saved per replica").right(),
         Column::text("first run slower").right(),
         Column::text("energy less").right(),
     ];
@@ -134,8 +134,8 @@ pub(super) fn costs(l: &Load) -> Table {
         ]);
     }
     table.note(format!(
-        "Change: of the busy time of all runs with replicating, against Ext2 with the same RAM and read-ahead. Saved a replica: busy time that each page of \
-         replicas saved in all runs, of what it cost. Replicas are written where nothing was asked for 250 ms, and after each run. The paper's first run of TPC-W was \
+        "Change: of the busy time of all runs with replicating, against Ext2 with the same RAM and read-ahead. Saved per replica: busy time that each page of \
+         replicas saved in all runs, and its cost. Replicas are written after 250 ms without requests, and after each run. The paper's first run of TPC-W was \
          1.7 % slower.{}",
         p.joules.filter(|_| !l.real).map_or(String::new(), |j| format!(" The paper's joules: {:.0} and {:.0}.", j[0], j[1]))
     ))

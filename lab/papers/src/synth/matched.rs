@@ -7,10 +7,10 @@ use seekless_trace::{OpenOptions, Source, TraceError};
 use super::{Printed, Synthetic};
 use crate::Progress;
 
-/// A number of Table 1: what it is, its unit, the paper's at this scale, ours.
+/// A number of Table 1: its name, its unit, the paper's at this scale, ours.
 pub type Matched = (&'static str, Unit, f64, f64);
 
-/// Ours beside the paper's, sizes at the trace's scale.
+/// Our numbers beside the paper's, sizes at the trace's scale.
 #[must_use]
 pub fn matched(synthetic: &Synthetic, ours: &Table1) -> [Matched; 8] {
     let Printed { size_gb, read_gb, unique_read_gb, written_gb, unique_written_gb, .. } =
@@ -32,7 +32,7 @@ pub fn matched(synthetic: &Synthetic, ours: &Table1) -> [Matched; 8] {
     ]
 }
 
-/// What `stat` counts of the trace.
+/// The counts of `seekless stat` for the trace.
 ///
 /// # Errors
 /// If the trace cannot be read.

@@ -37,7 +37,7 @@ pub fn write_strace(
     Ok(WrittenDay { requests, files: files.len() })
 }
 
-/// An event as a line of `strace -f -ttt -T -y`; each request stands by itself.
+/// An event as a line of `strace -f -ttt -T -y`; each line can be read alone.
 pub(super) fn strace_line(event: &FileEvent, path: &str) -> String {
     let (pid, s) = (event.stream.0 + 1_000, 1_000_000_000.0 + event.time.as_secs_f64());
     let (offset, len) = (event.offset, event.len);

@@ -32,8 +32,28 @@ fn interval(s: &Sample) -> Option<(f64, f64)> {
     s.half_width.is_finite().then_some((s.mean - s.half_width, s.mean + s.half_width))
 }
 
+/// Figure 2: the processors' time under file systems with default options.
+fn processors(device: &str, workload: &str, list: &[&Measured]) -> Option<Figure> {
+    let bars: Vec<_> = list
+        .iter()
+        .filter(|m| m.cell.is_default())
+        .map(|m| Values::new(m.cell.system(), m.cpu))
+        .collect();
+    if bars.is_empty() {
+        return None;
+    }
+    let plot = StackedBars {
+        axis: Axis::new("Share of the processors' time", Unit::Share),
+        parts: ["busy", "waiting for I/O", "idle"].map(str::to_owned).to_vec(),
+        bars,
+    };
+    let title = format!("{workload} on {device}: the processors' time (Figure 2)");
+    let caption = "File systems with default options, under a closed load.";
+    Some(Figure::new(title, Basis::Measured, plot).caption(caption))
+}
+
 impl StudyReport<'_> {
-    /// Whether joules were measured, modelled, or some of each.
+    /// Whether joules were measured, modelled, or both.
     fn basis(&self) -> Basis {
         let all: Vec<_> =
             self.stored.records.iter().flat_map(|r| &r.energy).map(|e| e.source.basis).collect();
@@ -54,89 +74,82 @@ impl StudyReport<'_> {
                 continue;
             }
             all.extend(self.power_over_load(device, workload));
-            let bars = list
-                .iter()
-                .filter(|m| m.cell.is_default())
-                .map(|m| Values::new(m.cell.system(), m.cpu))
-                .collect::<Vec<_>>();
-            if !bars.is_empty() {
-                let parts = ["busy", "waiting for I/O", "idle"].map(str::to_owned).to_vec();
-                let plot = StackedBars {
-                    axis: Axis::new("Share of the processors' time", Unit::Share),
-                    parts,
-                    bars,
-                };
-                let title = format!("{workload} on {device}: what the processors did (Figure 2)");
-                all.push(
-                    Figure::new(title, Basis::Measured, plot)
-                        .caption("File systems as they come, at their fastest."),
-                );
+            all.extend(processors(device, workload, &list));
+            for quantity in [Quantity::Performance, Quantity::Efficiency] {
+                all.extend(self.bars(device, workload, &list, quantity));
             }
-            for (quantity, axis, what, basis) in [
-                (
-                    Quantity::Performance,
-                    Axis::new("Operations a second", ops()),
-                    "operations a second",
-                    Basis::Measured,
-                ),
-                (
-                    Quantity::Efficiency,
-                    Axis::new("Operations for each joule", per_joule()),
-                    "operations for each joule",
-                    self.joint(),
-                ),
-            ] {
-                let values: Vec<_> = list
-                    .iter()
-                    .filter_map(|m| Some((m.cell.system(), m.sample(quantity)?)))
-                    .collect();
-                if values.is_empty() {
-                    continue;
-                }
-                let plot = Bars {
-                    axis,
-                    categories: values.iter().map(|v| v.0.clone()).collect(),
-                    series: vec![BarSeries {
-                        name: workload.clone(),
-                        values: values
-                            .iter()
-                            .map(|v| BarValue { value: v.1.mean, spread: interval(v.1) })
-                            .collect(),
-                    }],
-                };
-                let title =
-                    format!("{workload} on {device}: {what}{}", counterpart(workload, quantity));
-                all.push(
-                    Figure::new(title, basis, plot)
-                        .caption("Means with 95 % intervals (Student's t)."),
-                );
-            }
-            let points: Vec<_> = list
-                .iter()
-                .filter_map(|m| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean)))
-                .collect();
-            if points.len() > 2 {
-                let plot = Scatter {
-                    x: Axis::new("Operations a second", ops()),
-                    y: Axis::new("Operations for each joule", per_joule()),
-                    series: vec![Points::new("systems", points)],
-                };
-                let title = format!("{workload} on {device}: efficiency over performance");
-                all.push(
-                    Figure::new(title, self.joint(), plot)
-                        .caption("Each point is a file system with its options."),
-                );
-            }
+            all.extend(self.efficiency_over_performance(device, workload, &list));
         }
         all
     }
 
-    /// Of operations, measured, and joules.
+    /// Figures 3 to 6: a bar for each system.
+    fn bars(
+        &self,
+        device: &str,
+        workload: &str,
+        list: &[&Measured],
+        quantity: Quantity,
+    ) -> Option<Figure> {
+        let (label, unit, what, basis) = match quantity {
+            Quantity::Performance => {
+                ("Operations a second", ops(), "operations a second", Basis::Measured)
+            }
+            Quantity::Efficiency => (
+                "Operations for each joule",
+                per_joule(),
+                "operations for each joule",
+                self.joint(),
+            ),
+        };
+        let values: Vec<_> =
+            list.iter().filter_map(|m| Some((m.cell.system(), m.sample(quantity)?))).collect();
+        if values.is_empty() {
+            return None;
+        }
+        let bar = |v: &(String, &Sample)| BarValue { value: v.1.mean, spread: interval(v.1) };
+        let plot = Bars {
+            axis: Axis::new(label, unit),
+            categories: values.iter().map(|v| v.0.clone()).collect(),
+            series: vec![BarSeries {
+                name: workload.to_owned(),
+                values: values.iter().map(bar).collect(),
+            }],
+        };
+        let title = format!("{workload} on {device}: {what}{}", counterpart(workload, quantity));
+        let caption = "Means with 95 % intervals (Student's t).";
+        Some(Figure::new(title, basis, plot).caption(caption))
+    }
+
+    fn efficiency_over_performance(
+        &self,
+        device: &str,
+        workload: &str,
+        list: &[&Measured],
+    ) -> Option<Figure> {
+        let points: Vec<_> = list
+            .iter()
+            .filter_map(|m| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean)))
+            .collect();
+        if points.len() <= 2 {
+            return None;
+        }
+        let plot = Scatter {
+            x: Axis::new("Operations a second", ops()),
+            y: Axis::new("Operations for each joule", per_joule()),
+            series: vec![Points::new("systems", points)],
+        };
+        let title = format!("{workload} on {device}: efficiency over performance");
+        let caption = "Each point is a file system with its options.";
+        Some(Figure::new(title, self.joint(), plot).caption(caption))
+    }
+
+    /// The basis of operations and joules together.
     fn joint(&self) -> Basis {
         if self.basis() == Basis::Measured { Basis::Measured } else { Basis::Mixed }
     }
 
-    /// Figure 1: power over load, a line for each file system as it comes.
+    /// Figure 1: power over load, a line for each file system with default options.
     fn power_over_load(&self, device: &str, workload: &str) -> Option<Figure> {
         let mut series: Vec<Points> = Vec::new();
         let loaded = self
@@ -163,7 +176,7 @@ impl StudyReport<'_> {
         let title = format!("{workload} on {device}: power over load (Figure 1)");
         Some(
             Figure::new(title, self.basis(), plot)
-                .caption("The last point of each line is as fast as it goes."),
+                .caption("The last point of each line is a closed load."),
         )
     }
 }

@@ -1,5 +1,5 @@
-//! What was run: one line of JSON for each run, as it ended. A line that was being written when its process died is left
-//! out, and so is run again.
+//! Records of runs: one line of JSON for each finished run. An incomplete last line, after a crash, is ignored; its run
+//! repeats.
 
 use crate::power::Energy;
 use crate::{Filled, Outcome};
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub(super) struct RunRecord {
     /// `seekless.study-run/1`.
     pub schema: String,
-    /// The cell, as [`super::Cell::id`] has it.
+    /// The cell, by [`super::Cell::id`].
     pub cell: String,
-    /// Which run of it, from 0.
+    /// Number of the run of this cell, from 0.
     pub run: u32,
-    /// What was drawn from.
+    /// Seed of the run.
     pub seed: u64,
-    /// When it began, in seconds since 1970.
+    /// Start of the run, in seconds since 1970.
     pub started_unix_s: u64,
     /// The driver that served the file system.
     #[serde(default)]
@@ -24,13 +24,13 @@ pub(super) struct RunRecord {
     /// Mount options in force.
     #[serde(default)]
     pub mount_options: String,
-    /// What was laid.
+    /// The files that were written.
     #[serde(default)]
     pub filled: Option<Filled>,
-    /// What was counted; none where it failed.
+    /// The counts; `None` if the run failed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// What it took.
+    /// Energy of the run.
     #[serde(default)]
     pub energy: Vec<Energy>,
     /// Why it failed.
@@ -61,10 +61,10 @@ impl RunRecord {
     }
 }
 
-/// Reads lines of records; how many bytes of the text are whole lines.
+/// Reads lines of records. The number is the bytes of all whole lines.
 ///
 /// # Errors
-/// The number of the line that is no record, from 1, and why.
+/// The number of a line that is no record, from 1, and the reason.
 pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);

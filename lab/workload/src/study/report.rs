@@ -99,7 +99,7 @@ impl<'a> StudyReport<'a> {
             Column::text("power").right(),
             Column::text("outliers"),
         ];
-        let mut table = Table::new("What was measured", columns);
+        let mut table = Table::new("Measurements", columns);
         for m in &self.results.measured {
             let s = &m.ops_per_s;
             let share =
@@ -117,22 +117,24 @@ impl<'a> StudyReport<'a> {
                 outliers.join(", ").into(),
             ]);
         }
-        table.note("Means over all runs; outliers (Tukey) are in them. † varies by more than 40 %.")
+        table.note("Means over all runs, with outliers (Tukey). † varies by more than 40 %.")
     }
 
     fn table_2(&self) -> Table {
         let mut columns = vec![
             Column::text("device"),
             Column::text("file system"),
-            Column::text("made or mounted"),
+            Column::text("format or mount"),
             Column::text("option"),
         ];
         for w in &self.workloads {
             columns.push(Column::text(format!("{w}, performance")).right());
             columns.push(Column::text("per joule").right());
         }
-        let mut table =
-            Table::new("Table 2: options, against the same file system as it comes", columns);
+        let mut table = Table::new(
+            "Table 2: options, against the same file system with default options",
+            columns,
+        );
         for r in &self.rows {
             let mut cells: Vec<Field> =
                 [&r.device, &r.filesystem, &r.kind, &r.option].map(|t| t.as_str().into()).to_vec();
@@ -143,7 +145,7 @@ impl<'a> StudyReport<'a> {
             }
             table = table.row(cells);
         }
-        table.note("– cannot be told apart (Welch, 5 %). † varies by more than 40 %.")
+        table.note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
     }
 
     fn table_3(&self) -> Table {
@@ -157,7 +159,7 @@ impl<'a> StudyReport<'a> {
             "linearity",
         ];
         let mut table = Table::new(
-            "Table 3: the fastest, against the best and the worst file system as they come",
+            "Table 3: the fastest, against the best and the worst file system with default options",
             names.map(Column::text).to_vec(),
         );
         for b in &self.best {
@@ -175,14 +177,14 @@ impl<'a> StudyReport<'a> {
             ]);
         }
         table.note(
-            "Linearity: of operations for each joule over operations a second, all systems of the workload; exponent 1 is in \
-             proportion.",
+            "Linearity of operations for each joule over operations a second, all systems of the workload; exponent 1 is \
+             proportional.",
         )
     }
 
     fn effects(&self) -> Table {
-        let names = ["what the paper found", "section", "here", "evidence"];
-        let mut table = Table::new("Effects that are known", names.map(Column::text).to_vec());
+        let names = ["the paper's finding", "section", "here", "evidence"];
+        let mut table = Table::new("Known effects", names.map(Column::text).to_vec());
         for e in &self.effects {
             let evidence: Vec<_> =
                 e.evidence.iter().map(|v| format!("{}: {}", v.what, v.relative.shown())).collect();
@@ -213,27 +215,29 @@ impl<'a> StudyReport<'a> {
                 .tile(Tile::new(
                     "Known effects found again",
                     format!("{again} of {ran}"),
-                    "that were run",
+                    "effects with runs",
                 ));
-        let mut section = Section::new("What to do").table(self.table_3());
+        let mut section = Section::new("Advice").table(self.table_3());
         for sentence in &advice {
             section = section.text(sentence.clone());
         }
         report = report
             .section(section)
-            .section(Section::new("What options do").table(self.table_2()).table(self.effects()));
+            .section(Section::new("Options").table(self.table_2()).table(self.effects()));
         let mut section = Section::new("The figures");
         for figure in self.figures() {
             section = section.figure(figure);
         }
-        report = report.section(section).section(Section::new("All of it").table(self.measured()));
+        report = report
+            .section(section)
+            .section(Section::new("All measurements").table(self.measured()));
         if !self.results.failed.is_empty() {
             let mut table =
-                Table::new("What failed", vec![Column::text("cell"), Column::text("why")]);
+                Table::new("Failed cells", vec![Column::text("cell"), Column::text("why")]);
             for (cell, why) in &self.results.failed {
                 table = table.row([cell.as_str().into(), why.as_str().into()]);
             }
-            report = report.section(Section::new("What failed").table(table));
+            report = report.section(Section::new("Failed cells").table(table));
         }
         report.provenance(self.provenance(dir))
     }
