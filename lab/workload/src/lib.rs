@@ -13,7 +13,9 @@ mod error;
 mod files;
 mod gate;
 pub mod host;
+mod listing;
 mod measure;
+mod named;
 mod personality;
 pub mod power;
 mod run;
@@ -25,7 +27,9 @@ mod wml;
 pub use chance::{Chance, gamma_cdf};
 pub use error::WorkloadError;
 pub use files::{FileSet, Filled};
+pub use listing::{Listed, describe, list};
 pub use measure::{CpuUse, Latency, OpCount, Outcome};
+pub use named::{NamedError, named};
 pub use personality::{
     Act, FileSetSpec, Flow, Pace, Personality, Preset, SizeSpec, Slot, Step, preset, presets,
 };
