@@ -281,7 +281,7 @@ impl Drop for OneProcessor {
 }
 
 fn ages(kind: &Kind) {
-    let rounds = std::env::var("SEEKLESS_ROUNDS").map_or(3, |n| n.parse().unwrap());
+    let rounds = host::rounds("SEEKLESS_ROUNDS", 3, 12);
     let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
     eprintln!("SEEKLESS_SEED={seed}");
     // In memory where that can be: a thousand commits to three disks wait for no other.
