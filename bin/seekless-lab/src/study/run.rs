@@ -11,11 +11,11 @@ use seekless_block::Bytes;
 use seekless_serve::Address;
 use seekless_serve::status::Status;
 use seekless_workload::host::{
-    Attached, BlockDevice, Facts, Ledger, MemoryLimit, Server, What, attempt, drop_caches,
+    Attached, BlockDevice, Facts, Ledger, MemoryLimit, Server, LedgerEntry, attempt, drop_caches,
 };
 use seekless_workload::power::{Basis, Energy, Meters, Source};
 use seekless_workload::study::{Cell, DeviceKind, RunRecord, Sample, StudySpec, read_records};
-use seekless_workload::{Chance, FileSet, Load, Outcome, RunOptions};
+use seekless_workload::{SeededRandom, FileSet, Load, Outcome, RunOptions};
 
 use seekless_cli::output;
 
@@ -145,7 +145,7 @@ impl Study<'_> {
                 bar.finish_and_clear();
                 return Ok(Ended::Complete);
             }
-            let mut chance = Chance::new(self.spec.seed, 7_000_000 + round);
+            let mut chance = SeededRandom::new(self.spec.seed, 7_000_000 + round);
             (1..due.len()).rev().for_each(|i| due.swap(i, chance.below(i as u64 + 1) as usize));
             round += 1;
             for cell in due {
@@ -303,7 +303,7 @@ impl Study<'_> {
             None => None,
             Some(bytes) => {
                 let place = MemoryLimit::place()?;
-                self.ledger.note(What::Memory, &place)?;
+                self.ledger.note(LedgerEntry::Memory, &place)?;
                 Some(MemoryLimit::enter(&place, bytes)?)
             }
         };
@@ -385,7 +385,7 @@ impl Study<'_> {
                 args
             }
         };
-        self.ledger.note(What::Files, &self.http())?;
+        self.ledger.note(LedgerEntry::Files, &self.http())?;
         let server = self.ledger.start_server(&server, &fuse)?;
         let device = self.ledger.attach_loop(&fuse, true)?.device;
         self.servers.push(server);

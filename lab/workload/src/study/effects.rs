@@ -1,35 +1,36 @@
-//! Effects that the paper found, looked for again: found, refuted, not to be told, or not run; each with its numbers.
+//! Checks the effects that the paper found: found again, refuted, undecided, or not run; each with
+//! its numbers.
 
 use serde::Serialize;
 
-use super::sample::Sample;
+use super::statistics::Sample;
 use super::tables::{Measured, Relative, Results};
 
-/// How it stands with an effect.
+/// The result for an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// Every comparison that says anything says the same as the paper.
+    /// Every conclusive comparison agrees with the paper.
     FoundAgain,
-    /// Every comparison that says anything says the contrary, or leaves no room for the difference that the paper has.
+    /// Every conclusive comparison disagrees with the paper, or excludes the paper's difference.
     Refuted,
-    /// Some say this, some that.
+    /// Some comparisons agree, others disagree.
     Mixed,
-    /// What was run cannot tell: too few runs, or too far apart.
+    /// No comparison is conclusive: too few runs, or too much variation.
     Undecided,
-    /// Nothing was run that could tell.
+    /// No comparison of this effect was run.
     NotRun,
 }
 
 impl Finding {
-    /// In words.
+    /// The result in words.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::FoundAgain => "found again",
             Self::Refuted => "refuted",
             Self::Mixed => "not everywhere",
-            Self::Undecided => "cannot be told",
+            Self::Undecided => "undecided",
             Self::NotRun => "not run",
         }
     }
@@ -38,29 +39,29 @@ impl Finding {
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evidence {
-    /// What was compared with what.
+    /// The two compared systems.
     pub what: String,
-    /// How they differ.
+    /// Their difference.
     pub relative: Relative,
-    /// Whether that is as the paper says; none where it cannot be told.
+    /// Whether it agrees with the paper; `None` if it is not conclusive.
     pub agrees: Option<bool>,
 }
 
-/// An effect and how it stands.
+/// An effect and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Effect {
-    /// What the paper says.
+    /// The paper's claim.
     pub claim: String,
-    /// Where.
+    /// The paper's section.
     pub section: String,
-    /// How it stands.
+    /// The result.
     pub finding: Finding,
-    /// On what grounds.
+    /// The comparisons.
     pub evidence: Vec<Evidence>,
 }
 
 #[derive(Clone, Copy)]
-enum Says {
+enum ExpectedChange {
     More,
     Less,
     Same,
@@ -70,77 +71,87 @@ struct Claim {
     claim: &'static str,
     section: &'static str,
     workload: &'static str,
-    /// Pairs of systems: file system, options of the one, options of the other.
-    pairs: &'static [(&'static str, &'static str, &'static str, Says)],
+    /// Pairs of systems: file system, options of the first, options of the second, expected change.
+    pairs: &'static [(&'static str, &'static str, &'static str, ExpectedChange)],
 }
 
 const CLAIMS: &[Claim] = &[
     Claim {
-        claim: "Not writing access times helps a web server, little but for Reiserfs",
+        claim: "Without access times a web server is faster, little except on Reiserfs",
         section: "5.2",
         workload: "webserver",
         pairs: &[
-            ("ext2", "noatime", "strictatime", Says::More),
-            ("ext3", "noatime", "strictatime", Says::More),
-            ("ext4", "noatime", "strictatime", Says::More),
-            ("xfs", "noatime", "strictatime", Says::Same),
-            ("reiserfs", "noatime", "strictatime", Says::More),
+            ("ext2", "noatime", "strictatime", ExpectedChange::More),
+            ("ext3", "noatime", "strictatime", ExpectedChange::More),
+            ("ext4", "noatime", "strictatime", ExpectedChange::More),
+            ("xfs", "noatime", "strictatime", ExpectedChange::Same),
+            ("reiserfs", "noatime", "strictatime", ExpectedChange::More),
         ],
     },
     Claim {
-        claim: "A database gains about twice where blocks are as large as its I/O, 2 KiB",
+        claim: "A database is about twice as fast with blocks of its I/O size, 2 KiB",
         section: "5.5",
         workload: "oltp",
         pairs: &[
-            ("ext2", "blk2k", "", Says::More),
-            ("ext3", "blk2k", "", Says::More),
-            ("ext4", "blk2k", "", Says::More),
-            ("xfs", "blk2k", "", Says::More),
+            ("ext2", "blk2k", "", ExpectedChange::More),
+            ("ext3", "blk2k", "", ExpectedChange::More),
+            ("ext4", "blk2k", "", ExpectedChange::More),
+            ("xfs", "blk2k", "", ExpectedChange::More),
         ],
     },
     Claim {
-        claim: "Journalling data costs a file server a tenth and more",
-        section: "5.3",
-        workload: "fileserver",
-        pairs: &[("ext3", "dtlg", "", Says::Less), ("ext4", "dtlg", "", Says::Less)],
-    },
-    Claim {
-        claim: "Write-back journalling costs a file server some per cent",
-        section: "5.3",
-        workload: "fileserver",
-        pairs: &[("ext3", "wrbck", "", Says::Less), ("ext4", "wrbck", "", Says::Less)],
-    },
-    Claim {
-        claim: "More allocation groups help a file server on XFS",
+        claim: "Data journalling slows a file server by 10% or more",
         section: "5.3",
         workload: "fileserver",
         pairs: &[
-            ("xfs", "agcnt32", "agcnt8", Says::More),
-            ("xfs", "agcnt64", "agcnt8", Says::More),
-            ("xfs", "agcnt16", "", Says::More),
+            ("ext3", "dtlg", "", ExpectedChange::Less),
+            ("ext4", "dtlg", "", ExpectedChange::Less),
         ],
     },
     Claim {
-        claim: "Allocation groups do nothing for a web server",
-        section: "5.2",
-        workload: "webserver",
-        pairs: &[("xfs", "agcnt32", "agcnt8", Says::Same), ("xfs", "agcnt16", "", Says::Same)],
+        claim: "Write-back journalling slows a file server by some percent",
+        section: "5.3",
+        workload: "fileserver",
+        pairs: &[
+            ("ext3", "wrbck", "", ExpectedChange::Less),
+            ("ext4", "wrbck", "", ExpectedChange::Less),
+        ],
     },
     Claim {
-        claim: "Small blocks cost ext a mail server dearly, and help it on XFS",
+        claim: "More allocation groups make a file server on XFS faster",
+        section: "5.3",
+        workload: "fileserver",
+        pairs: &[
+            ("xfs", "agcnt32", "agcnt8", ExpectedChange::More),
+            ("xfs", "agcnt64", "agcnt8", ExpectedChange::More),
+            ("xfs", "agcnt16", "", ExpectedChange::More),
+        ],
+    },
+    Claim {
+        claim: "Allocation groups have no effect on a web server",
+        section: "5.2",
+        workload: "webserver",
+        pairs: &[
+            ("xfs", "agcnt32", "agcnt8", ExpectedChange::Same),
+            ("xfs", "agcnt16", "", ExpectedChange::Same),
+        ],
+    },
+    Claim {
+        claim: "Small blocks make a mail server much slower on ext, and faster on XFS",
         section: "5.4",
         workload: "varmail",
         pairs: &[
-            ("ext2", "blk1k", "", Says::Less),
-            ("ext3", "blk1k", "", Says::Less),
-            ("ext4", "blk1k", "", Says::Less),
-            ("xfs", "blk1k", "", Says::More),
+            ("ext2", "blk1k", "", ExpectedChange::Less),
+            ("ext3", "blk1k", "", ExpectedChange::Less),
+            ("ext4", "blk1k", "", ExpectedChange::Less),
+            ("xfs", "blk1k", "", ExpectedChange::More),
         ],
     },
 ];
 
-/// The effects, as far as they were run. The one that compares two file systems is of mail: with an fsync for every
-/// message, the file system without a journal is the slower (section 5.4).
+/// The effects, as far as their comparisons were run. The one that compares two file systems
+/// concerns mail: with an fsync for every message, the file system without a journal is slower
+/// (section 5.4).
 #[must_use]
 pub fn effects(results: &Results) -> Vec<Effect> {
     let (devices, _) = results.axes();
@@ -176,29 +187,30 @@ pub fn effects(results: &Results) -> Vec<Effect> {
         {
             let pair =
                 find(device, "varmail", without, none).zip(find(device, "varmail", with, options));
-            mail.extend(pair.map(|(a, b)| compared(&a, &b, Says::Less)));
+            mail.extend(pair.map(|(a, b)| compared(&a, &b, ExpectedChange::Less)));
         }
     }
     all.push(effect(
-        "Mail, with an fsync for every message, is slower without a journal",
+        "Mail with an fsync for every message is slower without a journal",
         "5.4",
         mail,
     ));
     all
 }
 
-fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
+fn compared(one: &Measured, other: &Measured, says: ExpectedChange) -> Evidence {
     let relative = Relative::of(&one.ops_per_s, &other.ops_per_s);
     let (change, reach) = (relative.change, relative.reach);
-    // No difference was seen; one of 5% and more, that way, is refuted only where the interval leaves no room for it.
+    // No difference was seen. A difference of 5% or more in the claimed direction is refuted only
+    // if the interval excludes it.
     let none = |towards: f64| reach.filter(|r| towards * change + r < 0.05).map(|_| false);
     let agrees = match says {
-        Says::More if relative.differs => Some(change > 0.0),
-        Says::Less if relative.differs => Some(change < 0.0),
-        Says::More => none(1.0),
-        Says::Less => none(-1.0),
-        Says::Same if relative.differs => Some(change.abs() < 0.05),
-        Says::Same => reach.filter(|r| change.abs() + r < 0.1).map(|_| true),
+        ExpectedChange::More if relative.differs => Some(change > 0.0),
+        ExpectedChange::Less if relative.differs => Some(change < 0.0),
+        ExpectedChange::More => none(1.0),
+        ExpectedChange::Less => none(-1.0),
+        ExpectedChange::Same if relative.differs => Some(change.abs() < 0.05),
+        ExpectedChange::Same => reach.filter(|r| change.abs() + r < 0.1).map(|_| true),
     };
     let told = |s: &Sample| format!("{:.0} ± {:.0}", s.mean, s.half_width);
     let what = format!(
@@ -244,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_not_called_refuted() {
+    fn undecided_effects_are_not_reported_as_refuted() {
         let base = measured(&[100.0, 101.0, 99.0, 100.0, 100.0]);
         let (more, less) = (
             measured(&[200.0, 201.0, 199.0, 202.0, 198.0]),
@@ -256,18 +268,29 @@ mod tests {
         );
         let agrees = |m: &Measured, says| compared(m, &base, says).agrees;
         assert_eq!(
-            (agrees(&more, Says::More), agrees(&less, Says::More)),
+            (agrees(&more, ExpectedChange::More), agrees(&less, ExpectedChange::More)),
             (Some(true), Some(false))
         );
-        assert_eq!((agrees(&wide, Says::More), agrees(&same, Says::More)), (None, Some(false)));
-        assert_eq!((agrees(&wide, Says::Same), agrees(&same, Says::Same)), (None, Some(true)));
         assert_eq!(
-            (agrees(&more, Says::Same), agrees(&less, Says::Less)),
+            (agrees(&wide, ExpectedChange::More), agrees(&same, ExpectedChange::More)),
+            (None, Some(false))
+        );
+        assert_eq!(
+            (agrees(&wide, ExpectedChange::Same), agrees(&same, ExpectedChange::Same)),
+            (None, Some(true))
+        );
+        assert_eq!(
+            (agrees(&more, ExpectedChange::Same), agrees(&less, ExpectedChange::Less)),
             (Some(false), Some(true))
         );
-        assert_eq!(agrees(&measured(&[300.0]), Says::More), None, "one run says nothing");
+        assert_eq!(
+            agrees(&measured(&[300.0]), ExpectedChange::More),
+            None,
+            "one run is not conclusive"
+        );
         let of = |list: Vec<&Measured>| {
-            effect("", "", list.iter().map(|m| compared(m, &base, Says::More)).collect()).finding
+            effect("", "", list.iter().map(|m| compared(m, &base, ExpectedChange::More)).collect())
+                .finding
         };
         assert_eq!(of(vec![]), Finding::NotRun);
         assert_eq!(of(vec![&wide]), Finding::Undecided);

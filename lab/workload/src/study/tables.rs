@@ -1,40 +1,41 @@
-//! The paper's Tables 2 and 3 from what was run, and the sentence that an administrator would act on.
+//! The paper's Tables 2 and 3 from the runs of a study, and a sentence of advice for an
+//! administrator.
 
 use serde::Serialize;
 
-use super::record::RunRecord;
-use super::sample::{Sample, welch};
+use super::run_record::RunRecord;
 use super::spec::Cell;
+use super::statistics::{Sample, welch};
 
-/// What is compared.
+/// The compared quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Quantity {
-    /// Operations a second.
+    /// Operations per second.
     Performance,
-    /// Operations for each joule.
+    /// Operations per joule.
     Efficiency,
 }
 
-/// A cell and what was measured of it.
+/// A cell and its measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
     /// `device/system/workload`.
     pub id: String,
-    /// What it is.
+    /// The cell.
     #[serde(skip)]
     pub cell: Cell,
-    /// Operations a second.
+    /// Operations per second.
     pub ops_per_s: Sample,
-    /// Operations for each joule; none where nothing told the power.
+    /// Operations per joule; `None` if no meter gave the power.
     pub ops_per_joule: Option<Sample>,
     /// Mean power in W.
     pub watts: Option<Sample>,
-    /// Processors in use, waiting for I/O, and idle: means of shares.
+    /// Mean fractions of processor time: in use, waiting for I/O, and idle.
     pub cpu: [f64; 3],
 }
 
 impl Measured {
-    /// What is compared; none where it was not measured.
+    /// The measurements of a quantity; `None` if it was not measured.
     #[must_use]
     pub fn sample(&self, quantity: Quantity) -> Option<&Sample> {
         match quantity {
@@ -44,23 +45,23 @@ impl Measured {
     }
 }
 
-/// One against another.
+/// The comparison of two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Relative {
-    /// Its mean over the other's, less one.
+    /// The first mean divided by the second, minus one.
     pub change: f64,
-    /// Probability of such a difference if there were none; none where there are too few runs.
+    /// Probability of such a difference if the means are equal; `None` with too few runs.
     pub p: Option<f64>,
-    /// Half the width of the 95% interval of `change`.
+    /// Half the width of the 95% confidence interval of `change`.
     pub reach: Option<f64>,
-    /// Whether they differ at 5%.
+    /// Whether they differ significantly, at 5%.
     pub differs: bool,
-    /// Whether either's coefficient of variation passes 40%.
+    /// Whether the coefficient of variation of either exceeds 40%.
     pub varies: bool,
 }
 
 impl Relative {
-    /// Of two samples.
+    /// Compares two samples.
     #[must_use]
     pub fn of(one: &Sample, base: &Sample) -> Self {
         let test = welch(one, base);
@@ -73,7 +74,8 @@ impl Relative {
         }
     }
 
-    /// As the paper prints it: per cent, a dash where they cannot be told apart, a dagger where runs vary much.
+    /// The text in the form of the paper: percent, a dash without a significant difference, a
+    /// dagger if runs vary much.
     #[must_use]
     pub fn shown(&self) -> String {
         let dagger = if self.varies { " †" } else { "" };
@@ -86,16 +88,16 @@ impl Relative {
     }
 }
 
-/// A file system with an option against the same as it comes.
+/// A file system with an option, compared with the same file system with default options.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// Device.
     pub device: String,
     /// Workload.
     pub workload: String,
-    /// Operations a second.
+    /// Change of operations per second.
     pub performance: Relative,
-    /// Operations for each joule.
+    /// Change of operations per joule.
     pub efficiency: Option<Relative>,
 }
 
@@ -110,7 +112,7 @@ pub struct Row {
     pub kind: String,
     /// The options.
     pub option: String,
-    /// One for each workload, in order; none where it was not run.
+    /// One cell per workload, in order; `None` if it was not run.
     pub cells: Vec<Option<Compared>>,
 }
 
@@ -121,44 +123,47 @@ pub struct Best {
     pub device: String,
     /// Workload.
     pub workload: String,
-    /// The file system and options with the most operations a second.
+    /// The file system and options with the most operations per second.
     pub system: String,
-    /// The one with the most for each joule, where that is another and they differ.
+    /// The one with the most operations per joule, if it is another one and the difference is
+    /// significant.
     pub most_efficient: Option<String>,
-    /// Times the best and the worst file system as it comes, in operations a second.
+    /// The best divided by the best and by the worst file system with default options, in
+    /// operations per second.
     pub ops_per_s: Option<(f64, f64)>,
-    /// The same for each joule.
+    /// The same in operations per joule.
     pub ops_per_joule: Option<(f64, f64)>,
-    /// The best and the worst as they come.
+    /// The best and the worst with default options.
     pub defaults: Option<(String, String)>,
-    /// Whether these two can be told apart.
+    /// Whether these two differ significantly.
     pub defaults_differ: bool,
-    /// Others that cannot be told from the best.
+    /// Other systems without a significant difference from the best.
     pub as_good: Vec<String>,
 }
 
-/// How straight the line is from operations a second to operations for each joule, over all systems of a workload.
+/// The relation between operations per second and operations per joule, over all systems of a
+/// workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Linearity {
-    /// Pearson's coefficient of correlation.
+    /// Pearson's correlation coefficient.
     pub correlation: f64,
-    /// Slope of a line through logarithms: 1 where efficiency goes with performance.
+    /// Slope of a line through the logarithms: 1 if efficiency is proportional to performance.
     pub exponent: f64,
-    /// How many systems.
+    /// Number of systems.
     pub systems: usize,
 }
 
-/// Everything measured, and what it says.
+/// All measurements, and their evaluation.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// In the order of the matrix; cells without a good run are left out.
+    /// In the order of the matrix; cells without a successful run are left out.
     pub measured: Vec<Measured>,
-    /// Cells that failed, with why.
+    /// Cells that failed, with the reason.
     pub failed: Vec<(String, String)>,
 }
 
 impl Results {
-    /// From a matrix and what was run of it.
+    /// From a matrix and its runs.
     #[must_use]
     pub fn new(cells: &[Cell], records: &[RunRecord]) -> Self {
         let (mut measured, mut failed) = (Vec::new(), Vec::new());
@@ -190,7 +195,7 @@ impl Results {
         Self { measured, failed }
     }
 
-    /// Those as fast as they go: of one device and workload.
+    /// The measurements with a closed load, for one device and workload.
     pub fn of<'a>(
         &'a self,
         device: &'a str,
@@ -221,7 +226,7 @@ impl Results {
             .find(|m| m.cell.is_default() && m.cell.filesystem == cell.filesystem)
     }
 
-    /// Table 2: each option against the file system as it comes.
+    /// Table 2: each option compared with the default options.
     #[must_use]
     pub fn table_2(&self) -> Vec<Row> {
         let (_, workloads) = self.axes();
@@ -268,7 +273,8 @@ impl Results {
         rows
     }
 
-    /// Table 3: the best of each workload, against the best and the worst that come without a thought.
+    /// Table 3: the best of each workload, compared with the best and the worst with default
+    /// options.
     #[must_use]
     pub fn table_3(&self) -> Vec<Best> {
         let (devices, workloads) = self.axes();
@@ -323,7 +329,8 @@ impl Results {
         all
     }
 
-    /// How performance and efficiency go together, over the systems of one device and workload; none for fewer than three.
+    /// The relation between performance and efficiency, over the systems of one device and
+    /// workload; `None` for fewer than three.
     #[must_use]
     pub fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
         let pair = |m: &Measured| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean));
@@ -338,7 +345,7 @@ impl Results {
     }
 }
 
-/// Slope and correlation of a line; none where all stand at one place.
+/// Slope and correlation of a line; `None` if all points have the same position.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = points.len() as f64;
     let (mx, my) =
@@ -352,20 +359,22 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (xx > 0.0 && yy > 0.0).then(|| (xy / xx, xy / (xx * yy).sqrt()))
 }
 
-/// What an administrator would do about one workload.
+/// Advice for an administrator about one workload.
 #[must_use]
 pub fn advice_sentence(best: &Best) -> String {
     let Best { workload, device, system, .. } = best;
     let Some((first, last)) = best.ops_per_s else {
         return format!(
-            "{workload} on {device}: {system} was fastest; no file system was run as it comes, so nothing is known of what that gains."
+            "{workload} on {device}: {system} was fastest; no file system was run with default options, so the gain is not known."
         );
     };
     let (best_default, worst_default) = best.defaults.clone().unwrap_or_default();
     let ties = |list: &[String]| match list {
         [] => String::new(),
-        list if list.len() > 3 => format!(" ({} others cannot be told from it)", list.len()),
-        list => format!(" ({} cannot be told from it)", list.join(", ")),
+        list if list.len() > 3 => {
+            format!(" ({} others without a significant difference)", list.len())
+        }
+        list => format!(" (no significant difference: {})", list.join(", ")),
     };
     let gain = (first - 1.0) * 100.0;
     let spread = (last / first - 1.0) * 100.0;
@@ -374,25 +383,25 @@ pub fn advice_sentence(best: &Best) -> String {
         let others = if worst_default == best_default {
             String::new()
         } else if best.defaults_differ {
-            format!(" It does {spread:.0} % more than {worst_default}, the slowest as it comes.")
+            format!(" It is {spread:.0} % faster than {worst_default}, the slowest default.")
         } else {
-            format!(" {worst_default} as it comes cannot be told from it.")
+            format!(" The default {worst_default} does not differ significantly.")
         };
         format!(
-            "{workload} on {device}: take {choice} as it comes; no option measured here is surely better.{others}"
+            "{workload} on {device}: use {choice}, the default options; no measured option is significantly better.{others}"
         )
     } else {
         let joules = best.ops_per_joule.map_or_else(String::new, |(a, b)| {
-            format!(" For each joule: {a:.2} and {b:.2} times as many.")
+            format!(" Per joule: {a:.2} and {b:.2} times as many operations.")
         });
         format!(
-            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best as it comes ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
+            "{workload} on {device}: use {system}{}; it is {gain:.0} % faster than the best default ({best_default}), and {last:.1} times as fast as the worst ({worst_default}).{joules}",
             ties(&best.as_good)
         )
     };
     if let Some(other) = &best.most_efficient {
         text.push_str(&format!(
-            " Where joules count more than speed, {other} is surely thriftier."
+            " If energy is more important than speed, use {other}; it is significantly more efficient."
         ));
     }
     text
@@ -476,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn table_3_has_the_best_and_how_far_it_is_from_what_comes() {
+    fn table_3_compares_the_best_with_the_defaults() {
         let best = &results().table_3()[0];
         assert_eq!(
             (best.system.as_str(), best.defaults.clone().unwrap()),
@@ -492,8 +501,8 @@ mod tests {
         );
         let text = advice_sentence(best);
         assert!(
-            text.contains("take x-isz1k")
-                && text.contains("50 % more")
+            text.contains("use x-isz1k")
+                && text.contains("50 % faster")
                 && text.contains("3.0 times"),
             "{text}"
         );
@@ -502,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_kept_where_nothing_is_surely_better() {
+    fn the_default_is_advised_without_a_significant_improvement() {
         let cells = [cell("ext4", &[]), cell("ext4", &["blk1k"])];
         let records: Vec<_> = [
             runs(&cells[0], &[100.0, 90.0, 110.0], 1.0),
@@ -511,7 +520,7 @@ mod tests {
         .concat();
         let results = Results::new(&cells, &records);
         let text = advice_sentence(&results.table_3()[0]);
-        assert!(text.contains("take e-def as it comes"), "{text}");
+        assert!(text.contains("use e-def, the default options"), "{text}");
         let mut failed = runs(&cells[1], &[1.0], 1.0);
         failed[0].outcome = None;
         failed[0].error = Some("no".to_owned());

@@ -1,25 +1,27 @@
-//! A few numbers that should be one: mean, Student's t interval, spread, outliers; and whether two such differ (Welch,
-//! 1947). Nothing is left out of a mean, whatever it looks like.
+//! Statistics of repeated measurements: mean, Student's t interval, deviation, outliers; and the
+//! test whether two means differ (Welch, 1947). No value is ever left out of a mean.
 
+use crate::seeded_random::ln_gamma;
 use serde::Serialize;
 
-/// Several measurements of one thing.
+/// Repeated measurements of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
-    /// In the order they were taken.
+    /// The values in the order of measurement.
     pub values: Vec<f64>,
     /// Mean.
     pub mean: f64,
-    /// Standard deviation, of the sample; 0 for one value.
+    /// Standard deviation of the sample; 0 for one value.
     pub deviation: f64,
-    /// Half the width of the 95% interval of the mean; infinite for one value.
+    /// Half the width of the 95% confidence interval of the mean; infinite for one value.
     pub half_width: f64,
-    /// Values further than one and a half interquartile ranges outside the middle half (Tukey, 1977): shown, never dropped.
+    /// Values more than 1.5 interquartile ranges outside the middle half (Tukey, 1977). They are
+    /// reported, never dropped.
     pub outliers: Vec<f64>,
 }
 
 impl Sample {
-    /// Of these values; none where there are none.
+    /// The statistics of these values; `None` if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
@@ -40,20 +42,20 @@ impl Sample {
         Some(Self { values: values.to_vec(), mean, deviation, half_width, outliers })
     }
 
-    /// Half the width of the interval as a share of the mean.
+    /// Half the width of the interval as a fraction of the mean.
     #[must_use]
     pub fn relative_half_width(&self) -> f64 {
         if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
     }
 
-    /// The deviation as a share of the mean.
+    /// The deviation as a fraction of the mean.
     #[must_use]
     pub fn variation(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
     }
 }
 
-/// By linear interpolation between ranks.
+/// A quantile, by linear interpolation between ranks.
 fn quantile(sorted: &[f64], q: f64) -> f64 {
     let at = q * (sorted.len() - 1) as f64;
     let (low, part) = (at.floor() as usize, at.fract());
@@ -61,26 +63,26 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + part * (high - sorted[low])
 }
 
-/// Whether two means differ.
+/// The test whether two means differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Welch {
-    /// Probability of a difference this large, or larger, if there were none.
+    /// Probability of a difference of at least this size if the means are equal.
     pub p: f64,
-    /// Degrees of freedom, as Welch and Satterthwaite estimate them.
+    /// Degrees of freedom, estimated by Welch and Satterthwaite.
     pub freedom: f64,
-    /// Half the width of the 95% interval of the difference.
+    /// Half the width of the 95% confidence interval of the difference.
     pub reach: f64,
 }
 
 impl Welch {
-    /// Whether the difference counts: p below 5%.
+    /// Whether the difference is significant: p below 5%.
     #[must_use]
     pub fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
-/// Welch's test. None where either has fewer than two values.
+/// Welch's test. `None` if either sample has fewer than two values.
 #[must_use]
 pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
@@ -99,7 +101,7 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
 }
 
-/// Student's t that a share `q` of values, above one half, does not exceed.
+/// The quantile of Student's t for a probability `q` above one half.
 #[must_use]
 pub fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
@@ -149,24 +151,12 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     (front * f).clamp(0.0, 1.0)
 }
 
-/// The logarithm of the gamma function above 0, by Stirling's series after raising the argument.
-fn ln_gamma(z: f64) -> f64 {
-    let (mut z, mut lowered) = (z, 0.0);
-    while z < 12.0 {
-        lowered -= z.ln();
-        z += 1.0;
-    }
-    let inv = 1.0 / z;
-    let tail = inv * (1.0 / 12.0 - inv * inv * (1.0 / 360.0 - inv * inv / 1260.0));
-    lowered + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + tail
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn t_is_that_of_the_tables() {
+    fn t_agrees_with_printed_tables() {
         for (freedom, q, t) in [
             (1.0, 0.975, 12.706),
             (4.0, 0.975, 2.776),
@@ -197,7 +187,8 @@ mod tests {
 
     #[test]
     fn welch_as_printed() {
-        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df = 27.713, p = 0.008453.
+        // Welch's test, example of a textbook: means 20.82 and 22.98... two samples with t =
+        // -2.8352, df = 27.713, p = 0.008453.
         let a = [
             27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7,
             21.4,
@@ -215,9 +206,10 @@ mod tests {
         assert!(welch(&one, &two).unwrap().differs() && !welch(&one, &one).unwrap().differs());
     }
 
-    /// Of samples from one distribution about one in twenty differs; seeds are printed on failure.
+    /// About one in twenty pairs of samples from one distribution differs; seeds are printed on
+    /// failure.
     #[test]
-    fn one_in_twenty_is_wrongly_told_apart() {
+    fn about_one_test_in_twenty_is_wrong() {
         for seed in 1..=2u64 {
             let mut state = seed;
             let mut normal = || {

@@ -1,5 +1,5 @@
-//! What was run: one line of JSON for each run, as it ended. A line that was being written when its process died is left
-//! out, and so is run again.
+//! The records of runs: one line of JSON per run, written when the run ends. A line that was
+//! incomplete when its process died is ignored, so its run is repeated.
 
 use crate::power::Energy;
 use crate::{Filled, Outcome};
@@ -10,42 +10,42 @@ use serde::{Deserialize, Serialize};
 pub struct RunRecord {
     /// `seekless.study-run/1`.
     pub schema: String,
-    /// The cell, as [`super::Cell::id`] has it.
+    /// The cell, see [`super::Cell::id`].
     pub cell: String,
-    /// Which run of it, from 0.
+    /// Number of the run in its cell, from 0.
     pub run: u32,
-    /// What was drawn from.
+    /// Random seed.
     pub seed: u64,
-    /// When it began, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub started_unix_s: u64,
-    /// The driver that served the file system.
+    /// The driver of the file system.
     #[serde(default)]
     pub driver: String,
     /// Mount options in force.
     #[serde(default)]
     pub mount_options: String,
-    /// What was laid.
+    /// The files that were created.
     #[serde(default)]
     pub filled: Option<Filled>,
-    /// What was counted; none where it failed.
+    /// The counts; `None` if the run failed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// What it took.
+    /// The energy.
     #[serde(default)]
     pub energy: Vec<Energy>,
-    /// Why it failed.
+    /// The reason of the failure.
     #[serde(default)]
     pub error: Option<String>,
 }
 
 impl RunRecord {
-    /// Operations a second.
+    /// Operations per second.
     #[must_use]
     pub fn ops_per_s(&self) -> Option<f64> {
         self.outcome.as_ref().map(|o| o.ops_per_s)
     }
 
-    /// Operations for each joule, of all sources together.
+    /// Operations per joule, over all sources together.
     #[must_use]
     pub fn ops_per_joule(&self) -> Option<f64> {
         let joules: f64 = self.energy.iter().map(|e| e.joules).sum();
@@ -61,10 +61,10 @@ impl RunRecord {
     }
 }
 
-/// Reads lines of records; how many bytes of the text are whole lines.
+/// Parses lines of records. Returns the number of bytes in complete lines.
 ///
 /// # Errors
-/// The number of the line that is no record, from 1, and why.
+/// The number of the invalid line, from 1, and the reason.
 pub fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize, String)> {
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);
