@@ -16,7 +16,7 @@ import time
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/release/seekless"))
+SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/dist/seekless"))
 # The disk of hosts O3 and O5 of BORG's Table 3.
 DISK = "maxtor-6l020"
 # Linux 2.6.22 sorted what waited for this disk, which has no queue of its own; C-LOOK does here. RAM and read-ahead are

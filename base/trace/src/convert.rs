@@ -35,7 +35,8 @@ pub struct Target {
 
 impl Target {
     /// The formats that can be written.
-    pub(crate) const FORMATS: [Format; 4] = [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
+    pub(crate) const FORMATS: [Format; 4] =
+        [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
 
     /// Parses the user's text: `PATH` or `FORMAT:PATH`, with `-` for standard output. Without a
     /// format, the end of the name decides: `.fio` or `.iolog`, `.csv`, `.oracleGeneral`; every

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
-pub mod ask;
 pub mod disk;
 pub mod figures;
 pub mod manual;

@@ -19,8 +19,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::serve::watching::{HttpAddress, token};
 use screen::{Look, screen};
-use seekless_cli::ask::ask;
 use seekless_cli::output;
+use seekless_serve::control::ask;
 
 const EVERY: Duration = Duration::from_secs(1);
 

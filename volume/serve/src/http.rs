@@ -1,5 +1,5 @@
 //! A small web server beside the volume, HTTP/1.1, one request a connection. The page that it shows is read-only;
-//! commands it takes on a unix socket alone. Everything
+//! commands come on a unix socket alone. Everything
 //! about it is bounded: connections, bytes of a request, and the time that either may take. It runs in
 //! threads of its own and sees only what a [`Board`] shows, so that no client of it can hold up the volume.
 
@@ -18,9 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use seekless_host::cannot;
 
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::listen::{Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
@@ -30,6 +31,8 @@ const CONNECTIONS_MAX: usize = 16;
 /// Of a request, its line and headers.
 const HEAD_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
+/// Of a command, its body.
+const BODY_MAX: usize = 64 << 10;
 /// A request must have come, and its answer been taken, within so long each.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -72,21 +75,24 @@ impl HttpServer {
     ///
     /// # Errors
     /// Where another server listens there, or it cannot be listened on.
-    pub fn control(socket: &Path, commands: Commands) -> Result<Self, ServeError> {
+    pub(crate) fn control(
+        socket: &Path,
+        answers: Box<dyn ControlAnswers>,
+    ) -> Result<Self, ServeError> {
         let listener = Listener::bind(&Address::Unix(socket.to_owned()))?;
-        Self::run(listener, Guard::new(None, None)?, Content::Commands(commands))
+        Self::run(listener, Guard::new(None, None)?, Content::Control(answers))
     }
 
     fn run(listener: Listener, guard: Guard, content: Content) -> Result<Self, ServeError> {
         let tcp = listener.tcp_address();
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(host("make an event descriptor"))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(cannot("make an event descriptor"))?;
         let stop = Arc::new(stop);
         let site = Arc::new(Site { guard, content, open: AtomicUsize::new(0) });
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
             .spawn(move || accept(&listener, &bell, &site))
-            .map_err(host("start the web server's thread"))?;
+            .map_err(cannot("start the web server's thread"))?;
         Ok(Self { tcp, stop, thread: Some(thread) })
     }
 
@@ -114,14 +120,18 @@ struct Site {
     open: AtomicUsize,
 }
 
-/// Answers a method and a path with JSON, with the reason why it will not do what is asked, or, where there is no
-/// such thing, with `None`.
-pub type Commands = Box<dyn Fn(&str, &str) -> Option<Result<String, String>> + Send + Sync>;
+/// A volume that takes commands. Answers are JSON, or the reason for a refusal.
+pub(crate) trait ControlAnswers: Send + Sync {
+    /// The volume's state.
+    fn state(&self) -> Result<String, String>;
+    /// The answer to the command in the body of a request.
+    fn command(&self, body: &[u8]) -> Result<String, String>;
+}
 
 enum Content {
     /// Only shown.
     Board(Board),
-    Commands(Commands),
+    Control(Box<dyn ControlAnswers>),
 }
 
 /// Takes connections until told to stop. Those under way end by themselves, within their time.
@@ -258,10 +268,19 @@ impl Answer {
     }
 }
 
+/// What a request asks for.
+enum Asked {
+    /// Already answered.
+    Answered(Answer),
+    /// A command, in a body of this length.
+    Command(usize),
+}
+
 fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
     let mut head = vec![0; HEAD_MAX];
     let mut filled = 0;
-    let (answer, only_head) = loop {
+    let refused = |status, why: &str| Asked::Answered(Answer::refusal(status, why));
+    let (asked, body_at, only_head) = loop {
         let n = stream.read(&mut head[filled..])?;
         if n == 0 {
             return Ok(());
@@ -270,16 +289,33 @@ fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&head[..filled]) {
-            Ok(httparse::Status::Complete(_)) => {
-                break (answer(&request, site), request.method == Some("HEAD"));
+            Ok(httparse::Status::Complete(end)) => {
+                break (asked(&request, site), end, request.method == Some("HEAD"));
             }
             Ok(httparse::Status::Partial) if filled < HEAD_MAX => {}
             Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
                 let status = "431 Request Header Fields Too Large";
-                break (Answer::refusal(status, "a request has at most 8 KiB of headers"), false);
+                break (refused(status, "a request has at most 8 KiB of headers"), 0, false);
             }
-            Err(e) => break (Answer::refusal("400 Bad Request", &e.to_string()), false),
+            Err(e) => break (refused("400 Bad Request", &e.to_string()), 0, false),
         }
+    };
+    let answer = match (asked, &site.content) {
+        (Asked::Answered(answer), _) => answer,
+        (Asked::Command(length), Content::Control(volume)) => {
+            let mut body = head[body_at..filled].to_vec();
+            let come = body.len().min(length);
+            body.resize(length, 0);
+            let mut at = come;
+            while at < length {
+                match stream.read(&mut body[at..])? {
+                    0 => return Ok(()),
+                    n => at += n,
+                }
+            }
+            told(volume.command(&body))
+        }
+        (Asked::Command(_), Content::Board(_)) => return Ok(()),
     };
     stream.renew();
     let mut bytes = format!(
@@ -298,24 +334,43 @@ fn serve<S: Stream>(mut stream: Timed<S>, site: &Site) -> std::io::Result<()> {
     stream.write_all(&bytes)
 }
 
-fn answer(request: &httparse::Request<'_, '_>, site: &Site) -> Answer {
+fn told(result: Result<String, String>) -> Answer {
+    match result {
+        Ok(json) => Answer::new("application/json", json),
+        Err(why) => Answer::refusal("409 Conflict", &why),
+    }
+}
+
+fn asked(request: &httparse::Request<'_, '_>, site: &Site) -> Asked {
     if let Err(refusal) = site.guard.check(request.headers) {
-        return refusal;
+        return Asked::Answered(refusal);
     }
     let path = request.path.unwrap_or("/");
     let board = match &site.content {
         Content::Board(board) => board,
-        Content::Commands(commands) => {
-            return match commands(request.method.unwrap_or(""), path) {
-                Some(Ok(json)) => Answer::new("application/json", json),
-                Some(Err(why)) => Answer::refusal("409 Conflict", &why),
-                None => Answer::refusal("404 Not Found", "no such command"),
+        Content::Control(volume) => {
+            return match (request.method, path) {
+                (Some("GET"), "/state") => Asked::Answered(told(volume.state())),
+                (Some("POST"), "/command") => match body_length(request) {
+                    Some(length) if length <= BODY_MAX => Asked::Command(length),
+                    _ => Asked::Answered(Answer::refusal(
+                        "413 Content Too Large",
+                        "a command has a Content-Length of 64 KiB at most",
+                    )),
+                },
+                _ => Asked::Answered(Answer::refusal("404 Not Found", "no such command")),
             };
         }
     };
-    if !matches!(request.method, Some("GET" | "HEAD")) {
-        return Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
-            .with("Allow: GET, HEAD");
-    }
-    api::answer(path.split('?').next().unwrap_or(path), board)
+    Asked::Answered(if matches!(request.method, Some("GET" | "HEAD")) {
+        api::answer(path.split('?').next().unwrap_or(path), board)
+    } else {
+        Answer::refusal("405 Method Not Allowed", "this server only shows: GET or HEAD")
+            .with("Allow: GET, HEAD")
+    })
+}
+
+fn body_length(request: &httparse::Request<'_, '_>) -> Option<usize> {
+    let header = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"))?;
+    std::str::from_utf8(header.value).ok()?.trim().parse().ok()
 }

@@ -341,7 +341,7 @@ impl Study<'_> {
     /// The disk behind the server, and its joules so far.
     fn disk_joules(&self) -> Option<(String, f64)> {
         let address = Address::Unix(self.http());
-        let status: Status = seekless_cli::ask::ask(&address, None, "/api/status").ok()?;
+        let status: Status = seekless_serve::control::ask(&address, None, "/api/status").ok()?;
         let busy = status.busy.filter(|b| b.basis == "emulated")?;
         Some((busy.disk, busy.now.energy_j))
     }

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use seekless_block::Bytes;
-use seekless_cli::ask::TOKEN;
 use seekless_disk::Device;
+use seekless_serve::control::TOKEN;
 use seekless_serve::http::HttpServer;
 use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle};
 

@@ -8,9 +8,9 @@ use seekless_engine::Mode;
 use seekless_serve::area::{At, Made, MakeOptions, Share, make};
 use seekless_serve::{Backing, Builder};
 
-use super::mode_of;
 use seekless_cli::args::size;
 use seekless_cli::output;
+use seekless_serve::control::mode_of;
 
 /// Make an optimized area that outlasts the server, on a blank disk or beside one in use
 ///

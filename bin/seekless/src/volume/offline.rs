@@ -10,7 +10,9 @@ use seekless_engine::{Examined, Repair, examine, repair as mend};
 use seekless_serve::area::{self, At, Lasting};
 use serde::Serialize;
 
-use super::{VolumeArgs, format::told, mode_name, server_of};
+use seekless_serve::control::{ensure_unserved, mode_name, open_unserved};
+
+use super::{VolumeArgs, format::told};
 use seekless_cli::args::size;
 use seekless_cli::output;
 
@@ -83,10 +85,7 @@ pub(crate) struct ResizeArgs {
 }
 
 fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
-    if server_of(&volume.backing)?.is_some() {
-        bail!("{}: is served; `seekless volume detach` first", volume.backing.display());
-    }
-    Ok(area::open(&volume.backing, volume.area.as_deref(), write)?)
+    Ok(open_unserved(&volume.backing, volume.area.as_deref(), write)?)
 }
 
 fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
@@ -302,9 +301,7 @@ pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
 
 pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
-    if server_of(backing)?.is_some() {
-        bail!("{}: is served; `seekless volume detach` first", backing.display());
-    }
+    ensure_unserved(backing)?;
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
     let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));
     output::print(&told(backing, &at, &made))

@@ -4,13 +4,16 @@
 
 mod advise;
 mod bad;
-mod clustering;
 mod contract;
 mod convert;
 mod devices;
+mod disk;
 mod exports;
-mod groups;
 mod honest;
 mod judged;
-mod papers;
+mod stat;
 mod support;
+mod temperature;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

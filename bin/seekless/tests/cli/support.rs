@@ -80,7 +80,7 @@ impl Place {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_seekless"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(args).current_dir(self.0.path()).env_remove("COLUMNS").stdin(Stdio::null());
         command
     }

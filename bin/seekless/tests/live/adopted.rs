@@ -90,10 +90,12 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     device.detach();
 
     let beside = area.to_str().unwrap();
-    let format = ["format", name, "--at", beside, "--replicas", "24MiB", "--free-from", "ext"];
+    let format =
+        ["volume", "format", name, "--at", beside, "--replicas", "24MiB", "--free-from", "ext"];
     ours(&format);
     let state = |rest: &[&str]| -> Value {
-        serde_json::from_str(&ours(&[&["status", name, "--json"], rest].concat())).unwrap()
+        serde_json::from_str(&ours(&[&["volume", "status", name, "--json"], rest].concat()))
+            .unwrap()
     };
     let free = |state: &Value| state["replicas"]["free_bytes"].as_u64().unwrap();
     let left_free = free(&state(&["--area", beside]));
@@ -113,7 +115,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     // Too little is free for any replica, and it says so.
     let file = |number: u64| root.join(format!("f{number}")).to_str().unwrap().to_owned();
     let near = file(0);
-    let (done, said) = ran(&["replicate", name, "--file", &file(3), "--near", &near]);
+    let (done, said) = ran(&["volume", "replicate", name, "--file", &file(3), "--near", &near]);
     assert!(!done && said.contains("less than 10%"), "{said}");
 
     // Every second file goes; trimmed while replicas of the others are written, which change meanwhile.
@@ -122,7 +124,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     run(["fstrim".as_ref(), root.as_os_str()]);
     for turn in 0..4u64 {
         let mut command = seekless();
-        command.args(["replicate", name, "--near", &near]);
+        command.args(["volume", "replicate", name, "--near", &near]);
         for number in files.0.keys().filter(|&n| n % 8 == 2 * turn) {
             command.args(["--file", &file(*number)]);
         }
@@ -153,7 +155,17 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
         files.create(&root, 500_000);
     }
     run(["sync".as_ref(), "-f".as_ref(), root.as_os_str()]);
-    ours(&["replicate", name, "--near", "120MiB", "--file", &file(0), "--file", &file(2)]);
+    ours(&[
+        "volume",
+        "replicate",
+        name,
+        "--near",
+        "120MiB",
+        "--file",
+        &file(0),
+        "--file",
+        &file(2),
+    ]);
 
     // Killed, and again before anything is proven.
     for kill in 0..3 {
@@ -182,7 +194,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     run(["e2fsck", "-fn", device.device()]);
     device.detach();
     server.stop();
-    ours(&["detach", name, "--area", beside]);
+    ours(&["volume", "detach", name, "--area", beside]);
     run(["e2fsck", "-fn", name]);
     let device = Loop::attach(&image, &[]);
     let mount = Mount::new(device.device(), &root, "noatime");

@@ -37,7 +37,7 @@ fn refused(args: &[&str], words: &[&str]) {
 }
 
 fn status(args: &[&str]) -> Value {
-    serde_json::from_str(&does(&[&["status", "--json"], args].concat())).unwrap()
+    serde_json::from_str(&does(&[&["volume", "status", "--json"], args].concat())).unwrap()
 }
 
 /// What blkid makes of a device, asked without its cache.
@@ -105,7 +105,8 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     fs::write(root.join("old"), vec![1; 100_000]).unwrap();
     // In use by the kernel: nobody else's.
     let area = path("disk.area").to_str().unwrap().to_owned();
-    let format = ["format", &device, "--at", &area, "--optimized", "16MiB", "--mode", "writeback"];
+    let format =
+        ["volume", "format", &device, "--at", &area, "--optimized", "16MiB", "--mode", "writeback"];
     refused(&format, &["is mounted at", root.to_str().unwrap()]);
     mount.unmount();
     assert!(blkid(&device).contains(&format!("TYPE={}", kind.name)));
@@ -142,7 +143,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     let volume_args = [device.as_str(), "--area", &area];
     cannot_be_mounted(&device, &root, &[kind.name]);
     assert_eq!(status(&volume_args)["guarded"], true);
-    refused(&["format", &device], &["seekless", "nothing was changed"]);
+    refused(&["volume", "format", &device], &["seekless", "nothing was changed"]);
     refused(&["serve", &device, "--nbd", "unix:x.sock"], &["an area elsewhere", &area]);
 
     // Another kill while it is being recovered, and a plain stop: it stays so.
@@ -156,7 +157,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     server.stop();
     cannot_be_mounted(&device, &root, &[kind.name]);
 
-    does(&[&["detach"], &volume_args[..]].concat());
+    does(&[&["volume", "detach"], &volume_args[..]].concat());
     assert!(blkid(&device).contains(&format!("TYPE={}", kind.name)));
     run(with(kind.check, &device));
     let mount = Mount::new(&device, &root, "ro");
@@ -187,11 +188,11 @@ fn partitions_of_a_guarded_disk_are_gone() {
     let node = Path::new("/sys/class/block").join(Path::new(&part).file_name().unwrap());
     need!("partitions", (!node.exists()).then(|| "loop devices have no partitions".to_owned()));
     let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
-    does(&["format", &device, "--at", &area, "--optimized", "8MiB"]);
-    does(&["mode", "writeback", &device, "--area", &area]);
+    does(&["volume", "format", &device, "--at", &area, "--optimized", "8MiB"]);
+    does(&["volume", "mode", "writeback", &device, "--area", &area]);
     assert!(!node.exists(), "the kernel still knows the partition");
     assert!(!blkid(&device).contains("PTTYPE"), "{}", blkid(&device));
-    does(&["detach", &device, "--area", &area]);
+    does(&["volume", "detach", &device, "--area", &area]);
     assert!(node.exists(), "the partition has not come back");
     assert!(blkid(&device).contains("PTTYPE=dos"));
 }
@@ -204,7 +205,7 @@ fn what_has_its_mark_near_either_end_is_hidden() {
     let device = device.device();
     let end = 64 << 20;
     let area = dir.path().join("disk.area").to_str().unwrap().to_owned();
-    does(&["format", device, "--at", &area, "--optimized", "8MiB"]);
+    does(&["volume", "format", device, "--at", &area, "--optimized", "8MiB"]);
     // Swap, LVM's label, and RAID's old superblock 64 KiB before the end, all at once, each found by itself.
     let mut swap = vec![0; 4096];
     swap[1024] = 1;
@@ -234,9 +235,9 @@ fn what_has_its_mark_near_either_end_is_hidden() {
     for (at, bytes, name) in &places {
         put(bytes, *at);
         assert!(blkid(device).contains(&format!("TYPE={name}")), "{name}: {}", blkid(device));
-        does(&["mode", "writeback", device, "--area", &area]);
+        does(&["volume", "mode", "writeback", device, "--area", &area]);
         assert!(!blkid(device).contains("TYPE="), "{name}: {}", blkid(device));
-        does(&["drain", device, "--area", &area]);
+        does(&["volume", "drain", device, "--area", &area]);
         assert!(blkid(device).contains(&format!("TYPE={name}")), "{name} has not come back");
         put(&vec![0; bytes.len()], *at);
     }
@@ -259,7 +260,17 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         let dir = tempfile::tempdir().unwrap();
         let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
         let device = device.device();
-        does(&["format", device, "--at", at, "--optimized", "8MiB", "--mode", "writeback"]);
+        does(&[
+            "volume",
+            "format",
+            device,
+            "--at",
+            at,
+            "--optimized",
+            "8MiB",
+            "--mode",
+            "writeback",
+        ]);
         let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
         let server =
             Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
@@ -268,11 +279,11 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         client.write_fua(0, &[1; 512]).unwrap();
         // The kernel keeps it for one.
         refused(&["serve", device, "--nbd", "unix:x.sock"], &["in use", device]);
-        refused(&["format", device, "--force"], &["in use", device]);
+        refused(&["volume", "format", device, "--force"], &["in use", device]);
         assert!(!attempt(["mkfs.ext4", "-q", "-F", device]).status.success(), "mkfs had it");
         drop(client);
         server.stop();
-        does(&["check", device, "--data"]);
+        does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
         let server =
             Server::start(dir.path(), Path::new(device), None, &["--nbd", &socket, "--no-learn"]);
@@ -280,7 +291,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
         drop(client);
         server.stop();
-        does(&["detach", device]);
+        does(&["volume", "detach", device]);
         // Shrunken.
         let whole = fs::read(&file).unwrap();
         File::options().write(true).open(&file).unwrap().set_len(40 << 20).unwrap();
@@ -293,7 +304,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         run(["losetup", "-c", device]);
         run(["blockdev", "--flushbufs", device]);
         let before = status(&[device])["size_bytes"].as_u64().unwrap();
-        does(&["resize", device]);
+        does(&["volume", "resize", device]);
         assert_eq!(status(&[device])["size_bytes"], before + (16 << 20), "{at}");
     }
 }
@@ -309,10 +320,10 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     File::options().write(true).open(&home_file).unwrap().write_all_at(&[7; 4096], 4096).unwrap();
     let (home, area, other) = (home.device(), area.device(), other.device());
     refused(
-        &["format", home, "--at", area, "--optimized", "16MiB"],
+        &["volume", "format", home, "--at", area, "--optimized", "16MiB"],
         &["for a guard", "--optimized"],
     );
-    does(&["format", home, "--at", area, "--mode", "writeback"]);
+    does(&["volume", "format", home, "--at", area, "--mode", "writeback"]);
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
     let args = ["--area", area, "--nbd", &socket, "--no-learn"];
     let server = Server::start(dir.path(), Path::new(home), None, &args);
@@ -320,7 +331,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     client.write(0, &[3; 4096]).unwrap();
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);
-    refused(&["format", other, "--at", area], &["in use", area]);
+    refused(&["volume", "format", other, "--at", area], &["in use", area]);
     drop(client);
     server.stop();
     // The wrong disk, of the same size; and the right one under another name is proven by nothing but its guard.

@@ -24,7 +24,7 @@ use crate::need;
 const MARKER: &str = "trusted.seekless.group";
 
 /// A directory mounted by `seekless files mount`. Dropping it takes the mount away, by force if need be.
-struct Mounted {
+pub(crate) struct Mounted {
     child: Child,
     point: PathBuf,
     errors: Receiver<String>,
@@ -32,9 +32,9 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn start(dir: &Path, point: &Path, store: &Path, args: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, point: &Path, store: &Path, args: &[&str]) -> Self {
         let mut command = host::seekless();
-        command.args(["fs", "mount"]).arg(dir).arg(point).arg("--store").arg(store);
+        command.args(["files", "mount"]).arg(dir).arg(point).arg("--store").arg(store);
         command.args(args);
         for [option, value] in
             [["--idle", "none"], ["--every", "1000000000"], ["--create", "64MiB"]]
@@ -60,14 +60,14 @@ impl Mounted {
 
     fn verb(&self, args: &[&str]) -> String {
         let mut command: Vec<&OsStr> =
-            vec![env!("CARGO_BIN_EXE_seekless").as_ref(), "fs".as_ref(), args[0].as_ref()];
+            vec![env!("CARGO_BIN_EXE_seekless").as_ref(), "files".as_ref(), args[0].as_ref()];
         command.push(self.point.as_os_str());
         command.extend(args[1..].iter().map(OsStr::new));
         host::run(command)
     }
 
     fn state(&self) -> Value {
-        serde_json::from_str(&self.verb(&["stat", "--json"])).unwrap()
+        serde_json::from_str(&self.verb(&["status", "--json"])).unwrap()
     }
 
     fn number(&self, what: &str) -> u64 {
@@ -84,7 +84,7 @@ impl Mounted {
         self.verb(&["shuffle"]);
     }
 
-    fn unmount(mut self, args: &[&str]) {
+    pub(crate) fn unmount(mut self, args: &[&str]) {
         let mut all = vec!["unmount"];
         all.extend(args);
         self.verb(&all);
@@ -140,7 +140,7 @@ impl Place {
     fn check(&self) -> String {
         let (dir, store) = (self.dir.as_os_str(), self.store.as_os_str());
         let program = env!("CARGO_BIN_EXE_seekless").as_ref();
-        host::run([program, "fs".as_ref(), "check".as_ref(), dir, "--store".as_ref(), store])
+        host::run([program, "files".as_ref(), "check".as_ref(), dir, "--store".as_ref(), store])
     }
 }
 
@@ -159,7 +159,7 @@ fn grouped(place: &Place) -> (Mounted, Vec<Vec<u8>>) {
     }
     let mounted = place.mount();
     mounted.group(&NAMES);
-    assert_eq!(mounted.number("grouped_files"), 4, "{}", mounted.verb(&["stat"]));
+    assert_eq!(mounted.number("grouped_files"), 4, "{}", mounted.verb(&["status"]));
     (mounted, contents)
 }
 
@@ -433,7 +433,7 @@ fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
     fs::write(disk.join("other"), b"x").unwrap();
     rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
     wait("they are grouped once it is awake", || mounted.number("grouped_files") == 4);
-    let told = mounted.verb(&["stat"]);
+    let told = mounted.verb(&["status"]);
     assert!(told.contains(" asleep, 1 times") && told.contains("to sleep and back"), "{told}");
     let state = mounted.state();
     let joules = state["disk"]["millijoules"].as_array().unwrap();
@@ -601,7 +601,7 @@ fn read_and_written_while_files_move(args: &[&str]) {
         stop.store(true, Relaxed);
         moved.store(mounted.number("came") + mounted.number("returned"), Relaxed);
     });
-    assert!(moved.load(Relaxed) > 8, "hardly anything moved: {}", mounted.verb(&["stat"]));
+    assert!(moved.load(Relaxed) > 8, "hardly anything moved: {}", mounted.verb(&["status"]));
     mounted.unmount(&[]);
     place.check();
     place.mount().unmount(&["--return"]);
@@ -905,7 +905,7 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     }
     let refused = host::attempt([
         env!("CARGO_BIN_EXE_seekless").as_ref(),
-        "fs".as_ref(),
+        "files".as_ref(),
         "unmount".as_ref(),
         mounted.point.as_os_str(),
         "--return".as_ref(),
@@ -960,7 +960,7 @@ fn what_does_not_belong_together_is_refused() {
     let attempt = |dir: &Path, store: &Path| {
         let output = host::attempt([
             env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "fs".as_ref(),
+            "files".as_ref(),
             "mount".as_ref(),
             dir.as_os_str(),
             place.point.as_os_str(),

@@ -90,7 +90,7 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String 
 
 /// The program under test.
 pub(crate) fn seekless() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_seekless"))
+    Command::new(crate::PROGRAM)
 }
 
 /// A running `seekless serve`. Dropping it stops it, by force if need be, and takes its mount away.

@@ -82,7 +82,8 @@ fn with<'a>(command: &[&'a str], target: &'a str) -> Vec<&'a str> {
 
 /// What the server says of itself; of an area, where it does not run.
 fn status(image: &Path, rest: &[&str]) -> Value {
-    let output = seekless().args(["status", "--json"]).arg(image).args(rest).output().unwrap();
+    let output =
+        seekless().args(["volume", "status", "--json"]).arg(image).args(rest).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
         panic!("{e}: {}", String::from_utf8_lossy(&output.stderr));
     })
@@ -109,7 +110,7 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
     File::create(&image).unwrap().set_len(kind.size).unwrap();
     let area = path("disk.area");
     let format = seekless()
-        .arg("format")
+        .args(["volume", "format"])
         .arg(&image)
         .arg("--at")
         .arg(&area)
@@ -176,7 +177,10 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
             let mut mib = |most: u64| format!("{}MiB", numbers.below(most));
             let (range, near) = (format!("{}+12MiB", mib(100)), mib(140));
             let mut command = seekless();
-            command.arg("replicate").arg(&image).args(["--range", &range, "--near", &near]);
+            command
+                .args(["volume", "replicate"])
+                .arg(&image)
+                .args(["--range", &range, "--near", &near]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         });
         // Every second kill comes after something was moved, whenever that is: clients that never rest are spared for seconds.
@@ -248,7 +252,13 @@ fn survives(kind: &Kind, mode: &str, replicas: bool) {
     moved += counts["moved_bytes"].as_u64().unwrap();
     // Everything home: the bare disk is a whole file system.
     assert!(!replicas || stained > 0, "no replica stood at any kill");
-    let detach = seekless().arg("detach").arg(&image).arg("--area").arg(&area).output().unwrap();
+    let detach = seekless()
+        .args(["volume", "detach"])
+        .arg(&image)
+        .arg("--area")
+        .arg(&area)
+        .output()
+        .unwrap();
     assert!(detach.status.success(), "{}", String::from_utf8_lossy(&detach.stderr));
     let device = Loop::attach(&image, &[]);
     run(with(kind.check, device.device()));

@@ -89,7 +89,7 @@ fn ours(args: &[&str]) -> String {
 
 fn status(image: &Path, rest: &[&str]) -> Value {
     let image = image.to_str().unwrap();
-    serde_json::from_str(&ours(&[&["status", image, "--json"], rest].concat())).unwrap()
+    serde_json::from_str(&ours(&[&["volume", "status", image, "--json"], rest].concat())).unwrap()
 }
 
 /// One volume of seekless's, two bare disks, and files that stand on all of them.
@@ -294,7 +294,7 @@ fn ages(kind: &Kind) {
     }
     let beside = ["--area", area.to_str().unwrap()];
     let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
-    ours(&[&["format", image.to_str().unwrap()][..], &at].concat());
+    ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
     // The rule that spends most.
     let rule = ["--replicate", "fs2"];
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
@@ -391,7 +391,7 @@ fn ages(kind: &Kind) {
 
     // The end of it, in under ten seconds; the bare disk is whole.
     let begun = Instant::now();
-    ours(&[&["detach", image.to_str().unwrap()][..], &beside].concat());
+    ours(&[&["volume", "detach", image.to_str().unwrap()][..], &beside].concat());
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let left = status(&image, &beside);
     assert_eq!((&left["guarded"], &left["drained"]), (&false.into(), &true.into()));
@@ -421,7 +421,7 @@ fn files_can_be_named(image: &Path, twins: &Twins) {
     let name = Twins::path(&twins.roots[0], file);
     let path = |p: &Path| p.to_str().unwrap().to_owned();
     let (image, near) = (path(image), path(&near));
-    let args = ["replicate", &image, "--near", &near, "--json", "--file"];
+    let args = ["volume", "replicate", &image, "--near", &near, "--json", "--file"];
     let said = ours(&[&args[..], &[&path(&name)]].concat());
     let said: Value = serde_json::from_str(&said).unwrap();
     let asked = said["asked_bytes"].as_u64().unwrap();
@@ -481,8 +481,10 @@ impl Place {
     }
 
     fn status(&self, rest: &[&str]) -> Value {
-        serde_json::from_str(&self.run(&[&["status", "disk.img", "--json"], rest].concat()))
-            .unwrap()
+        serde_json::from_str(
+            &self.run(&[&["volume", "status", "disk.img", "--json"], rest].concat()),
+        )
+        .unwrap()
     }
 
     fn serve(&self, args: &[&str]) -> (Server, Client) {
@@ -495,11 +497,19 @@ impl Place {
 
     /// Served without a learner: 40 MiB discarded from 16 MiB on, and the first 8 MiB replicated there.
     fn replicated(&self) -> (Server, Client) {
-        self.run(&["format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
+        self.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "16MiB"]);
         let (server, mut client) = self.serve(&["--no-learn", "--cache", "0"]);
         client.trim(16 << 20, 40 << 20).unwrap();
-        let said =
-            self.run(&["replicate", "disk.img", "--range", "0+8MiB", "--near", "32MiB", "--json"]);
+        let said = self.run(&[
+            "volume",
+            "replicate",
+            "disk.img",
+            "--range",
+            "0+8MiB",
+            "--near",
+            "32MiB",
+            "--json",
+        ]);
         let said: Value = serde_json::from_str(&said).unwrap();
         for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
             assert_eq!(said[count], 8 << 20, "{said:#}");
@@ -537,13 +547,13 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     assert_eq!(free(&place), then + (1 << 20));
     drop(client);
     place.refused(
-        &["replicate", "disk.img", "--range", "63MiB+2MiB", "--near", "0"],
+        &["volume", "replicate", "disk.img", "--range", "63MiB+2MiB", "--near", "0"],
         &["past the end"],
     );
     let counts = server.stop();
     assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
     // Of what is in discarded pages the bare disk tells nothing until it is left alone.
-    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     let home = fs::read(place.path("disk.img")).unwrap();
     let mut expected = before;
     expected[2 << 20..][..4096].fill(9);
@@ -560,7 +570,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let before = fs::read(place.path("disk.img")).unwrap();
     let (mut server, client) = place.replicated();
     for verb in ["check", "repair", "dump", "resize"] {
-        place.refused(&[verb, "disk.img", "--area", "disk.area"], &["is served"]);
+        place.refused(&["volume", verb, "disk.img", "--area", "disk.area"], &["is served"]);
     }
     drop(client);
     server.signal(Signal::KILL);
@@ -572,16 +582,26 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let left = place.status(&BESIDE);
     assert_eq!(left["replicas"]["stained_bytes"], 8 << 20, "{left:#}");
     assert_eq!((&left["in_doubt_bytes"], &left["drained"]), (&(8 << 20).into(), &false.into()));
-    assert!(place.run(&["check", "disk.img", "--area", "disk.area", "--data"]).contains("sound"));
-    let dump: Value =
-        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
-            .unwrap();
+    assert!(
+        place
+            .run(&["volume", "check", "disk.img", "--area", "disk.area", "--data"])
+            .contains("sound")
+    );
+    let dump: Value = serde_json::from_str(&place.run(&[
+        "volume",
+        "dump",
+        "disk.img",
+        "--area",
+        "disk.area",
+        "--json",
+    ]))
+    .unwrap();
     assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
-    place.refused(&["resize", "disk.img", "--area", "disk.area"], &["not drained"]);
+    place.refused(&["volume", "resize", "disk.img", "--area", "disk.area"], &["not drained"]);
     // Read as it would be, and nothing is written.
     let socket = place.path("rescue.sock");
     let mut command = seekless();
-    command.args(["rescue", "disk.img", "--area", "disk.area", "--nbd"]);
+    command.args(["volume", "rescue", "disk.img", "--area", "disk.area", "--nbd"]);
     command.arg(format!("unix:{}", socket.display()));
     let rescue = Server::of_rescue(command, place.dir.path());
     let mut client = Client::connect(&Address::Unix(socket)).unwrap();
@@ -591,7 +611,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     }
     drop((client, rescue));
     assert!(held().0 == was.0 && held().1.unwrap() == was.1.unwrap(), "rescuing wrote something");
-    place.run(&["repair", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
 
     // Proven, and used; drained and at work again under a client.
     let (server, mut client) = place.serve(&["--no-learn", "--cache", "0"]);
@@ -601,30 +621,31 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(place.status(&[])["copied_bytes"], 8 << 20);
-    place.run(&["drain", "disk.img"]);
+    place.run(&["volume", "drain", "disk.img"]);
     assert!(fs::read(place.path("disk.img")).unwrap() == before, "drained, home is another");
     let now = place.status(&[]);
     assert_eq!((&now["drained"], &now["copied_bytes"]), (&true.into(), &0.into()), "{now:#}");
-    let again = ["replicate", "disk.img", "--range", "0+1MiB", "--near", "20MiB", "--json"];
+    let again =
+        ["volume", "replicate", "disk.img", "--range", "0+1MiB", "--near", "20MiB", "--json"];
     let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
     assert_eq!(said["placed_bytes"], 0, "nothing is replicated after a drain: {said:#}");
-    place.run(&["mode", "writeback", "disk.img"]);
+    place.run(&["volume", "mode", "writeback", "disk.img"]);
     let said: Value = serde_json::from_str(&place.run(&again)).unwrap();
     assert_eq!(said["standing_bytes"], 1 << 20, "{said:#}");
     client.write(10 << 20, &[4; 1 << 20]).unwrap();
     client.flush().unwrap();
     assert_eq!(place.status(&[])["dirty_bytes"], 1 << 20, "the write buffer is not used");
-    place.run(&["mode", "writethrough", "disk.img"]);
+    place.run(&["volume", "mode", "writethrough", "disk.img"]);
     let now = place.status(&[]);
     assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
     drop(client);
     server.stop();
     place.refused(
-        &["resize", "disk.img", "--area", "disk.area"],
+        &["volume", "resize", "disk.img", "--area", "disk.area"],
         &["seekless volume drain", "nothing was changed"],
     );
-    place.run(&["detach", "disk.img", "--area", "disk.area"]);
-    place.run(&["resize", "disk.img", "--area", "disk.area", "--optimized", "40MiB"]);
+    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "resize", "disk.img", "--area", "disk.area", "--optimized", "40MiB"]);
     let left = place.status(&BESIDE);
     assert_eq!(
         (&left["area_bytes"], &left["replicas"]["free_bytes"]),
@@ -636,9 +657,15 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     client.trim(16 << 20, 1 << 20).unwrap();
     drop(client);
     server.stop();
-    let dump: Value =
-        serde_json::from_str(&place.run(&["dump", "disk.img", "--area", "disk.area", "--json"]))
-            .unwrap();
+    let dump: Value = serde_json::from_str(&place.run(&[
+        "volume",
+        "dump",
+        "disk.img",
+        "--area",
+        "disk.area",
+        "--json",
+    ]))
+    .unwrap();
     let s = |name: &str| dump["superblock"][name].as_u64().unwrap();
     let slots = (s("read_segments") + s("log_segments")) * s("segment_pages");
     let page = 2 + 2 * (1 + slots.div_ceil(337)) + s("checkpoint_slot") * s("free_map_pages");
@@ -646,12 +673,12 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     file.write_all_at(&[0x55; 64], page * 4096 + 100).unwrap();
     for args in [
         &["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:x.sock"][..],
-        &["check", "disk.img", "--area", "disk.area"],
+        &["volume", "check", "disk.img", "--area", "disk.area"],
     ] {
         place.refused(args, &["free map", "damaged"]);
     }
     place.refused(
-        &["repair", "disk.img", "--area", "disk.area", "--lose-data"],
+        &["volume", "repair", "disk.img", "--area", "disk.area", "--lose-data"],
         &["where replicas stand", "Nothing was changed"],
     );
 }
@@ -662,7 +689,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     let (mut server, client) = place.replicated();
     drop(client);
     // Drained while it is served, the guard is down; then it is killed.
-    place.run(&["drain", "disk.img"]);
+    place.run(&["volume", "drain", "disk.img"]);
     assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
     server.signal(Signal::KILL);
     server.wait(Duration::from_secs(5)).unwrap();
@@ -676,9 +703,9 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     drop(client);
     server.stop();
     // The same after an end in order; and mending does not make it believed.
-    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
-    place.run(&["repair", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "repair", "disk.img", "--area", "disk.area"]);
     let (server, mut client) = place.serve(&["--no-learn"]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
@@ -693,7 +720,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     let image = dir.path().join("disk.img");
     File::create(&image).unwrap().set_len(256 * MIB).unwrap();
     let name = image.to_str().unwrap();
-    let said = ours(&["format", name, "--replicas", "16MiB"]);
+    let said = ours(&["volume", "format", name, "--replicas", "16MiB"]);
     let (_, at) = said.rsplit_once("sector ").expect("where the area is");
     let at: u64 = at.split(':').next().unwrap().parse().unwrap();
     let middle = at << 9;
@@ -715,7 +742,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     client.trim(size / MIB * MIB - 60 * MIB, 60 << 20).unwrap();
     client.flush().unwrap();
     let near = first.to_string();
-    let said = ours(&["replicate", name, "--range", "0+8MiB", "--near", &near, "--json"]);
+    let said = ours(&["volume", "replicate", name, "--range", "0+8MiB", "--near", &near, "--json"]);
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["standing_bytes"], 8 * MIB, "{said:#}");
     // Side by side, but for the area between them.
@@ -754,7 +781,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     client.flush().unwrap();
     drop(client);
     assert!(server.stop()["copy_reads"].as_u64().unwrap() > 0);
-    ours(&["detach", name]);
+    ours(&["volume", "detach", name]);
     let home = raw();
     for (i, &place) in places.iter().enumerate() {
         let taken = i == 1 || i == places.len() - 1;
@@ -771,17 +798,17 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     let file = File::options().write(true).open(place.path("disk.img")).unwrap();
     file.set_len(4 << 40).unwrap();
     let begun = Instant::now();
-    place.run(&["format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
+    place.run(&["volume", "format", "disk.img", "--at", "disk.area", "--replicas", "8GiB"]);
     let (server, mut client) = place.serve(&["--no-learn"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // As fstrim does, in pieces that the kernel asks for.
     for gib in 1..4096 {
         client.trim(gib << 30, 1 << 30).unwrap();
     }
-    place.run(&["replicate", "disk.img", "--range", "0+8MiB", "--near", "3000GiB"]);
+    place.run(&["volume", "replicate", "disk.img", "--range", "0+8MiB", "--near", "3000GiB"]);
     drop(client);
     server.stop();
     let begun = Instant::now();
-    place.run(&["detach", "disk.img", "--area", "disk.area"]);
+    place.run(&["volume", "detach", "disk.img", "--area", "disk.area"]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

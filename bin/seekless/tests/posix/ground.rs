@@ -87,7 +87,7 @@ impl Ground {
 
     /// What is missing for a mount.
     pub(crate) fn missing() -> Option<String> {
-        let verb = seekless().args(["fs", "mount", "--help"]).output();
+        let verb = seekless().args(["files", "mount", "--help"]).output();
         let there = verb.is_ok_and(|o| o.status.success());
         (!there)
             .then(|| "this build has no `fs mount`".to_owned())
@@ -125,7 +125,7 @@ impl Ground {
     /// Mounts, with these arguments more.
     pub(crate) fn start(&mut self, args: &[&str]) {
         let mut command = seekless();
-        command.args(["fs", "mount"]).args([self.path(self.names[0]), self.point()]);
+        command.args(["files", "mount"]).args([self.path(self.names[0]), self.point()]);
         command.arg("--store").arg(self.path("groups")).args(["--create", "256MiB"]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -151,7 +151,8 @@ impl Ground {
 
     /// How the mount stands: `seekless files status`.
     pub(crate) fn state(&self) -> Value {
-        let output = seekless().args(["fs", "stat", "--json"]).arg(self.root()).output().unwrap();
+        let output =
+            seekless().args(["files", "status", "--json"]).arg(self.root()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
         serde_json::from_slice(&output.stdout).unwrap()
@@ -174,7 +175,7 @@ impl Ground {
     pub(crate) fn bring_home(&mut self) {
         host::run([
             env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "fs".as_ref(),
+            "files".as_ref(),
             "unmount".as_ref(),
             "--return".as_ref(),
             self.point().as_os_str(),

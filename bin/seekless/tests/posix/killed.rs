@@ -173,13 +173,13 @@ fn kills() -> u64 {
 }
 
 fn check(ground: &Ground) {
-    let verb = seekless().args(["fs", "check", "--help"]).output().unwrap();
+    let verb = seekless().args(["files", "check", "--help"]).output().unwrap();
     if !verb.status.success() {
         eprintln!("SKIPPED fs check: this build has none");
         return;
     }
     let checked = seekless()
-        .args(["fs", "check"])
+        .args(["files", "check"])
         .arg(ground.path("beneath"))
         .arg("--store")
         .arg(ground.path("groups"))

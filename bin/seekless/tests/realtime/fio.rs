@@ -64,7 +64,7 @@ impl Emulated {
         let mount = (front == Front::Loop).then(|| dir.path().join("volume"));
         let mut command = quiet::first(env!("CARGO_BIN_EXE_seekless"));
         command
-            .arg("emulate")
+            .args(["disk", "emulate"])
             .arg(disk)
             .arg("disk.img")
             .args(["--size", "16GiB", "--speed", speed]);

@@ -13,3 +13,6 @@ mod host;
 mod model;
 mod probe;
 mod quiet;
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_seekless");

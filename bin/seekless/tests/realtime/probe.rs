@@ -23,7 +23,7 @@ fn probing_gives_back_the_disk_that_is_emulated() {
     let mut tries = Tries::new(3, 4);
     while tries.more("probing") {
         let mut command = quiet::first(env!("CARGO_BIN_EXE_seekless"));
-        command.args(["emulate", DISK, "disk.img"]);
+        command.args(["disk", "emulate", DISK, "disk.img"]);
         let server = Server::of(command, dir.path(), Some(&path));
         let watch = Watch::start(true);
         let program = env!("CARGO_BIN_EXE_seekless");

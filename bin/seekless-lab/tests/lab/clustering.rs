@@ -1,0 +1,52 @@
+//! `model` and `reproduce clustering`, through the binary.
+
+use serde_json::Value;
+
+use crate::support::{Place, number};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_clustering_paper_is_reproduced_with_its_statements_beside_ours() {
+    let place = Place::new();
+    let args = ["reproduce", "clustering", "--runs", "1", "--report", "c.html", "--json", "-"];
+    let ran = place.run(&args);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    assert_eq!(told["what"], "clustering");
+    let figures = told["figures"].as_array().unwrap();
+    let numbers: Vec<u64> = figures.iter().map(|f| f["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (3..=12).collect::<Vec<_>>());
+    assert!(figures.iter().all(|f| f["lines"].as_array().is_some_and(|l| l.len() >= 3)));
+    let claims = told["claims"].as_array().unwrap();
+    assert!(claims.len() == 15 && claims.iter().all(|c| c["holds"] == true), "{claims:?}");
+    let html = std::fs::read_to_string(place.path("c.html")).unwrap();
+    assert!(html.contains("Figure 12") && html.contains("modelled"));
+}
+
+#[test]
+fn the_model_says_what_a_layout_brings_and_refuses_what_is_none() {
+    let place = Place::new();
+    let args =
+        ["model", "--layout", "perfect,buckets:6+drift:20%", "--queue", "1,50", "--runs", "1"];
+    let ran = place.run(&[&args[..], &["--json", "-"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let told = json(&ran.out);
+    assert_eq!((&told["schema"], &told["cylinders"]), (&"seekless.model/1".into(), &1224.into()));
+    let seeks: Vec<f64> =
+        told["layouts"].as_array().unwrap().iter().map(|l| number(&l["seek_ms"])).collect();
+    assert!(seeks[1] < seeks[2] && seeks[2] < seeks[0], "{seeks:?}");
+    let ran = place.run(&["model", "--disk", "wd800jb", "--queue", "10", "--runs", "1"]);
+    assert!(ran.code == Some(0) && ran.out.contains("lazy:8%"), "{}", ran.err);
+    for (bad, words) in [
+        (&["model", "--layout", "best"][..], "+drift:SHARE"),
+        (&["model", "--disk", "nowhere"], "nowhere"),
+        (&["model", "--queue", "301"], "300"),
+        (&["model", "--block", "0"], "block"),
+    ] {
+        let ran = place.run(bad);
+        assert!(ran.code == Some(2) && ran.err.contains(words), "{bad:?}: {}", ran.err);
+    }
+}

@@ -1,0 +1,44 @@
+//! `reproduce fs2-disk`, through the binary.
+
+use std::fs;
+
+use crate::support::Place;
+
+#[test]
+fn fs2s_disk_is_taken_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (html, figures) = (folder.path().join("r.html"), folder.path().join("figures"));
+    let place = Place::new();
+    let ran = place.run(&[
+        "reproduce",
+        "fs2-disk",
+        "--report",
+        html.to_str().unwrap(),
+        "--figures",
+        figures.to_str().unwrap(),
+        "--json",
+        "-",
+    ]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    for disk in v["figure2"].as_array().unwrap() {
+        let of = |key: &str| disk[key].as_f64().unwrap();
+        let parts = of("seek_ms") + of("rotation_ms") + of("transfer_ms");
+        assert!((parts - of("access_ms")).abs() < 1e-9, "{disk}");
+        // Random work: seek dominates, transfer is dwarfed.
+        assert!(of("seek_ms") > of("rotation_ms") && of("transfer_ms") < 0.05 * parts, "{disk}");
+    }
+    // Half a revolution of the testbed's 7200 rpm is 4.17 ms.
+    let testbed = v["figure2"].as_array().unwrap().iter().find(|d| d["disk"] == "wd800jb").unwrap();
+    assert!((testbed["rotation_ms"].as_f64().unwrap() - 4.167).abs() < 0.05, "{testbed}");
+    assert!((v["figure8"]["band_ms"].as_f64().unwrap() - 8.333).abs() < 0.1);
+    for file in [
+        "01-what-a-random-read-of-4-kib-is-made-of.svg",
+        "02-wd800jb-access-time-over-seek-distance.svg",
+    ] {
+        assert!(fs::read_to_string(figures.join(file)).unwrap().contains("<svg"));
+        assert!(figures.join(file).with_extension("csv").exists());
+    }
+    // The report stands beside JSON on standard output.
+    assert!(fs::read_to_string(&html).unwrap().contains("FS2&#39;s numbers and ours"));
+}

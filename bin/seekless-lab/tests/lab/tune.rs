@@ -1,0 +1,54 @@
+//! `tune` finds the settings that pay.
+
+use serde_json::Value;
+
+use crate::support::{Dice, Place, disksim, number};
+
+fn scattered(dice: &mut Dice, n: usize) -> Vec<(u64, u64, bool)> {
+    (0..n).map(|_| (dice.below(5_000_000) * 8, 8, true)).collect()
+}
+
+#[test]
+fn tune_finds_the_area_that_holds_what_comes_again() {
+    let place = Place::new();
+    let mut dice = Dice(43);
+    // 600 places again and again, amid ten times as many that never come back.
+    let again = scattered(&mut dice, 600);
+    let mut all = Vec::new();
+    for _ in 0..16 {
+        all.extend_from_slice(&again);
+        all.extend(scattered(&mut dice, 400));
+    }
+    place.file("a.trace", disksim(&all));
+    let args = ["tune", "a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--folds", "8"];
+    let ran = place.run(&[&args[..], &["--json", "-", "--report", "t.html"]].concat());
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let json: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(json["schema"], "seekless.tune/1");
+    let panels = json["panels"].as_array().unwrap();
+    let names: Vec<&str> = panels.iter().map(|p| p["parameter"].as_str().unwrap()).collect();
+    assert_eq!(names[..2], ["interval", "size"]);
+    for panel in panels {
+        let points = panel["points"].as_array().unwrap();
+        let shares: Vec<f64> = points.iter().map(|p| number(&p["saves_busy"]["share"])).collect();
+        let best = shares[panel["best"].as_u64().unwrap() as usize];
+        assert!(shares.iter().all(|&s| s <= best), "{shares:?}");
+        // Moving is never a gain.
+        assert!(
+            points
+                .iter()
+                .all(|p| number(&p["saves_foreground"]) >= number(&p["saves_busy"]["share"]))
+        );
+    }
+    let intervals = panels[0]["points"].as_array().unwrap();
+    let folds: Vec<u64> =
+        intervals.iter().filter_map(|p| p["setting"]["interval_folds"].as_u64()).collect();
+    assert_eq!(folds, [1, 2, 4]);
+    let chosen = &json["chosen"];
+    assert!(number(&chosen["saves_busy"]["share"]) > 0.2, "{chosen}");
+    assert!(number(&chosen["held_out_saves_busy"]) > 0.2, "{chosen}");
+    assert!(std::fs::read_to_string(place.path("t.html")).unwrap().contains("Figure 12"));
+    let table = place.run(&args);
+    assert!(table.out.contains("Best of"), "{}", table.out);
+    assert!(table.out.contains("planned anew after"), "{}", table.out);
+}

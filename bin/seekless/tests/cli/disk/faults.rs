@@ -1,0 +1,179 @@
+//! What is refused, and in which words: file, line, field, and what is allowed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::support::{fails, succeeds, word};
+
+/// A small drive of our own in DiskSim's words.
+const SPECS: &str =
+    "disksim_disk SMALL {\n   Model = source small.model,\n   Fast write level = 0\n}\n";
+const MODEL: &str = "\
+dm_disk SMALL_model {
+   Number of data surfaces = 2,
+   Number of cylinders = 100,
+   Block count = 20000,
+   Layout Model = dm_layout_g1 {
+      LBN-to-PBN mapping scheme = 0,
+      Sparing scheme used = 0,
+      Zones = [
+         dm_layout_g1_zone {
+            First cylinder number = 0,
+            Last cylinder number = 99,
+            Blocks per track = 100,
+            Offset of first block = 0.0,
+            Empty space at zone front = 0,
+            Skew for track switch = 10.0,
+            Skew for cylinder switch = 20.0,
+            Number of spares = 0,
+            slips = [],
+            defects = []
+         }
+      ]
+   },
+   Mechanical Model = dm_mech_g1 {
+      Seek type = extracted,
+      Full seek curve = Small.Seek,
+      Head switch time = 1.0,
+      Rotation speed (in rpms) = 6000
+   }
+}
+";
+const SEEK: &str = "Seek distances measured: 2\n1, 1.0\n99, 9.0\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.put("small.diskspecs", SPECS);
+        folder.put("small.model", MODEL);
+        folder.put("small.seek", SEEK);
+        folder
+    }
+
+    fn put(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn import_fails(folder: &Folder) -> String {
+    fails(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&folder.path("o"))])
+}
+
+#[test]
+fn a_small_drive_by_hand() {
+    let folder = Folder::new();
+    let toml = folder.path("small.toml");
+    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
+    // Sector 0, then 0 again after 5 ms: 6000 rpm turn in 10 ms, a sector passes in 0.1. The arm stands there
+    // already, but the description's drive settles anew: both wait for the platter to come by.
+    let trace = folder.put("t", "R Miss 0 1 10000 4900\nR Miss 0 1 10000 0\n");
+    let out = succeeds(&["disk", "validate", "--disk", word(&toml), word(&trace), "--json", "-"]);
+    let v: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&v["requests"], &v["disk"]), (&2.into(), &"small".into()));
+    let shown = succeeds(&["disk", "show", word(&toml)]);
+    assert!(shown.contains("rpm = 6000"), "{shown}");
+    // As JSON in place of the entry.
+    let json = succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "--json", "-"]);
+    let v: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(v["schema"], "seekless.disk-import/1");
+    assert_eq!(
+        (&v["disk"]["mechanics"]["rpm"], &v["disk"]["capacity_sectors"]),
+        (&6000.0.into(), &20_000.into())
+    );
+}
+
+#[test]
+fn faulty_descriptions_name_file_line_and_field() {
+    let folder = Folder::new();
+    for (file, good, bad, said) in [
+        ("small.model", "Number of cylinders = 100", "Number of cylinders = many", "small.model:3"),
+        ("small.model", "= 6000", "= 6", "mechanics.rpm is 6; allowed: 60 to 30000"),
+        ("small.model", "   Number of data surfaces = 2,\n", "", "no 'Number of data surfaces'"),
+        ("small.model", "Last cylinder number = 99", "Last cylinder number = -1", "small.model:11"),
+        ("small.model", "dm_layout_g1 {", "dm_layout_g9 {", "dm_layout_g9"),
+        (
+            "small.diskspecs",
+            "source small.model",
+            "source other.modell",
+            "small.diskspecs:2: names 'other.modell'",
+        ),
+        (
+            "small.diskspecs",
+            "Fast write level = 0",
+            "Fast write level = 7",
+            "small.diskspecs:3: Fast write level",
+        ),
+        ("small.diskspecs", "disksim_disk", "disksim_bus", "no 'disksim_disk'"),
+        ("small.seek", "99, 9.0", "99, nine", "eek:3"),
+    ] {
+        let text = fs::read_to_string(folder.path(file)).unwrap();
+        assert!(text.contains(good), "{good}");
+        folder.put(file, &text.replace(good, bad));
+        let error = import_fails(&folder);
+        assert!(error.contains(said), "{bad}: {error}");
+        assert!(!folder.path("o").exists());
+        folder.put(file, &text);
+    }
+}
+
+#[test]
+fn descriptions_cut_anywhere_are_refused_or_read() {
+    let folder = Folder::new();
+    for end in (0..MODEL.len()).step_by(61) {
+        folder.put("small.model", &MODEL[..end]);
+        assert!(import_fails(&folder).contains("small.model"), "{end}");
+    }
+}
+
+#[test]
+fn faulty_entries_name_file_line_field_and_range() {
+    let folder = Folder::new();
+    let toml = folder.path("small.toml");
+    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
+    let good = fs::read_to_string(&toml).unwrap();
+    for (from, to, said) in [
+        ("rpm = 6000.0", "rpm = 6.0", "mechanics.rpm: 6 is out of range; allowed: 60 to 30000"),
+        ("heads = 2", "heads = 0", "geometry.heads: 0 is out of range; allowed: 1 to 256"),
+        ("heads = 2", "heads = \"two\"", "geometry.heads"),
+        ("heads = 2", "heads = 2\nhands = 3", "hands"),
+        ("rpm = 6000.0\n", "", "rpm"),
+        ("[mechanics]", "[mechanics", "TOML"),
+    ] {
+        let bad = good.replace(from, to);
+        assert_ne!(bad, good, "{from}");
+        let path = folder.put("bad.toml", &bad);
+        let error = fails(&["disk", "show", word(&path)]);
+        assert!(error.contains(said) && error.contains("bad.toml:"), "{to}: {error}");
+        if let Some(line) = bad.lines().position(|l| !to.is_empty() && l == to) {
+            assert!(error.contains(&format!("bad.toml:{}", line + 1)), "{to}: {error}");
+        }
+    }
+}
+
+#[test]
+fn faulty_measured_requests_are_refused() {
+    let folder = Folder::new();
+    let toml = folder.path("small.toml");
+    succeeds(&["disk", "import", word(&folder.path("small.diskspecs")), "-o", word(&toml)]);
+    let fails_with = |text: &str| {
+        let trace: &Path = &folder.put("t", text);
+        fails(&["disk", "validate", "--disk", word(&toml), word(trace)])
+    };
+    assert!(fails_with("R Hit 1 2 3\n").contains("t:1: column 6"));
+    assert!(fails_with("R Hit 1 2 3 4\n\nX Hit 1 2 3 4\n").contains("t:3: column 1"));
+    let past = fails_with("R Hit 0 1 9 9\nR Hit 19999 2 9 9\n");
+    assert!(past.contains("request 2") && past.contains("passes the end"), "{past}");
+    let past = fails_with("R Hit 18446744073709551615 2 9 9\n");
+    assert!(past.contains("passes the end"), "{past}");
+    assert!(fails_with("").contains("holds no request"));
+    assert!(fails(&["disk", "validate", "nowhere"]).contains("--disk"));
+    assert!(fails(&["disk", "validate", "--disk", "nodisk", "t"]).contains("wd800jb"));
+}

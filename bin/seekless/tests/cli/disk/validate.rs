@@ -1,0 +1,78 @@
+//! Import and validate against the references at hand. The bounds are what is reached, with a little room.
+
+use serde_json::Value;
+
+use super::support::{shared, succeeds, word};
+
+/// Names, and the demerit to stay below in milliseconds: the reference simulator's published figure.
+const DRIVES: [(&str, &str, f64); 5] = [
+    ("atlas10k", "atlas10k", 0.268),
+    ("cheetah9LP", "cheetah9LP", 0.107),
+    ("barracuda", "barracuda", 0.349),
+    ("ibm18es", "ibm18es", 0.135),
+    ("hp_c3323a_validate", "hp_c3323a", 0.306),
+];
+
+#[test]
+fn an_imported_drive_meets_its_measured_requests() {
+    let Some(shared) = shared("an_imported_drive_meets_its_measured_requests") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for (specs, trace, most) in DRIVES {
+        let specs = shared.join("traces/disks").join(format!("{specs}.diskspecs"));
+        let trace = shared.join("traces/disks").join(format!("{trace}.trace.zst"));
+        let toml = folder.path().join("drive.toml");
+        succeeds(&["disk", "import", word(&specs), "-o", word(&toml)]);
+        let out =
+            succeeds(&["disk", "validate", "--disk", word(&toml), word(&trace), "--json", "-"]);
+        let v: Value = serde_json::from_str(&out).unwrap();
+        let keys: Vec<&str> = v.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = [
+            "demerit_ms",
+            "demerit_share",
+            "disk",
+            "measured_ms_mean",
+            "model_ms_mean",
+            "requests",
+            "schema",
+        ];
+        assert_eq!(keys, expected);
+        assert_eq!(v["schema"], "seekless.disk-validate/1");
+        assert!(v["requests"].as_u64().unwrap() > 9_000);
+        let of = |key: &str| v[key].as_f64().unwrap();
+        assert!(of("demerit_ms") <= most, "{out}");
+        let share = of("demerit_ms") / of("measured_ms_mean");
+        assert!((share - of("demerit_share")).abs() < 1e-12, "{out}");
+        let means = of("model_ms_mean") / of("measured_ms_mean");
+        assert!((means - 1.0).abs() < 0.03, "{out}");
+    }
+}
+
+#[test]
+fn a_folder_of_references_is_validated_whole() {
+    let Some(shared) = shared("a_folder_of_references_is_validated_whole") else { return };
+    let folder = shared.join("reference");
+    let out = succeeds(&["disk", "validate", word(&folder), "--json", "-"]);
+    let v: Value = serde_json::from_str(&out).unwrap();
+    let runs = v["mechanical"].as_array().unwrap();
+    assert_eq!(runs.len(), 16);
+    for run in runs {
+        for key in ["seek_ms", "rotation_ms", "transfer_ms", "response_ms"] {
+            let (r, m) =
+                (run["reference"][key].as_f64().unwrap(), run["model"][key].as_f64().unwrap());
+            // A microsecond is left to the reference's drifting phase.
+            assert!((r - m).abs() <= 0.005 * r + 0.001, "{} {key}: {r} {m}", run["run"]);
+        }
+        let judged = format!("{}_demerit_share", run["judged_by"].as_str().unwrap());
+        assert!(run[&judged].as_f64().unwrap() < 0.005, "{run}");
+    }
+    let drives = v["drives"].as_array().unwrap();
+    assert_eq!(drives.len(), 5);
+    for drive in drives {
+        let of = |key: &str| drive[key].as_f64().unwrap();
+        assert!(of("demerit_ms") <= of("reference_demerit_ms"), "{drive}");
+    }
+    let table = succeeds(&["disk", "validate", word(&folder)]);
+    for said in ["atlas10k mix8k sptf", "seek ms", "cheetah9LP", "5.525 / 5.525"] {
+        assert!(table.contains(said), "{said} in\n{table}");
+    }
+}

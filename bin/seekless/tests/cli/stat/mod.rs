@@ -1,0 +1,278 @@
+//! `seekless stat`, run as a person runs it: an independent calculation in Python, the contract of its JSON, what
+//! it refuses. Knows nothing of the code behind.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs the binary in `dir` with `input` on its standard input.
+fn run(dir: &TempDir, args: &[&str], input: &[u8]) -> Ran {
+    let mut child = Command::new(crate::PROGRAM)
+        .arg("stat")
+        .args(args)
+        .current_dir(dir)
+        .env_remove("COLUMNS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
+    // A run that fails early does not read it.
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let out = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: out.status.code(), out: text(out.stdout), err: text(out.stderr) }
+}
+
+fn json(dir: &TempDir, args: &[&str]) -> Value {
+    let ran = run(dir, &[args, &["--json", "-"]].concat(), b"");
+    assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
+    serde_json::from_str(&ran.out).unwrap()
+}
+
+fn sample() -> String {
+    format!("{ROOT}/sample/desktop.trace.zst")
+}
+
+/// Runs check.py; false, said aloud, where there is no Python.
+fn agrees(test: &str, format: &str, trace: &Path, args: &[&str]) -> bool {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("SKIPPED {test}: no python3");
+        return false;
+    }
+    let file = std::fs::File::open(trace).unwrap();
+    let mut raw = Vec::new();
+    match trace.extension().and_then(|e| e.to_str()) {
+        Some("zst") => drop(zstd::Decoder::new(file).unwrap().read_to_end(&mut raw).unwrap()),
+        Some("xz") => drop(liblzma::read::XzDecoder::new(file).read_to_end(&mut raw).unwrap()),
+        _ => unreachable!("{}", trace.display()),
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ran = run(&dir, &[&[trace.to_str().unwrap(), "--json", "a.json"], args].concat(), b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let mut check = Command::new("python3")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/stat/check.py"))
+        .args([format.as_ref(), dir.path().join("a.json").as_os_str()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = check.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || stdin.write_all(&raw));
+    let out = check.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let said = String::from_utf8(out.stdout).unwrap();
+    eprintln!("{} {args:?}: {said}", trace.display());
+    assert!(out.status.success(), "{said}");
+    assert!(!said.contains("\n0 numbers"), "nothing was compared");
+    true
+}
+
+fn shared(test: &str) -> Option<PathBuf> {
+    let named = std::env::var_os("SEEKLESS_SHARED").map(PathBuf::from);
+    let dir = named.unwrap_or(Path::new(ROOT).join("../shared")).join("traces");
+    if dir.is_dir() {
+        return Some(dir);
+    }
+    eprintln!("SKIPPED {test}: no ../shared");
+    None
+}
+
+#[test]
+fn a_python_script_finds_the_same_in_the_sample_trace() {
+    let name = "a_python_script_finds_the_same_in_the_sample_trace";
+    // Days of 45 s: each of the six rounds is one.
+    if agrees(name, "tracefs", sample().as_ref(), &["--day", "45s"]) {
+        agrees(name, "tracefs", sample().as_ref(), &["--day", "45s", "--memory", "16MiB"]);
+    }
+}
+
+#[test]
+fn a_python_script_finds_the_same_in_reference_traces() {
+    let name = "a_python_script_finds_the_same_in_reference_traces";
+    let Some(dir) = shared(name) else { return };
+    for (format, file) in [("lis", "P3.lis.zst"), ("srt", "ajw.1week.srt.xz")] {
+        for memory in ["1GiB", "16MiB"] {
+            agrees(name, format, &dir.join(file), &["--memory", memory]);
+        }
+    }
+}
+
+/// Every key with the keys above it; elements of lists as one.
+fn keys(value: &Value, at: &str, out: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                if value.get("plus_minus").is_some_and(|_| value.get("exact").is_some()) {
+                    out.insert(at);
+                } else {
+                    keys(value, &at, out);
+                }
+            }
+        }
+        // A list of nothing does not tell what it is of; another trace does.
+        Value::Array(list) if list.is_empty() => {}
+        Value::Array(list) if list.iter().any(Value::is_object) => {
+            list.iter().for_each(|v| keys(v, &format!("{at}[]"), out));
+        }
+        _ => drop(out.insert(at.to_owned())),
+    }
+}
+
+#[test]
+fn every_key_of_the_json_is_in_the_document() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = BTreeSet::new();
+    keys(&json(&dir, &[&sample(), "--day", "45s", "--size", "8GiB"]), "", &mut all);
+    if let Some(shared) = shared("every_key_of_the_json_is_in_the_document: service times") {
+        keys(&json(&dir, &[shared.join("ajw.1week.srt.xz").to_str().unwrap()]), "", &mut all);
+    }
+    let document = std::fs::read_to_string(format!("{ROOT}/docs/using/stat.md")).unwrap();
+    let shape = ["count", "mean", "min", "p50", "p90", "p99", "max", "plus_minus_share", "curve"];
+    for key in &all {
+        // Distributions share their keys.
+        let base = key.rsplit_once('.').filter(|(_, last)| shape.contains(last));
+        let known = |k: &str| document.contains(&format!("`{k}`"));
+        let ok = known(key)
+            // A list that is empty here.
+            || document.contains(&format!("`{key}[]."))
+            || base.is_some_and(|(above, last)| known(above) && known(&format!(".{last}")));
+        assert!(ok, "docs/using/stat.md does not name {key}");
+    }
+    assert!(all.len() > 90, "{}", all.len());
+}
+
+#[test]
+fn the_store_the_pipe_and_the_file_say_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "0.0 0 0 8 1\n1.0 0 100 8 1\n1.5 0 108 16 0\n900.0 1 0 8 1\n";
+    std::fs::write(dir.path().join("a.trace"), text).unwrap();
+    let convert = Command::new(crate::PROGRAM)
+        .args(["convert", "a.trace", "a.parquet"])
+        .current_dir(&dir)
+        .status()
+        .unwrap();
+    assert!(convert.success());
+    let alike = |mut v: Value| {
+        v["trace"]["path"] = Value::Null;
+        v["trace"]["format"] = Value::Null;
+        v
+    };
+    let file = alike(json(&dir, &["a.trace"]));
+    assert_eq!(file, alike(json(&dir, &["a.parquet"])));
+    let piped = run(&dir, &["-", "--json", "-"], text.as_bytes());
+    assert_eq!(file, alike(serde_json::from_str(&piped.out).unwrap()));
+    assert_eq!(file["table1"]["reads"], 3);
+    let one = json(&dir, &["a.trace", "--device", "1"]);
+    assert_eq!((&one["trace"]["requests"], &one["device"]), (&1.into(), &"1".into()));
+    // A single request has no span, no pair and no second window.
+    assert_eq!(one["table1"]["determinism"]["non_sequential"], 0);
+    assert_eq!(one["time"]["bursts"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_tables_and_the_report_say_what_is_exact() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["--day", "45s", "--report", "a.html", "--top", "3", "--figures", "figures"];
+    let ran = run(&dir, &[&[sample().as_str()][..], &args].concat(), b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    // PNG needs a font on this machine: that may be said, nothing else.
+    assert!(ran.err.is_empty() || ran.err.contains("no PNG files"), "{}", ran.err);
+    for words in
+        ["partial determinism", "exact", "Bursts", "first accesses", "git", "89,497 requests"]
+    {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+    assert!(!ran.out.contains("±  ") && !ran.out.contains("NaN"), "{}", ran.out);
+    let html = std::fs::read_to_string(dir.path().join("a.html")).unwrap();
+    for words in [
+        "by rank",
+        "hottest pages take",
+        "RAM would save",
+        "over time and address",
+        "How long heat lasts",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(!html.contains("No data"), "a figure is empty");
+    let files = std::fs::read_dir(dir.path().join("figures")).unwrap();
+    let names: Vec<_> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+    for ending in [".svg", ".csv"] {
+        let found = names.iter().filter(|n| n.ends_with(ending)).count();
+        assert_eq!(found, html.matches("<figure ").count(), "{names:?}");
+    }
+    // Little memory: the numbers say that they are estimates.
+    let ran = run(&dir, &[&sample(), "--memory", "16MiB"], b"");
+    assert!(ran.out.contains("± "), "{}", ran.out);
+}
+
+#[test]
+fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let calls = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n";
+    std::fs::write(dir.path().join("t"), calls).unwrap();
+    let ran = run(&dir, &["t", "--json", "t.json", "--figures", "f"], b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
+    let v: Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("t.json")).unwrap()).unwrap();
+    assert!(v["notes"][0].as_str().unwrap().contains("this is a trace of files"), "{v:#}");
+    let names: Vec<String> = std::fs::read_dir(dir.path().join("f"))
+        .unwrap()
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let count = |end: &str| names.iter().filter(|n| n.ends_with(end)).count();
+    assert!(count(".svg") >= 6 && count(".svg") == count(".csv"), "{names:?}");
+    // Records passed over are told of too.
+    let ran = run(&dir, &["-", "--lenient"], b"0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
+    assert!(ran.err.contains("note: 1 malformed records were passed over"), "{}", ran.err);
+}
+
+#[test]
+fn bad_input_is_refused_with_reasons() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n");
+    file("line", "0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
+    file("empty", "");
+    for (args, words) in [
+        (&["none"][..], &["none", "No such file"][..]),
+        (&["empty"], &["empty", "the file is empty"]),
+        (&["line"], &["line: line 2", "expected", "lenient"]),
+        (&["good", "--device", "7"], &["no requests of device '7'", "its devices: 0"]),
+        (&["good", "--memory", "1MiB"], &["1MiB", "16 MiB"]),
+        (&["good", "--memory", "much"], &["'much'", "not a size"]),
+        (&["good", "--day", "soon"], &["'soon'", "24h"]),
+        (&["good", "--size", "0"], &["size of nothing"]),
+        (&["good", "--report", "no/such/a.html"], &["no/such/a.html"]),
+        (&[], &["TRACE"]),
+    ] {
+        let ran = run(&dir, args, b"");
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{args:?}: {}", ran.err);
+        for word in words {
+            assert!(ran.err.contains(word), "{args:?}: {word:?} is not in\n{}", ran.err);
+        }
+    }
+    let lenient = json(&dir, &["--lenient", "line"]);
+    assert_eq!(
+        (&lenient["trace"]["requests"], &lenient["trace"]["malformed"]),
+        (&2.into(), &1.into())
+    );
+    let help = run(&dir, &["--help"], b"").out;
+    assert!(help.contains("Examples:") && help.contains("seekless stat"), "{help}");
+}

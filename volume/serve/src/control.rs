@@ -1,0 +1,87 @@
+//! Steering a volume from outside its server: the commands a running volume takes, the state it shows, the socket that
+//! carries both, and the administration of a volume whether a server runs or not.
+//!
+//! A server answers on a unix socket in a directory of its user alone. A volume that nobody serves is opened by the
+//! administrator's own process.
+
+mod administer;
+mod ask;
+mod listen;
+mod replicate;
+mod socket;
+mod state;
+
+use seekless_block::Extent;
+use seekless_engine::Mode;
+use serde::{Deserialize, Serialize};
+
+pub use administer::{
+    AdministerError, Administered, Progress, ensure_unserved, open_unserved, state_of,
+};
+pub use ask::{AskError, TOKEN, ask};
+pub use listen::{MainThread, start};
+pub use replicate::{Placed, extents_of_file};
+pub use socket::socket_of;
+pub use state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name, mode_of};
+
+/// A command to a running volume: one type from the command line through the control socket to the volume's thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeCommand {
+    /// Write everything home that stands in the area alone, and absorb nothing more.
+    Drain,
+    /// Change where writes go.
+    SetMode(#[serde(with = "mode_by_name")] Mode),
+    /// Make a new plan of everything learned, and move to it.
+    Replan,
+    /// Write replicas of the pages of `homes` side by side in free space, close to `near`.
+    Replicate {
+        /// Where the replicas should stand.
+        near: Extent,
+        /// What to replicate, in the order of the replicas.
+        homes: Vec<Extent>,
+    },
+    /// End the server with the area saved.
+    Stop,
+}
+
+/// The mode's name in JSON.
+mod mode_by_name {
+    use seekless_engine::Mode;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use super::state::{mode_name, mode_of};
+
+    pub(super) fn serialize<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(mode_name(*mode))
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Mode, D::Error> {
+        mode_of(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_survives_the_socket() {
+        let extent = Extent::new(8, 16);
+        for command in [
+            VolumeCommand::Drain,
+            VolumeCommand::SetMode(Mode::WriteBack),
+            VolumeCommand::SetMode(Mode::WriteThrough),
+            VolumeCommand::Replan,
+            VolumeCommand::Replicate { near: extent, homes: vec![extent, Extent::new(64, 8)] },
+            VolumeCommand::Stop,
+        ] {
+            let text = serde_json::to_vec(&command).unwrap();
+            assert_eq!(serde_json::from_slice::<VolumeCommand>(&text).unwrap(), command);
+        }
+        for bad in ["", "{}", "\"dance\"", "{\"set_mode\":\"sideways\"}", "{\"replicate\":{}}"] {
+            assert!(serde_json::from_slice::<VolumeCommand>(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

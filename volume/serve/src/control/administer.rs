@@ -1,0 +1,420 @@
+//! Administration of a volume, whether a server has it or nobody does.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use seekless_block::{Bytes, Extent, PAGE_SECTORS, Sectors};
+use seekless_engine::format::State;
+use seekless_engine::{AttachError, Mode, examine};
+use serde_json::Value;
+
+use super::ask::{self, AskError, ask};
+use super::socket::server_of;
+use super::state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name};
+use super::{Placed, VolumeCommand};
+use crate::area::{self, Lasting};
+use crate::{Address, Backing, Builder, ServeError, ServerHandle};
+
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Work without progress for this long is stuck.
+const STUCK: Duration = Duration::from_secs(20);
+/// Longest wait for a server to end, once everything is at home.
+const END_MOST: Duration = Duration::from_secs(60);
+/// Extents that one command carries.
+const EXTENTS_A_COMMAND: usize = 1_000;
+
+/// Why an administrator's command was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum AdministerError {
+    /// The volume cannot be opened, or its server failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The server did not answer, or refused.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The area cannot be read.
+    #[error("{}: cannot be attached as it is", place.display())]
+    Area {
+        /// The file or device of the area.
+        place: PathBuf,
+        /// Why.
+        #[source]
+        source: AttachError,
+    },
+    /// No server has the volume.
+    #[error("{}: nobody serves it, as far as this user can see", .0.display())]
+    NotServed(PathBuf),
+    /// A server has the volume.
+    #[error("{}: is served; `seekless volume detach` first", .0.display())]
+    Served(PathBuf),
+    /// The volume has no area.
+    #[error(
+        "{}: no area lies within it: name the one that was made for it with --area", .0.display()
+    )]
+    NoArea(PathBuf),
+    /// The area was made for copies.
+    #[error(
+        "{}: its area was not made for replicas: `seekless volume format --replicas` makes one",
+        .0.display()
+    )]
+    NoReplicas(PathBuf),
+    /// An extent that the volume does not have.
+    #[error("{extent} lies past the end of the volume, {volume}")]
+    PastEnd {
+        /// What was asked.
+        extent: Extent,
+        /// Size of the volume.
+        volume: Bytes,
+    },
+    /// Writing home makes no progress.
+    #[error(
+        "cannot go on: {left} have not become less for {STUCK:?}{why}. The area still has them"
+    )]
+    NotDrained {
+        /// What is left to write home.
+        left: Bytes,
+        /// Reasons that the volume gives.
+        why: String,
+    },
+    /// The change of mode makes no progress.
+    #[error(
+        "the guard of the disk and the area's superblock could not be written for {STUCK:?}{why}"
+    )]
+    ModeNotChanged {
+        /// Reasons that the volume gives.
+        why: String,
+    },
+    /// Replication makes no progress.
+    #[error(
+        "asked for, but nothing was written for {STUCK:?}; `seekless volume status` shows how it goes on"
+    )]
+    NotReplicated,
+    /// Everything is at home, and the server runs on.
+    #[error("drained, but the server has not ended{why}")]
+    NotEnded {
+        /// Reasons that the volume gives.
+        why: String,
+    },
+}
+
+/// A running server, or a volume opened here.
+enum Reached {
+    Server(Address),
+    Here(Box<ServerHandle>),
+}
+
+/// A volume in the hands of its administrator. `progress` hears how many bytes are left.
+pub struct Administered {
+    backing: PathBuf,
+    reached: Reached,
+}
+
+/// Progress of a long command: bytes left.
+pub type Progress<'a> = &'a mut dyn FnMut(Bytes);
+
+impl Administered {
+    /// Reaches the server of a volume, or opens the volume if nobody serves it. `moved`: the backing may have another name
+    /// than when its area was made.
+    ///
+    /// # Errors
+    /// Where the volume cannot be opened, or has no area.
+    pub fn reach(
+        backing: &Path,
+        area: Option<&Path>,
+        moved: bool,
+    ) -> Result<Self, AdministerError> {
+        let reached = match server_of(backing)? {
+            Some(address) => Reached::Server(address),
+            None => Reached::Here(Box::new(open_here(backing, area, moved)?)),
+        };
+        Ok(Self { backing: backing.to_owned(), reached })
+    }
+
+    /// Reaches the server of a volume.
+    ///
+    /// # Errors
+    /// Where nobody serves it.
+    pub fn served(backing: &Path) -> Result<Self, AdministerError> {
+        let address =
+            server_of(backing)?.ok_or_else(|| AdministerError::NotServed(backing.to_owned()))?;
+        Ok(Self { backing: backing.to_owned(), reached: Reached::Server(address) })
+    }
+
+    /// How the volume stands.
+    ///
+    /// # Errors
+    /// Where the server has ended.
+    pub fn state(&self) -> Result<VolumeState, AdministerError> {
+        Ok(match &self.reached {
+            Reached::Server(address) => ask(address, None, "/state")?,
+            Reached::Here(server) => {
+                let sizes = (server.size(), server.area());
+                VolumeState::of(&self.backing, sizes, &server.stats()?)
+            }
+        })
+    }
+
+    /// Has the server make a new plan of everything learned.
+    ///
+    /// # Errors
+    /// Where the server refuses or has ended.
+    pub fn replan(&self) -> Result<(), AdministerError> {
+        self.command(&VolumeCommand::Replan)
+    }
+
+    /// Writes everything home that stands in the area alone; the volume absorbs nothing more.
+    ///
+    /// # Errors
+    /// Where writing home makes no progress; the area still has the rest.
+    pub fn drain(self, progress: Progress<'_>) -> Result<(), AdministerError> {
+        self.command(&VolumeCommand::Drain)?;
+        self.wait_drained(false, progress)?;
+        self.close()
+    }
+
+    /// Changes where writes go, and waits until they do.
+    ///
+    /// # Errors
+    /// Where the volume cannot absorb writes, or the change makes no progress.
+    pub fn set_mode(self, mode: Mode, progress: Progress<'_>) -> Result<(), AdministerError> {
+        self.command(&VolumeCommand::SetMode(mode))?;
+        if mode == Mode::WriteThrough {
+            self.wait_drained(true, progress)?;
+        }
+        let start = Instant::now();
+        loop {
+            let state = self.state()?;
+            if state.mode == mode_name(mode) {
+                return self.close();
+            }
+            if start.elapsed() > STUCK {
+                return Err(AdministerError::ModeNotChanged { why: state.why() });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Drains the volume, then ends its server, if there is one, with the area saved.
+    ///
+    /// # Errors
+    /// As [`Self::drain`]; where the server does not end.
+    pub fn detach(self, progress: Progress<'_>) -> Result<(), AdministerError> {
+        self.command(&VolumeCommand::Drain)?;
+        self.wait_drained(false, progress)?;
+        let Reached::Server(address) = &self.reached else { return self.close() };
+        self.command(&VolumeCommand::Stop)?;
+        let start = Instant::now();
+        while server_of(&self.backing)?.is_some() {
+            if start.elapsed() > END_MOST {
+                let state: Option<VolumeState> = ask(address, None, "/state").ok();
+                let why = state.filter(|s| s.trouble.is_some()).map_or_else(
+                    || ": something still uses what it mounts".to_owned(),
+                    |state| state.why(),
+                );
+                return Err(AdministerError::NotEnded { why });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+
+    /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas stand. Returns the pages
+    /// placed, and the bytes of all replicas that stand then.
+    ///
+    /// # Errors
+    /// Where the volume has no replicas, an extent lies past its end, or nothing is written.
+    pub fn replicate(
+        &self,
+        near: Extent,
+        homes: &[Extent],
+        progress: Progress<'_>,
+    ) -> Result<(Placed, Bytes), AdministerError> {
+        let Reached::Server(address) = &self.reached else {
+            return Err(AdministerError::NotServed(self.backing.clone()));
+        };
+        let before = self.state()?;
+        if before.replicas.is_none() {
+            return Err(AdministerError::NoReplicas(self.backing.clone()));
+        }
+        let volume = Bytes(before.size_bytes);
+        let end = volume.sectors_ceil().0;
+        if let Some(&extent) = homes.iter().chain([&near]).find(|e| e.end().0 > end) {
+            return Err(AdministerError::PastEnd { extent, volume });
+        }
+        let mut placed = Placed::default();
+        for some in homes.chunks(EXTENTS_A_COMMAND) {
+            let command = VolumeCommand::Replicate { near, homes: some.to_vec() };
+            let answer: Placed = ask::command(address, &command)?;
+            placed.asked_sectors += answer.asked_sectors;
+            placed.placed_sectors += answer.placed_sectors;
+        }
+        Ok((placed, self.wait_replicated(progress)?))
+    }
+
+    fn command(&self, command: &VolumeCommand) -> Result<(), AdministerError> {
+        match (&self.reached, command) {
+            (Reached::Server(address), _) => {
+                let _: Value = ask::command(address, command)?;
+            }
+            (Reached::Here(server), VolumeCommand::Drain) => server.drain()?,
+            (Reached::Here(server), VolumeCommand::SetMode(mode)) => server.set_mode(*mode)?,
+            // Learning, replicas and an end of its own belong to a server.
+            (Reached::Here(_), _) => return Err(AdministerError::NotServed(self.backing.clone())),
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is at home; where `replicas`, these may stay.
+    fn wait_drained(&self, replicas: bool, progress: Progress<'_>) -> Result<(), AdministerError> {
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        loop {
+            let state = self.state()?;
+            let stained = state.replicas.map_or(0, |r| r.stained_bytes);
+            let left = state.dirty_bytes + if replicas { 0 } else { stained };
+            if state.drained || replicas && state.replicas.is_some() && left == 0 {
+                return Ok(());
+            }
+            if left < least {
+                (least, since) = (left, Instant::now());
+            }
+            progress(Bytes(left));
+            if since.elapsed() > STUCK {
+                return Err(AdministerError::NotDrained { left: Bytes(left), why: state.why() });
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Waits until the replicas asked for are written; bytes of all replicas that stand then.
+    fn wait_replicated(&self, progress: Progress<'_>) -> Result<Bytes, AdministerError> {
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            let state = self.state()?;
+            let Some((done, all)) = state.moving_bytes else {
+                return Ok(Bytes(state.copied_bytes));
+            };
+            if done != last {
+                (last, since) = (done, Instant::now());
+            }
+            if since.elapsed() >= STUCK {
+                return Err(AdministerError::NotReplicated);
+            }
+            progress(Bytes(all - done.min(all)));
+            std::thread::sleep(LOOK_EVERY / 2);
+        }
+    }
+
+    /// Saves a volume that was opened here.
+    fn close(self) -> Result<(), AdministerError> {
+        if let Reached::Here(server) = self.reached {
+            server.stop()?;
+        }
+        Ok(())
+    }
+}
+
+/// A volume that nobody serves, opened to be changed.
+fn open_here(
+    backing: &Path,
+    area: Option<&Path>,
+    moved: bool,
+) -> Result<ServerHandle, AdministerError> {
+    let mut builder = Builder::new(Backing::Path(backing.to_owned())).moved(moved).to_drain(true);
+    if let Some(area) = area {
+        builder = builder.area_path(area.to_owned());
+    }
+    let server = builder.spawn()?;
+    if server.attached().is_none() {
+        return Err(AdministerError::NoArea(backing.to_owned()));
+    }
+    Ok(server)
+}
+
+/// Refuses a volume that a server has.
+///
+/// # Errors
+/// Where one has it.
+pub fn ensure_unserved(backing: &Path) -> Result<(), AdministerError> {
+    match server_of(backing)? {
+        Some(_) => Err(AdministerError::Served(backing.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Opens the area of a volume that nobody serves, to look into it, or to mend it where `write`.
+///
+/// # Errors
+/// Where a server has the volume, or there is no area.
+pub fn open_unserved(
+    backing: &Path,
+    area: Option<&Path>,
+    write: bool,
+) -> Result<Lasting, AdministerError> {
+    ensure_unserved(backing)?;
+    Ok(area::open(backing, area, write)?)
+}
+
+/// How a volume stands: from its server, or from its area, which is only read.
+///
+/// # Errors
+/// Where the server does not answer, or the area cannot be read.
+pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
+    match server_of(backing)? {
+        Some(server) => Ok(ask(&server, None, "/state")?),
+        None => state_of_area(backing, area),
+    }
+}
+
+fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
+    let mut lasting = area::open(backing, area, false)?;
+    let found = examine(lasting.area())
+        .map_err(|source| AdministerError::Area { place: lasting.place().to_owned(), source })?;
+    let s = found.superblock();
+    let guard = lasting.is_guarded();
+    // A volume whose guard is damaged cannot be served.
+    let guarded = *guard.as_ref().unwrap_or(&true);
+    let (mut dirty, mut doubted, mut usable) = (0u64, 0u64, 0u64);
+    for (.., state, _) in found.copies() {
+        match state {
+            State::Dirty => dirty += 1,
+            State::Suspect => doubted += 1,
+            State::Clean => usable += 1,
+            State::Free => {}
+        }
+    }
+    let bytes = |pages: u64| Sectors(pages * PAGE_SECTORS).bytes().0;
+    let replicas = (s.free_map_pages > 0).then(|| {
+        let (free, stained) = found.free();
+        let room = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
+        ReplicaState {
+            room_bytes: bytes(room),
+            home_bytes: s.home_capacity.bytes().0,
+            free_bytes: free.bytes().0,
+            spare_bytes: free.bytes().0.saturating_sub(bytes(usable + doubted)),
+            stained_bytes: stained.bytes().0,
+            ..ReplicaState::default()
+        }
+    });
+    Ok(VolumeState {
+        schema: VOLUME_SCHEMA.to_owned(),
+        backing: backing.display().to_string(),
+        served: false,
+        lasting: true,
+        size_bytes: s.home_capacity.bytes().0,
+        area_bytes: s.area_size.bytes().0,
+        mode: mode_name(s.mode).to_owned(),
+        dirty_bytes: bytes(dirty),
+        in_doubt_bytes: bytes(doubted),
+        copied_bytes: bytes(usable + dirty),
+        drained: dirty == 0 && s.mode == Mode::WriteThrough && found.is_clean() && !guarded,
+        guarded,
+        moving_bytes: None,
+        moved_bytes: 0,
+        replicas,
+        requests: 0,
+        nbd_clients: 0,
+        damaged_pages: 0,
+        trouble: None,
+        last_failure: guard.err(),
+    })
+}

@@ -1,0 +1,220 @@
+//! One question to the live page's server or to a control socket, and its answer: just enough HTTP for that.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use super::VolumeCommand;
+use crate::Address;
+
+/// The environment variable with the live page's token.
+pub const TOKEN: &str = "SEEKLESS_HTTP_TOKEN";
+
+/// Longest wait for a connection, and for each part of the answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Longer answers are not from seekless.
+const ANSWER_MAX: u64 = 16 << 20;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody listens there.
+    #[error("cannot reach {address}: is `seekless serve --http` running there?")]
+    Unreachable {
+        /// The address asked.
+        address: Address,
+        /// The host's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The connection broke before the answer ended.
+    #[error("{address} did not answer")]
+    Silent {
+        /// The address asked.
+        address: Address,
+        /// The host's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The server refuses the command, in its own words.
+    #[error("{0}")]
+    Refused(String),
+    /// The answer is not one that seekless gives.
+    #[error("{address}: {why}")]
+    Answer {
+        /// The address asked.
+        address: Address,
+        /// What was found, and what to do.
+        why: String,
+    },
+    /// The token cannot be sent.
+    #[error("the token holds characters that no token may have: visible ASCII characters only")]
+    Token,
+}
+
+/// What stands at `path`, from JSON.
+///
+/// # Errors
+/// Where nobody answers, or with something else.
+pub fn ask<T: DeserializeOwned>(
+    address: &Address,
+    token: Option<&str>,
+    path: &str,
+) -> Result<T, AskError> {
+    request(address, token, ("GET", path), &[])
+}
+
+/// The answer of a volume's server to a command.
+pub(super) fn command<T: DeserializeOwned>(
+    address: &Address,
+    command: &VolumeCommand,
+) -> Result<T, AskError> {
+    let body = serde_json::to_vec(command)
+        .map_err(|e| AskError::Answer { address: address.clone(), why: e.to_string() })?;
+    request(address, None, ("POST", "/command"), &body)
+}
+
+fn request<T: DeserializeOwned>(
+    address: &Address,
+    token: Option<&str>,
+    target: (&str, &str),
+    sent: &[u8],
+) -> Result<T, AskError> {
+    let secret = match token {
+        // Any other character could end the line and begin another.
+        Some(token) if token.bytes().all(|b| b.is_ascii_graphic()) => {
+            format!("Authorization: Bearer {token}\r\n")
+        }
+        Some(_) => return Err(AskError::Token),
+        None => String::new(),
+    };
+    let unreachable = |source| AskError::Unreachable { address: address.clone(), source };
+    let answer = match address {
+        Address::Tcp(host) => {
+            let stream = connect(host).map_err(unreachable)?;
+            timed(&stream, TcpStream::set_read_timeout, TcpStream::set_write_timeout)
+                .and_then(|()| exchange(stream, host, &secret, target, sent))
+        }
+        Address::Unix(socket) => {
+            let stream = UnixStream::connect(socket).map_err(unreachable)?;
+            timed(&stream, UnixStream::set_read_timeout, UnixStream::set_write_timeout)
+                .and_then(|()| exchange(stream, "localhost", &secret, target, sent))
+        }
+    };
+    let answer = answer.map_err(|source| AskError::Silent { address: address.clone(), source })?;
+    let strange = |why: String| AskError::Answer { address: address.clone(), why };
+    let body = body(&answer).map_err(|e| match e {
+        Bad::Refused(why) => AskError::Refused(why),
+        Bad::Strange(why) => strange(why),
+    })?;
+    serde_json::from_slice(body)
+        .map_err(|e| strange(format!("{}: not what this version of seekless shows: {e}", target.1)))
+}
+
+type SetTimeout<S> = fn(&S, Option<Duration>) -> io::Result<()>;
+
+fn timed<S>(stream: &S, read: SetTimeout<S>, write: SetTimeout<S>) -> io::Result<()> {
+    read(stream, Some(PATIENCE))?;
+    write(stream, Some(PATIENCE))
+}
+
+fn connect(host: &str) -> io::Result<TcpStream> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for at in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&at, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn exchange(
+    mut stream: impl Read + Write,
+    host: &str,
+    secret: &str,
+    (method, path): (&str, &str),
+    body: &[u8],
+) -> io::Result<Vec<u8>> {
+    let length = body.len();
+    let mut request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{secret}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+    )
+    .into_bytes();
+    request.extend_from_slice(body);
+    stream.write_all(&request)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+/// An answer that is not a good one.
+#[derive(Debug, PartialEq, Eq)]
+enum Bad {
+    /// By the server's decision.
+    Refused(String),
+    /// By its form.
+    Strange(String),
+}
+
+/// The body of a good answer.
+fn body(answer: &[u8]) -> Result<&[u8], Bad> {
+    let strange = |why: &str| Bad::Strange(why.to_owned());
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
+    let end = end.ok_or_else(|| strange("it does not speak HTTP"))?;
+    let head = String::from_utf8_lossy(&answer[..end]);
+    let mut words = head.lines().next().unwrap_or("").splitn(3, ' ');
+    let (Some(_), Some(code)) = (words.next().filter(|v| v.starts_with("HTTP/1.")), words.next())
+    else {
+        return Err(strange("it does not speak HTTP"));
+    };
+    let body = &answer[end + 4..];
+    match code {
+        "200" => {}
+        "401" => {
+            return Err(Bad::Strange(format!("a token is needed, or another one: set {TOKEN}")));
+        }
+        "409" => return Err(Bad::Refused(String::from_utf8_lossy(body).trim().to_owned())),
+        "421" => return Err(strange("it is not known there by this name: use its address")),
+        _ => {
+            let word = words.next().unwrap_or("");
+            let why = format!("it answered {code} {word}; is this a seekless server?");
+            return Err(Bad::Strange(why));
+        }
+    }
+    let length = head.lines().find_map(|l| {
+        let (name, value) = l.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
+    });
+    if length.is_some_and(|l| l != body.len()) {
+        return Err(strange("the answer was cut off"));
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_good_and_bad() {
+        assert_eq!(body(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").unwrap(), b"hi");
+        let refused = body(b"HTTP/1.1 409 Conflict\r\n\r\nnot now\n").unwrap_err();
+        assert_eq!(refused, Bad::Refused("not now".to_owned()));
+        for (answer, word) in [
+            (&b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nhi"[..], "cut off"),
+            (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "token"),
+            (b"HTTP/1.1 404 Not Found\r\n\r\n", "404 Not Found"),
+            (b"HTTP/1.1 200 OK", "HTTP"),
+            (b"NBDMAGIC\r\n\r\n", "HTTP"),
+            (b"\r\n\r\n", "HTTP"),
+            (b"", "HTTP"),
+        ] {
+            let Bad::Strange(why) = body(answer).unwrap_err() else { panic!("{answer:?}") };
+            assert!(why.contains(word), "{why}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Replicas that an administrator asks for (FS2-static): which pages of which extents get one, and where the blocks of a
+//! file lie on a volume.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, SECTOR_BYTES};
+use seekless_host::HostError;
+use seekless_learn::side_by_side;
+use serde::{Deserialize, Serialize};
+
+use crate::{Injector, extents};
+
+/// The answer to [`super::VolumeCommand::Replicate`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Sectors of the whole pages asked for.
+    pub asked_sectors: u64,
+    /// Sectors that get a replica.
+    pub placed_sectors: u64,
+}
+
+/// Has every page of `homes` without a replica laid side by side in free space, close to `near`. The error is for people.
+pub(super) fn replicate(
+    volume: &Injector,
+    near: Extent,
+    homes: &[Extent],
+) -> Result<Placed, String> {
+    let room = volume.room().map_err(|e| e.to_string())?;
+    let room = room.ok_or("its area was not made for replicas")?;
+    if room.state.suspended {
+        return Err(
+            "less than 10% of the volume is discarded and spare: replication stops until 15% are"
+                .to_owned(),
+        );
+    }
+    let mut wanted: Vec<Extent> = Vec::new();
+    let (mut asked, mut left) = (0, room.state.room.0);
+    for home in homes {
+        let home = room.pages.touched(*home);
+        asked += home.len.0;
+        for page in (home.start.0..home.end().0).step_by(PAGE_SECTORS as usize) {
+            if left < PAGE_SECTORS || room.has_replica(Lba(page)) {
+                continue;
+            }
+            left -= PAGE_SECTORS;
+            match wanted.last_mut() {
+                Some(last) if last.end().0 == page => last.len.0 += PAGE_SECTORS,
+                _ => wanted.push(Extent::new(page, PAGE_SECTORS)),
+            }
+        }
+    }
+    let list = side_by_side(&wanted, room.free.iter().copied(), near);
+    let placed = list.iter().flat_map(|r| &r.homes).map(|e| e.len.0).sum();
+    volume.replicate(list).map_err(|e| e.to_string())?;
+    Ok(Placed { asked_sectors: asked, placed_sectors: placed })
+}
+
+/// Where the blocks of a file lie on a volume of `volume` bytes: the file system must stand on the volume's device or on a
+/// partition of it.
+///
+/// # Errors
+/// Where the file is no regular file, stands elsewhere, or the kernel does not tell.
+pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
+    let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
+    let refused = |why: String| HostError::Refused { path: path.to_owned(), why };
+    let file = File::open(path).map_err(fail("open it"))?;
+    let meta = file.metadata().map_err(fail("look at it"))?;
+    if !meta.is_file() {
+        return Err(refused("is no regular file".to_owned()).into());
+    }
+    let from = partition_start(meta.dev(), volume)
+        .map_err(|why| refused(format!("not on this volume: {why}")))?;
+    let runs = extents::map(&file, true)
+        .map_err(|e| refused(format!("the kernel does not tell where it lies: {e}")))?;
+    let own = runs.iter().filter(|r| !r.unwritten && !r.odd && r.len > 0);
+    Ok(own
+        .map(|r| {
+            let first = from + r.physical / SECTOR_BYTES;
+            Extent::span(first, from + (r.physical + r.len).div_ceil(SECTOR_BYTES))
+        })
+        .collect())
+}
+
+/// The sector of the volume at which this device of the kernel begins. The error is for people.
+fn partition_start(device: u64, volume: u64) -> Result<u64, String> {
+    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    let dir = PathBuf::from(format!("/sys/dev/block/{}:{}", number.0, number.1));
+    let dir = dir
+        .canonicalize()
+        .map_err(|_| "its file system does not stand on one block device".to_owned())?;
+    let read = |path: PathBuf| -> Result<u64, String> {
+        let text: io::Result<String> = std::fs::read_to_string(&path);
+        let text = text.map_err(|e| format!("{}: cannot read it: {e}", path.display()))?;
+        text.trim().parse().map_err(|e| format!("{}: '{}': {e}", path.display(), text.trim()))
+    };
+    let (disk, from) = if dir.join("partition").exists() {
+        (dir.parent().unwrap_or(&dir).to_owned(), read(dir.join("start"))?)
+    } else {
+        (dir, 0)
+    };
+    let found = read(disk.join("size"))?.saturating_mul(SECTOR_BYTES);
+    if found == volume {
+        return Ok(from);
+    }
+    let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Err(format!("its device, {name}, has {}, and the volume has {}", Bytes(found), Bytes(volume)))
+}

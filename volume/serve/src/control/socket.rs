@@ -1,0 +1,66 @@
+//! Where the server of a backing takes commands.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use seekless_host::HostError;
+
+use crate::{Address, ServeError};
+
+/// The unix socket of the server of `backing`, in a directory of this user alone. The server may not run.
+///
+/// # Errors
+/// Where the backing cannot be found.
+pub fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
+    let uid = rustix::process::getuid();
+    let dir = if uid.is_root() {
+        PathBuf::from("/run/seekless")
+    } else {
+        match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(dir) => PathBuf::from(dir).join("seekless"),
+            None => std::env::temp_dir().join(format!("seekless-{}", uid.as_raw())),
+        }
+    };
+    let path = backing.canonicalize().map_err(fail(backing, "open it"))?;
+    // The sum of the path tells backings apart; its last name is for people. The path of a socket is short.
+    let name: String =
+        path.file_name().unwrap_or_default().to_string_lossy().chars().take(30).collect();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    Ok(dir.join(format!("{name}-{:016x}.sock", fnv1a(path.as_os_str().as_encoded_bytes()))))
+}
+
+fn fail(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
+    move |source| HostError::Path { path: path.to_owned(), what, source }.into()
+}
+
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |sum, b| (sum ^ u64::from(*b)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// Makes the directory of control sockets if it is absent. Nobody but this user may reach into it.
+pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
+    let Some(dir) = socket.parent() else { return Ok(()) };
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(fail(dir, "make it")(e)),
+        _ => {}
+    }
+    let meta = dir.symlink_metadata().map_err(fail(dir, "look at it"))?;
+    let own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
+    if own && meta.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    let why = "others can reach into it; `chmod 700` it".to_owned();
+    Err(HostError::Refused { path: dir.to_owned(), why }.into())
+}
+
+/// The address of the server of a backing, if one answers.
+pub(super) fn server_of(backing: &Path) -> Result<Option<Address>, ServeError> {
+    let socket = socket_of(backing)?;
+    Ok(UnixStream::connect(&socket).is_ok().then_some(Address::Unix(socket)))
+}

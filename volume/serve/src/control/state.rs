@@ -1,0 +1,194 @@
+//! The state of a volume, as commands and programs see it: schema `seekless.volume/1`.
+
+use std::path::Path;
+
+use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
+use seekless_engine::{Mode, Replicated};
+use serde::{Deserialize, Serialize};
+
+use crate::ServerStats;
+
+/// How a volume stands: schema `seekless.volume/1`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VolumeState {
+    /// `seekless.volume/1`.
+    pub schema: String,
+    /// The file or block device.
+    pub backing: String,
+    /// Whether a server has it.
+    pub served: bool,
+    /// Whether its area outlasts a server.
+    pub lasting: bool,
+    /// Of the volume.
+    pub size_bytes: u64,
+    /// Of its area.
+    pub area_bytes: u64,
+    /// `writethrough` or `writeback`.
+    pub mode: String,
+    /// Only in the area.
+    pub dirty_bytes: u64,
+    /// Copies yet to be compared with home.
+    pub in_doubt_bytes: u64,
+    /// Copies that may be used, what is dirty included.
+    pub copied_bytes: u64,
+    /// Everything is at home, nothing more goes into the write buffer, and no guard is up.
+    pub drained: bool,
+    /// The bare disk cannot be mounted: its two ends stand in the area.
+    pub guarded: bool,
+    /// Of the move under way: done, and all.
+    pub moving_bytes: Option<(u64, u64)>,
+    /// Copied to their places, since the server's start.
+    pub moved_bytes: u64,
+    /// Replicas in discarded pages, where the area is made for them.
+    #[serde(default)]
+    pub replicas: Option<ReplicaState>,
+    /// Since the server's start.
+    pub requests: u64,
+    /// Connected now.
+    pub nbd_clients: u64,
+    /// Pages of the area that did not match their checksums, since the server's start.
+    pub damaged_pages: u64,
+    /// Why the server does not go on with what it was asked, where it does not.
+    pub trouble: Option<String>,
+    /// The last I/O that failed, since the server's start.
+    pub last_failure: Option<String>,
+}
+
+/// How replicas in discarded pages (FS2) stand. Of the volume, `spare` is what is free of data and of replicas: below 10% of its
+/// pages replication stops and replicas give way, below 5% in haste; at 15% it goes on.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct ReplicaState {
+    /// Replicas at most.
+    pub room_bytes: u64,
+    /// Pages of the volume.
+    pub home_bytes: u64,
+    /// Of them, discarded and not written since.
+    pub free_bytes: u64,
+    /// Free, and no replica stands there.
+    pub spare_bytes: u64,
+    /// Free, and bytes of replicas may stand there.
+    pub stained_bytes: u64,
+    /// Asked for and not begun.
+    pub waiting_bytes: u64,
+    /// Too little is spare: nothing is replicated.
+    pub suspended: bool,
+    /// Since the server's start: asked for and impossible, as the place was not free or the home had a replica.
+    pub refused_bytes: u64,
+    /// Given up for clients.
+    pub yielded_bytes: u64,
+    /// Reads of discarded pages.
+    pub zero_reads: u64,
+}
+
+impl ReplicaState {
+    fn of(r: &Replicated, stats: &ServerStats) -> Self {
+        let pages = |n: u64| n * PAGE_BYTES;
+        Self {
+            room_bytes: r.room.bytes().0,
+            home_bytes: r.home.bytes().0,
+            free_bytes: r.free.bytes().0,
+            spare_bytes: r.free.bytes().0.saturating_sub(r.bound.bytes().0),
+            stained_bytes: r.stained.bytes().0,
+            waiting_bytes: r.waiting.bytes().0,
+            suspended: r.suspended,
+            refused_bytes: pages(stats.engine.replicas_refused),
+            yielded_bytes: pages(stats.engine.yielded),
+            zero_reads: stats.engine.zero_reads,
+        }
+    }
+}
+
+/// The schema of [`VolumeState`].
+pub const VOLUME_SCHEMA: &str = "seekless.volume/1";
+
+/// The mode on command lines and in JSON.
+#[must_use]
+pub const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::WriteThrough => "writethrough",
+        Mode::WriteBack => "writeback",
+    }
+}
+
+/// The mode of this name.
+///
+/// # Errors
+/// Where there is none; the text says which there are.
+pub fn mode_of(text: &str) -> Result<Mode, String> {
+    match text {
+        "writethrough" => Ok(Mode::WriteThrough),
+        "writeback" => Ok(Mode::WriteBack),
+        _ => Err(format!("'{text}' is no mode: writethrough or writeback")),
+    }
+}
+
+impl VolumeState {
+    /// Why a volume makes no progress, to go behind the words that say so; empty where nothing is known.
+    pub(super) fn why(&self) -> String {
+        let mut why = String::new();
+        if let Some(trouble) = &self.trouble {
+            why += &format!(": {trouble}");
+        }
+        if let Some(failure) = &self.last_failure {
+            why += &format!("; the last failure was {failure}");
+        }
+        if self.damaged_pages > 0 {
+            why += &format!(
+                "; {} pages of the area are damaged: stop the server, run `seekless volume check --data` and `seekless volume repair`",
+                self.damaged_pages
+            );
+        }
+        why
+    }
+
+    /// Of a server that runs.
+    #[must_use]
+    pub fn of(backing: &Path, (size, area): (Bytes, Bytes), stats: &ServerStats) -> Self {
+        let a = &stats.area;
+        let failure = a.failure.map(|f| {
+            format!("{:?} of {:?} at {}: {}", f.op, f.target, f.extent, f.errno).to_lowercase()
+        });
+        Self {
+            schema: VOLUME_SCHEMA.to_owned(),
+            backing: backing.display().to_string(),
+            served: true,
+            lasting: a.lasting,
+            size_bytes: size.0,
+            area_bytes: area.0,
+            mode: mode_name(a.mode).to_owned(),
+            dirty_bytes: a.dirty_sectors * SECTOR_BYTES,
+            in_doubt_bytes: a.in_doubt_sectors * SECTOR_BYTES,
+            copied_bytes: stats.copied_sectors * SECTOR_BYTES,
+            drained: a.drained,
+            guarded: a.guarded,
+            moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
+            moved_bytes: stats.engine.moved_bytes,
+            replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),
+            requests: stats.engine.requests,
+            nbd_clients: stats.clients as u64,
+            damaged_pages: stats.engine.damaged,
+            trouble: a.trouble.map(|t| t.to_string()),
+            last_failure: failure,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_engine::Trouble;
+
+    use super::*;
+
+    #[test]
+    fn a_volume_without_progress_says_why() {
+        let mut stats = ServerStats::default();
+        let state = |stats: &ServerStats| {
+            VolumeState::of(Path::new("disk.img"), (Bytes(1 << 30), Bytes(1 << 20)), stats)
+        };
+        assert_eq!(state(&stats).why(), "");
+        stats.area.trouble = Some(Trouble::Home);
+        stats.engine.damaged = 2;
+        let why = state(&stats).why();
+        assert!(why.contains("home cannot be written") && why.contains("2 pages"), "{why}");
+    }
+}
