@@ -183,7 +183,7 @@ fn a_signal_ends_a_study_after_it_cleaned_up() {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("goes on"), "{said}");
+        assert!(said.contains("run the same command again"), "{said}");
         assert_clean(&out);
         assert_eq!(lines(&out), 0);
     }
@@ -271,7 +271,7 @@ fn a_device_without_confirmation_is_never_erased() {
     std::fs::write(&file, "precious").unwrap();
     let path = file.display().to_string();
     let (_, said) = run(of(&path), &["--confirm-erase", &path]);
-    assert!(said.contains("is no block device"), "{said}");
+    assert!(said.contains("is not a block device"), "{said}");
     assert_eq!(std::fs::read(&file).unwrap(), b"precious");
     let (code, said) = run(SPEC.replace("\"varmail\"", "\"warmail\""), &[]);
     assert!(code == Some(2) && said.contains("there are: webserver"), "{said}");

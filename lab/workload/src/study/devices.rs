@@ -9,7 +9,7 @@ use seekless_serve::status::Status;
 use super::error::StudyError;
 use super::runner::Study;
 use super::spec::DeviceKind;
-use crate::host::{Attached, BlockDevice, What};
+use crate::host::{Attached, BlockDevice, LedgerEntry};
 use crate::power::{Basis, Energy, Source};
 
 /// The energy that an emulated disk has used.
@@ -79,7 +79,7 @@ impl Study<'_> {
                 args
             }
         };
-        self.ledger.note(What::Files, &self.http())?;
+        self.ledger.note(LedgerEntry::Files, &self.http())?;
         let server = self.ledger.start_server(&server, &fuse)?;
         let device = self.ledger.attach_loop(&fuse, true)?.device;
         self.servers.push(server);

@@ -14,10 +14,10 @@ use super::sample::Sample;
 use super::spec::{Cell, DeviceKind, StudySpec};
 use super::stored::{RecordFile, keep_facts, keep_spec};
 use crate::host::{
-    Attached, Facts, Ledger, MemoryLimit, Mounted, Server, What, attempt, drop_caches,
+    Attached, Facts, Ledger, LedgerEntry, MemoryLimit, Mounted, Server, attempt, drop_caches,
 };
 use crate::power::{Energy, Meters};
-use crate::{Chance, FileSet, Load, Outcome, Personality, RunOptions};
+use crate::{FileSet, Load, Outcome, Personality, RunOptions, SeededRandom};
 
 /// How a study ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Study<'_> {
             if due.is_empty() {
                 return Ok(Ended::Complete);
             }
-            let mut chance = Chance::new(self.spec.seed, 7_000_000 + round);
+            let mut chance = SeededRandom::new(self.spec.seed, 7_000_000 + round);
             (1..due.len()).rev().for_each(|i| due.swap(i, chance.below(i as u64 + 1) as usize));
             round += 1;
             for cell in due {
@@ -294,7 +294,7 @@ impl Study<'_> {
             None => None,
             Some(bytes) => {
                 let place = MemoryLimit::place()?;
-                self.ledger.note(What::Memory, &place)?;
+                self.ledger.note(LedgerEntry::Memory, &place)?;
                 Some(MemoryLimit::enter(&place, bytes)?)
             }
         };

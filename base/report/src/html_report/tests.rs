@@ -1,4 +1,4 @@
-//! Reports as a browser would parse them: well-formed, complete, closed to what comes from outside.
+//! Reports as a browser parses them: well-formed, complete, and safe against hostile input.
 
 use super::*;
 use crate::{Axis, Basis, Column, HeatMap, Lines, Points, Unit};
@@ -38,7 +38,7 @@ fn evil() -> Report {
 }
 
 #[test]
-fn what_comes_from_outside_stays_text() {
+fn outside_text_stays_text() {
     let html = evil().html();
     let page = body(&html);
     let tree = roxmltree::Document::parse(&page).unwrap();
@@ -49,7 +49,7 @@ fn what_comes_from_outside_stays_text() {
     let shown = EVIL.replace(['\u{1b}', '\u{0}'], "\u{fffd}");
     let h1 = tree.descendants().find(|n| n.has_tag_name("h1")).unwrap();
     assert_eq!(h1.text(), Some(shown.as_str()));
-    // The page's own two scripts, and its own title, are all there are.
+    // The page has only its own two scripts and its own title.
     assert_eq!(html.matches("<script").count(), 2);
     assert_eq!(html.matches("</script>").count(), 2);
     assert_eq!(html.matches("<title>").count(), 1 + page.matches("<title>").count());
@@ -57,7 +57,7 @@ fn what_comes_from_outside_stays_text() {
 }
 
 #[test]
-fn a_page_asks_nothing_of_the_network() {
+fn a_page_needs_no_network() {
     let html = evil().html().replace("http://www.w3.org/2000/svg", "");
     for word in
         ["http:", "https:", "@import", "url(h", "src=\"", "<link", "<iframe", "fetch(", "XMLHttp"]

@@ -1,99 +1,100 @@
-//! What a run counts: operations, bytes and latencies by step, turns of flows, the use of the processors. Each
-//! thread counts for itself; it is added up at the end.
+//! The counts of a run: operations, bytes and latencies by step, turns of flows, and processor use.
+//! Each thread counts separately; the counts are added at the end.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latencies are kept from this on, in ns, to two digits; an hour is the longest.
+/// Maximum latency that is counted, in ns: one hour. Latencies have two significant digits.
 const LONGEST: u64 = 3_600_000_000_000;
 
 pub(crate) fn histogram() -> Histogram<u32> {
-    // The bounds are constants within what it allows; without bounds it grows by itself.
+    // The bounds are constants in the allowed range; without bounds the histogram grows by itself.
     Histogram::new_with_bounds(1, LONGEST, 2).unwrap_or_else(|_| {
         let fallback = Histogram::new(2);
         fallback.unwrap_or_else(|_| unreachable!("two digits are always allowed"))
     })
 }
 
-/// How long something took, in seconds.
+/// The duration of an operation, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean.
     pub mean_s: f64,
-    /// Half took no longer.
+    /// Median.
     pub p50_s: f64,
-    /// 95 of 100 took no longer.
+    /// 95th percentile.
     pub p95_s: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_s: f64,
-    /// The longest.
+    /// Maximum.
     pub max_s: f64,
 }
 
-/// The operations of one name.
+/// The operations with one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OpCount {
-    /// As the step is called.
+    /// Name of the step.
     pub name: String,
-    /// How many ended within the time measured.
+    /// Number of operations that ended in the measured time.
     pub count: u64,
-    /// Bytes they read or wrote.
+    /// Bytes that they read or wrote.
     pub bytes: u64,
-    /// How long they took.
+    /// Their durations.
     pub latency: Latency,
 }
 
-/// The use of all processors, as shares of their time (/proc/stat).
+/// The use of all processors, as fractions of their time (/proc/stat).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// In programs.
+    /// Time in programs.
     pub user: f64,
-    /// In the kernel, interrupts included.
+    /// Time in the kernel, including interrupts.
     pub system: f64,
-    /// Idle, with I/O under way.
+    /// Idle time with I/O in progress.
     pub iowait: f64,
-    /// Idle.
+    /// Idle time.
     pub idle: f64,
-    /// Taken by the host of a virtual machine.
+    /// Time taken by the host of a virtual machine.
     pub steal: f64,
 }
 
 impl CpuUse {
-    /// Of it in use.
+    /// The fraction in use.
     #[must_use]
     pub fn busy(&self) -> f64 {
         self.user + self.system
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The time measured, warm-up apart.
+    /// The measured time in seconds, without the warm-up.
     pub seconds: f64,
-    /// Operations that ended in it, those that count.
+    /// Number of counted operations that ended in this time.
     pub operations: u64,
-    /// Of them in a second.
+    /// Operations per second.
     pub ops_per_s: f64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Reads, whole files as one.
+    /// Number of reads; a whole file counts as one.
     pub reads: u64,
-    /// Writes and appends, whole files as one.
+    /// Number of writes and appends; a whole file counts as one.
     pub writes: u64,
-    /// By name, in the order of the flows.
+    /// Counts by name, in the order of the flows.
     pub steps: Vec<OpCount>,
-    /// Turns of each flow: from when they were due, under an open load, else from their beginning.
+    /// Turns of each flow. Under an open load their duration starts at the time they were due,
+    /// otherwise at their beginning.
     pub turns: Vec<OpCount>,
     /// Operations in each second.
     pub each_second: Vec<u64>,
-    /// Over the time measured.
+    /// Processor use in the measured time.
     pub cpu: CpuUse,
 }
 
-/// Counts of one name.
+/// The counts of one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) count: u64,
@@ -117,7 +118,7 @@ impl Tally {
         self.sum_ns += other.sum_ns;
         if let Some(theirs) = &other.histogram {
             match &mut self.histogram {
-                // The bounds are the same for all: nothing can be out of them.
+                // All histograms have the same bounds, so no value is out of range.
                 Some(ours) => drop(ours.add(&**theirs)),
                 None => self.histogram = Some(theirs.clone()),
             }
@@ -137,7 +138,8 @@ impl Tally {
     }
 }
 
-/// Ticks of the processors by state: user, system, iowait, idle, steal. None where the host does not say.
+/// Ticks of the processors by state: user, system, iowait, idle, steal. `None` if the host does not
+/// report them.
 pub(crate) fn cpu_ticks(stat: &str) -> Option<[u64; 5]> {
     let line = stat.lines().find(|l| l.starts_with("cpu "))?;
     let n: Vec<u64> = line.split_whitespace().skip(1).map_while(|w| w.parse().ok()).collect();
@@ -145,7 +147,7 @@ pub(crate) fn cpu_ticks(stat: &str) -> Option<[u64; 5]> {
     (n.len() >= 4).then(|| [get(0) + get(1), get(2) + get(5) + get(6), get(4), get(3), get(7)])
 }
 
-/// The shares between two readings.
+/// The fractions between two readings.
 pub(crate) fn cpu_use(before: [u64; 5], after: [u64; 5]) -> CpuUse {
     let part: Vec<f64> =
         after.iter().zip(before).map(|(a, b)| a.saturating_sub(b) as f64).collect();
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_told_apart() {
+    fn ticks_are_counted_by_state() {
         let a = cpu_ticks("cpu  10 5 20 100 7 1 2 3 0 0\ncpu0 1 2 3 4\n").unwrap();
         assert_eq!(a, [15, 23, 7, 100, 3]);
         let u = cpu_use([0; 5], a);

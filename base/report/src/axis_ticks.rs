@@ -1,21 +1,19 @@
-//! Where the marks of an axis stand and how a value becomes a place on the page. It knows numbers and
-//! units, not figures.
+//! The ticks of an axis, and the conversion of values to pixels.
 
 use crate::Unit;
-use crate::number::{decimals, finite, grouped, significant};
+use crate::number_format::{decimals, finite, grouped, significant};
 
-/// How an axis spaces its values.
+/// The spacing of values on an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart.
+    /// Equal differences have equal distances.
     #[default]
     Linear,
-    /// Equal ratios are equally far apart; values that are not positive are left out.
+    /// Equal ratios have equal distances; values that are not positive are left out.
     Log,
 }
 
-/// Round values that cover `lo..=hi`: steps of 1, 2 or 5 times a power of ten, about `want` of them, each
-/// within the range.
+/// Round values in `lo..=hi`: steps of 1, 2 or 5 times a power of ten, about `want` of them.
 pub(crate) fn linear_ticks(lo: f64, hi: f64, want: usize) -> (Vec<f64>, f64) {
     let span = hi - lo;
     let raw = span / want.max(1) as f64;
@@ -33,7 +31,7 @@ pub(crate) fn linear_ticks(lo: f64, hi: f64, want: usize) -> (Vec<f64>, f64) {
     (ticks.collect(), step)
 }
 
-/// Powers of ten within `lo..=hi`, thinned to about `want`; 2 and 5 times them where there are few.
+/// Powers of ten in `lo..=hi`, thinned to about `want`; if there are few, also 2 and 5 times them.
 pub(crate) fn log_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
     let (a, b) = ((lo.log10() - 1e-9).ceil() as i32, (hi.log10() + 1e-9).floor() as i32);
     let decades = (b - a + 1).max(0) as usize;
@@ -48,7 +46,7 @@ pub(crate) fn log_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
     (a..=b).step_by(every).map(|e| 10f64.powi(e)).collect()
 }
 
-/// Powers of two within `lo..=hi`, about `want`, a kibibyte, mebibyte and so on among them.
+/// Powers of two in `lo..=hi`, about `want`, including kibibytes, mebibytes and so on.
 fn binary_ticks(lo: f64, hi: f64, want: usize) -> Vec<f64> {
     let (a, b) = ((lo.log2() - 1e-9).ceil() as i32, (hi.log2() + 1e-9).floor() as i32);
     let raw = (b - a).max(1) as usize / want.max(1) + 1;
@@ -74,15 +72,16 @@ pub(crate) struct Mapped {
     pub(crate) lo: f64,
     pub(crate) hi: f64,
     px: (f64, f64),
-    /// Places and labels of the ticks.
+    /// Positions and labels of the ticks.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// The unit the labels are in, empty where they carry it themselves.
+    /// The unit of the labels; empty if the labels contain it.
     pub(crate) unit: String,
 }
 
 impl Mapped {
-    /// An axis over `values`; `zero` makes a linear axis start at zero, `exact` keeps its ends where the
-    /// values end. `None` where no value can be drawn. `want` is about how many ticks fit.
+    /// An axis over `values`. With `zero`, a linear axis starts at zero. With `exact`, its ends are
+    /// the ends of the values. `None` if no value can be drawn. `want` is the approximate number of
+    /// ticks.
     pub(crate) fn over(
         values: impl Iterator<Item = f64>,
         scale: Scale,
@@ -112,14 +111,14 @@ impl Mapped {
         if zero {
             (lo, hi) = (lo.min(0.0), hi.max(0.0));
         }
-        // All values equal, or so close that their difference is rounding: open a window around them.
+        // All values are equal, or their difference is only rounding: use a window around them.
         if hi - lo <= 1e-9 * lo.abs().max(hi.abs()) || hi - lo < 1e-100 {
             let room = if lo.abs() < 1e-100 { 1.0 } else { lo.abs() * 0.5 };
             (lo, hi) = if zero && lo == 0.0 { (0.0, room) } else { (lo - room, hi + room) };
         }
         let (factor, name) = unit.scale(lo.abs().max(hi.abs()));
         let (mut a, mut b) = (lo / factor, hi / factor);
-        // There are no halves of what is counted.
+        // Counts have no fractions.
         let whole = *unit == Unit::Count && factor == 1.0 && b - a >= 1.0;
         let want = if whole { want.min((b - a).ceil() as usize) } else { want };
         let (_, step) = linear_ticks(a, b, want);
@@ -132,13 +131,13 @@ impl Mapped {
         Some(Self { scale, lo, hi, px: (0.0, 1.0), ticks, unit: name })
     }
 
-    /// The same axis laid over pixels `from..to`.
+    /// The same axis mapped to the pixels `from..to`.
     pub(crate) fn at(mut self, from: f64, to: f64) -> Self {
         self.px = (from, to);
         self
     }
 
-    /// Where a value stands, held within the axis; `None` where it cannot be drawn.
+    /// The position of a value, limited to the axis; `None` if the value cannot be drawn.
     pub(crate) fn place(&self, value: f64) -> Option<f64> {
         let v = finite(value).filter(|v| usable(*v, self.scale))?;
         let t = match self.scale {

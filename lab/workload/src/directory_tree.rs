@@ -1,38 +1,38 @@
-//! The tree that a set's files lie in, as Filebench grows it: a directory's width and the depth at which files
-//! stand are gamma distributed, around the set's mean width and ln(files) / ln(width); files stand in the lowest
-//! directories only. Names and numbers, no files.
+//! The directory tree of a file set, as in Filebench: the width of a directory and the depth of the
+//! files are gamma distributed, around the set's mean width and ln(files) / ln(width). Files are
+//! only in the lowest directories. This module makes names and numbers, no files.
 
-use crate::chance::Chance;
 use crate::personality::{FileSetSpec, SizeSpec};
+use crate::seeded_random::SeededRandom;
 
-/// Deepest tree: more would pass the longest path.
+/// Maximum depth of a tree; a deeper one would exceed the longest path.
 const DEEPEST: usize = 64;
 
-/// The places of a set's files, by name, with their sizes.
+/// The places of a set's files: their names and sizes.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// Directories below the set's own, each after the one it stands in; with a slash at the end.
+    /// Directories below the set's own, each after its parent, with a slash at the end.
     pub(crate) folders: Vec<String>,
-    /// Paths below the set's directory, one after another, each ended by a zero byte.
+    /// Paths below the set's directory, one after another, each with a zero byte at its end.
     names: Vec<u8>,
     starts: Vec<usize>,
-    /// In bytes.
+    /// Sizes in bytes.
     pub(crate) sizes: Vec<u64>,
-    /// Whether the file is there at the beginning.
+    /// Whether the file exists at the beginning.
     pub(crate) there: Vec<bool>,
-    /// How many directories stand above each file, the set's own counted.
+    /// Number of directories above each file, including the set's own.
     #[cfg(test)]
     depths: Vec<usize>,
 }
 
 struct Grower<'a> {
     spec: &'a FileSetSpec,
-    chance: Chance,
+    chance: SeededRandom,
     tree: Tree,
 }
 
 impl Tree {
-    /// Grows it. The same set and seed give the same tree.
+    /// Builds the tree. The same set and seed give the same tree.
     pub(crate) fn grow(spec: &FileSetSpec, seed: u64, purpose: u64) -> Self {
         let files = spec.files as usize;
         let tree = Self {
@@ -44,19 +44,19 @@ impl Tree {
             #[cfg(test)]
             depths: Vec::new(),
         };
-        let mut grower = Grower { spec, chance: Chance::new(seed, 2 * purpose), tree };
-        // A folder of the first level as often as it takes to place all.
+        let mut grower = Grower { spec, chance: SeededRandom::new(seed, 2 * purpose), tree };
+        // Adds folders to the first level until all files have a place.
         while grower.tree.sizes.len() < files {
             grower.folder("", 2);
         }
         let mut tree = grower.tree;
-        let mut chance = Chance::new(seed, 2 * purpose + 1);
+        let mut chance = SeededRandom::new(seed, 2 * purpose + 1);
         tree.there =
             (0..files).map(|_| spec.prealloc >= 1.0 || chance.unit() < spec.prealloc).collect();
         tree
     }
 
-    /// Below the set's directory, and ended by a zero byte.
+    /// The path below the set's directory, with a zero byte at its end.
     pub(crate) fn name(&self, file: usize) -> &[u8] {
         let from = self.starts[file];
         let to = self.starts.get(file + 1).copied().unwrap_or(self.names.len());
@@ -105,11 +105,11 @@ impl Grower<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::gamma_cdf;
     use crate::preset;
+    use crate::seeded_random::gamma_cdf;
 
-    /// Mean and shape of the sizes of the paper's sets, by Kolmogorov and Smirnov's test against the gamma
-    /// distribution, and by moments.
+    /// Mean and shape of the sizes in the paper's sets, checked by the Kolmogorov-Smirnov test
+    /// against the gamma distribution, and by moments.
     #[test]
     fn sizes_have_the_mean_and_the_shape_they_should() {
         for (name, set) in [("webserver", 0), ("fileserver", 0), ("varmail", 0)] {
@@ -123,7 +123,8 @@ mod tests {
             let n = sizes.len() as f64;
             let (m, true_mean) = (sizes.iter().sum::<u64>() as f64 / n, mean as f64);
             let var = sizes.iter().map(|s| (*s as f64 - m).powi(2)).sum::<f64>() / (n - 1.0);
-            // Standard errors: of the mean, mean / sqrt(shape n); of the shape by moments, about 3 times 1 / sqrt(n).
+            // Standard errors: of the mean, mean / sqrt(shape n); of the shape by moments, about 3
+            // times 1 / sqrt(n).
             assert!(
                 (m / true_mean - 1.0).abs() < 4.0 / (shape * n).sqrt(),
                 "{name}, seed {seed}: mean {m}"
@@ -138,9 +139,10 @@ mod tests {
         }
     }
 
-    /// Filebench's own figures for mean 16k and shape 1.5: half below 12.5k, nine in ten below 31k... as measured.
+    /// Filebench's own figures for mean 16k and shape 1.5: half below 12.5k, nine in ten below
+    /// 31k... as measured.
     #[test]
-    fn quantiles_are_those_measured_of_filebench() {
+    fn quantiles_agree_with_those_measured_in_filebench() {
         for (mean, p50, p90) in [(16.0, 12.5, 31.0), (128.0, 104.0, 269.0)] {
             let k = 1024.0;
             assert!((gamma_cdf(p50 * k, mean * k, 1.5) - 0.5).abs() < 0.03, "{mean}");
@@ -168,14 +170,15 @@ mod tests {
                 depths += tree.depths.iter().sum::<usize>() as f64;
                 n += tree.len() as f64;
             }
-            // Drawn deeper branches hold more of the files, so that the mean over files is above that of branches.
+            // Deeper branches contain more of the files, so the mean over files is above the mean
+            // over branches.
             let mean = depths / n;
             assert!(mean >= deep.max(1.0) * 0.8 && mean < deep.max(1.0) * 2.5, "{name}: {mean}");
         }
     }
 
     #[test]
-    fn names_are_apart_and_the_same_again() {
+    fn names_are_distinct_and_reproducible() {
         let spec = preset("webserver").unwrap().unwrap().scaled(0.05).sets.swap_remove(0);
         let (a, b) = (Tree::grow(&spec, 3, 1), Tree::grow(&spec, 3, 1));
         let names: std::collections::BTreeSet<_> =

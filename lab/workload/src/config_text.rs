@@ -1,22 +1,22 @@
-//! Texts that people write: where in them a fault lies, and numbers with the units people use.
+//! Positions of faults in texts that people write, and sizes with units.
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A text that cannot be used, and where.
+/// A text that cannot be used, with the position of the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {what}")]
 pub struct TextError {
-    /// As the caller named the text.
+    /// The caller's name for the text.
     pub file: String,
-    /// From 1.
+    /// Line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong and what is allowed.
+    /// The fault and the allowed values.
     pub what: String,
 }
 
-/// The error at this byte of a text.
+/// The error at a byte of a text.
 #[must_use]
 pub fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
@@ -33,7 +33,7 @@ pub fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> Tex
     }
 }
 
-/// Reads TOML; errors say where. `field` finds words such as the name of the field.
+/// Parses TOML; errors give the position. `field` can add the name of the field.
 pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T, TextError> {
     toml::from_str(text).map_err(|e| {
         let offset = e.span().map_or(0, |s| s.start);
@@ -41,20 +41,21 @@ pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T,
     })
 }
 
-/// A number of bytes: a whole number, or text as `16KiB`, `1m`, `10 MiB`; k, m, g, t are powers of 1024.
+/// A number of bytes: a whole number, or a text such as `16KiB`, `1m`, `10 MiB`; k, m, g, t are
+/// powers of 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Amount(pub u64);
 
 impl Amount {
-    /// Reads it as people write it.
+    /// Parses a size.
     ///
     /// # Errors
-    /// What was expected.
+    /// The expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let clean = text.trim();
         let bad = || {
             format!(
-                "'{clean}' is no size: a whole number with B, KiB, MiB, GiB or TiB, or k, m, g, t (1024)"
+                "'{clean}' is not a size; write a whole number with B, KiB, MiB, GiB or TiB, or k, m, g, t (powers of 1024)"
             )
         };
         let end = clean.find(|c: char| !c.is_ascii_digit()).unwrap_or(clean.len());
@@ -68,7 +69,7 @@ impl Amount {
             _ => return Err(bad()),
         };
         let bytes = number.checked_mul(1 << shift).filter(|b| *b <= i64::MAX as u64);
-        bytes.map(Self).ok_or_else(|| format!("'{clean}' is more than any file can hold"))
+        bytes.map(Self).ok_or_else(|| format!("'{clean}' is larger than any file can be"))
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_as_people_write_them() {
+    fn common_sizes_are_parsed() {
         for (text, bytes) in [("16KiB", 16 << 10), ("1m", 1 << 20), ("2 GiB", 2 << 30), ("7", 7)] {
             assert_eq!(Amount::parse(text), Ok(Amount(bytes)), "{text}");
         }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_lines_and_characters() {
+    fn positions_are_lines_and_characters() {
         let e = at("f", "a\nöb", 4, "x");
         assert_eq!((e.line, e.column, e.to_string().as_str()), (2, 2, "f:2:2: x"));
         assert_eq!(at("f", "ö", 1, "x").column, 1);

@@ -1,9 +1,10 @@
-//! Fewer points that look the same. A line keeps, for every column of the page, where it came in, how far it
-//! went either way and where it left; points keep one for every dot's worth of page, and every column's
-//! extremes exactly. No randomness: the same points give the same page.
+//! Thins points without changing the picture. A line keeps its first, lowest, highest and last
+//! point in every pixel column. A point cloud keeps one point per dot-sized cell, and the extremes
+//! of every column exactly. There is no randomness: the same points give the same page.
 
-/// For each of `bins` equal slices of `lo..=hi`, the first, lowest, highest and last point, in their own
-/// order. Points must be in order of their first member and finite. Extremes of every slice are kept exactly.
+/// For each of `bins` equal slices of `lo..=hi`: the first, lowest, highest and last point, in
+/// their own order. Points must be finite and sorted by their first member. The extremes of every
+/// slice are exact.
 pub(crate) fn thin_line(points: &[(f64, f64)], lo: f64, hi: f64, bins: usize) -> Vec<(f64, f64)> {
     if points.len() <= bins * 4 {
         return points.to_vec();
@@ -35,10 +36,10 @@ pub(crate) fn thin_line(points: &[(f64, f64)], lo: f64, hi: f64, bins: usize) ->
     out
 }
 
-/// Which points to draw: the first in each occupied cell of a grid of `columns` by `rows` over the box, and
-/// each column's lowest and highest. Where points of several kinds are mixed, the kinds of those drawn are
-/// in about the proportion of those there. In order of column, then of height; points outside the box
-/// are left out.
+/// The points to draw: the first in each occupied cell of a grid of `columns` by `rows` over the
+/// box, and each column's lowest and highest. With points of several kinds, the kinds of the drawn
+/// points have about the same proportions as all points. The result is in order of column, then of
+/// height. Points outside the box are left out.
 pub(crate) fn thin_points(
     points: &[(f64, f64)],
     (x0, x1): (f64, f64),
@@ -73,7 +74,7 @@ pub(crate) fn thin_points(
             column[top] = Some(high);
         }
         out.extend(column.iter().flatten());
-        // Both ends in one cell: the highest follows by itself.
+        // Both ends are in one cell: the highest point follows separately.
         if top == bottom && points[high].1 > points[low].1 {
             out.push(high);
         }
@@ -81,10 +82,10 @@ pub(crate) fn thin_points(
     out
 }
 
-/// Which of `n` equal slices of `lo..=hi` a value falls in.
+/// The index of the slice, of `n` equal slices of `lo..=hi`, that contains a value.
 fn slice(v: f64, lo: f64, hi: f64, n: usize) -> usize {
     let t = (v - lo) / (hi - lo) * n as f64;
-    // Not a number becomes 0 in the conversion.
+    // The conversion maps NaN to 0.
     (t as usize).min(n.saturating_sub(1))
 }
 
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_made_line_keeps_what_shows() {
+    fn a_line_made_by_hand_keeps_its_visible_points() {
         let points: Vec<(f64, f64)> = [5.0, 1.0, 9.0, 4.0, 6.0, 2.0, 3.0, 2.5, 2.5, 8.0]
             .iter()
             .enumerate()

@@ -1,19 +1,19 @@
-//! A report: the finding first, then the numbers, then where they came from, as one HTML file that opens
-//! anywhere and asks nothing of the network. It knows the order of a good report, not what was found.
+//! A report as one HTML file: the finding first, then the numbers, then their origin. The file
+//! needs no network.
 
 use std::fmt::Write as _;
 
-use crate::text::esc;
+use crate::escape::esc;
 use crate::{Figure, Table, style};
 
-/// A number worth a large type.
+/// A key number in large type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tile {
-    /// What it is.
+    /// The name of the number.
     pub label: String,
-    /// It, with its unit, such as `−34 %`.
+    /// The number with its unit, for example `−34 %`.
     pub value: String,
-    /// What it is compared with or made of; may be empty.
+    /// The comparison or the parts of the number; can be empty.
     pub note: String,
 }
 
@@ -45,7 +45,7 @@ pub enum Block {
 pub struct Section {
     /// Its heading.
     pub heading: String,
-    /// What stands below it, in order.
+    /// The content, in order.
     pub blocks: Vec<Block>,
 }
 
@@ -78,16 +78,16 @@ impl Section {
     }
 }
 
-/// How the numbers came about, so that they can be had again.
+/// The origin of the numbers, so that they can be reproduced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// The command line that made the report.
     pub command: String,
     /// Versions, inputs, seeds: names and values.
     pub facts: Vec<(String, String)>,
-    /// What was observed on real devices or in real traces.
+    /// The quantities observed on real devices or in real traces.
     pub measured: Vec<String>,
-    /// What a model computed.
+    /// The quantities computed by a model.
     pub modelled: Vec<String>,
 }
 
@@ -98,16 +98,16 @@ pub struct Report {
     pub title: String,
     /// The finding in plain words, one or two sentences.
     pub lead: String,
-    /// The numbers to remember.
+    /// The key numbers.
     pub tiles: Vec<Tile>,
     /// The body.
     pub sections: Vec<Section>,
-    /// How it was made.
+    /// The origin of the numbers.
     pub provenance: Provenance,
 }
 
 impl Report {
-    /// A report with nothing but its title and finding.
+    /// A report with only its title and finding.
     #[must_use]
     pub fn new(title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { title: title.into(), lead: lead.into(), ..Self::default() }
@@ -127,15 +127,16 @@ impl Report {
         self
     }
 
-    /// Says how it was made.
+    /// Sets the origin of the numbers.
     #[must_use]
     pub fn provenance(mut self, provenance: Provenance) -> Self {
         self.provenance = provenance;
         self
     }
 
-    /// The report as one HTML file. It loads nothing, reads well without scripts, and follows the reader's
-    /// light or dark preference; `#light` and `#dark` in the address choose one.
+    /// The report as one HTML file. It loads nothing from outside, works without scripts, and
+    /// follows the reader's preference for light or dark. `#light` and `#dark` in the address
+    /// select one.
     #[must_use]
     pub fn html(&self) -> String {
         let mut body = String::new();
@@ -164,7 +165,8 @@ impl Report {
             body.push_str("</section>");
         }
         self.provenance_html(&mut body);
-        // A file read from disk has no server to send this policy: the page carries it itself.
+        // A file opened from disk has no server that could send this policy, so the page contains
+        // it.
         let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:";
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -239,7 +241,7 @@ impl Report {
     }
 }
 
-/// A paragraph whose numbers stay together with their per cent sign.
+/// A paragraph in which numbers stay together with their percent sign.
 fn prose(text: &str) -> String {
     esc(text).replace(" %", "\u{a0}%")
 }

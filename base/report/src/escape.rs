@@ -1,16 +1,15 @@
-//! Text that came from outside, made safe for where it is going: XML, a terminal, CSV or Markdown. It
-//! knows nothing of what the text says.
+//! Escapes text from outside for its destination: XML, a terminal, CSV or Markdown.
 
 use std::fmt::Write as _;
 
-/// Whether a character may pass. Control characters are not allowed in XML and steer a terminal;
-/// direction overrides make a name read as another.
+/// Whether a character is harmless. XML does not allow control characters, and they control a
+/// terminal. Direction overrides make a name look like another.
 fn harmless(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FFFE}' | '\u{FFFF}')
 }
 
-/// The text on one line: white space becomes a space, what could do harm becomes U+FFFD.
+/// The text on one line: white space becomes a space, and a harmful character becomes U+FFFD.
 pub(crate) fn plain(text: &str) -> String {
     let one = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
@@ -20,7 +19,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(one).collect()
 }
 
-/// Text for an XML or HTML text node or a quoted attribute.
+/// Escapes text for an XML or HTML text node or a quoted attribute.
 pub(crate) fn esc(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
@@ -38,13 +37,13 @@ pub(crate) fn esc(text: &str) -> String {
     out
 }
 
-/// One CSV field (RFC 4180), always on one line: quoted where it holds a comma or a quote.
+/// One CSV field (RFC 4180), always on one line: quoted if it contains a comma or a quote.
 pub(crate) fn csv_field(text: &str) -> String {
     let text = plain(text);
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-/// A number as a CSV field: all its digits; empty where it is not finite.
+/// A number as a CSV field with all its digits; empty if it is not finite.
 pub(crate) fn csv_number(value: f64) -> String {
     if value.is_finite() { format!("{value}") } else { String::new() }
 }
@@ -76,7 +75,7 @@ pub(crate) fn markdown(text: &str) -> String {
     out
 }
 
-/// Text as the payload of a `data:` address.
+/// Escapes text as the payload of a `data:` address.
 pub(crate) fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 5 / 4);
     for b in text.bytes() {
@@ -120,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_never_sees_a_control_character() {
+    fn a_terminal_never_gets_a_control_character() {
         assert_eq!(plain("x\u{1b}]0;owned\u{7}\r\ny"), "x\u{fffd}]0;owned\u{fffd}  y");
     }
 
     #[test]
-    fn csv_quotes_only_what_it_must() {
+    fn csv_quotes_only_where_needed() {
         let mut out = String::new();
         csv_line(&mut out, ["a", "b,c", "say \"hi\"", "two\nlines\u{1b}"]);
         assert_eq!(out, "a,\"b,c\",\"say \"\"hi\"\"\",two lines\u{fffd}\n");

@@ -1,5 +1,5 @@
-//! Sets of files on a real directory: laid once, then handed out in turn to threads that open, make and delete
-//! them. Which file is whose is settled by atomics; nothing here waits for a lock.
+//! Sets of files in a real directory. They are created once. Threads then take files in turn and
+//! open, create and delete them. Atomics decide which thread owns a file; there are no locks.
 
 use std::ffi::CStr;
 use std::io;
@@ -11,30 +11,30 @@ use std::time::Instant;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-use crate::chance::Chance;
+use crate::directory_tree::Tree;
 use crate::error::WorkloadError;
 use crate::personality::{FileSetSpec, Personality};
-use crate::tree::Tree;
+use crate::seeded_random::SeededRandom;
 
-/// What is written: this many bytes that do not compress, over and over.
+/// The data written: this many bytes that cannot be compressed, repeated.
 pub(crate) const PATTERN: usize = 1 << 20;
-/// Buffers begin at such an address, for direct I/O.
+/// Alignment of buffers, for direct I/O.
 pub(crate) const ALIGN: usize = 4096;
 
 const EXISTS: u32 = 1 << 31;
-/// Someone is opening, making, deleting or looking at it.
+/// A thread is opening, creating, deleting or examining the file.
 const BUSY: u32 = 1 << 30;
 
-/// One set.
+/// One file set.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) spec: FileSetSpec,
     pub(crate) tree: Tree,
     root: OwnedFd,
     path: PathBuf,
-    /// [`EXISTS`], [`BUSY`], and how many have it open.
+    /// [`EXISTS`], [`BUSY`], and the number of threads that have the file open.
     states: Vec<AtomicU32>,
-    /// Whose turn it is, of those that exist and of those that do not: each in a cache line of its own.
+    /// The next existing file and the next absent file; each in its own cache line.
     present: Rotor,
     absent: Rotor,
 }
@@ -43,20 +43,20 @@ pub(crate) struct Set {
 #[repr(align(128))]
 struct Rotor(AtomicU64);
 
-/// What was laid.
+/// The files that were created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filled {
-    /// Files written.
+    /// Number of files written.
     pub files: u64,
-    /// Directories made.
+    /// Number of directories created.
     pub folders: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub bytes: u64,
-    /// How long it took, with making it durable.
+    /// Duration in seconds, including making the files durable.
     pub seconds: f64,
 }
 
-/// All sets of a personality, below one directory.
+/// All file sets of a personality, in one directory.
 #[derive(Debug)]
 pub struct FileSet {
     pub(crate) sets: Vec<Set>,
@@ -66,11 +66,12 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// Lays the sets of a personality below `dir`, a directory for each, and makes them durable. `progress` is told
-    /// the bytes written and the bytes to write; `stop` ends it early.
+    /// Creates the file sets of a personality in `dir`, one directory per set, and makes them
+    /// durable. `progress` gets the bytes written and the bytes to write. Setting `stop` ends it
+    /// early.
     ///
     /// # Errors
-    /// Where a set's directory is there already, the host refuses, or `stop` was set.
+    /// The directory of a set exists already, the host refuses an operation, or `stop` was set.
     pub fn fill(
         dir: &Path,
         personality: &Personality,
@@ -108,10 +109,11 @@ impl FileSet {
         Ok(files)
     }
 
-    /// The sets as [`Self::fill`] laid them from the same seed, after they were mounted again.
+    /// The file sets as [`Self::fill`] created them with the same seed, after they were mounted
+    /// again.
     ///
     /// # Errors
-    /// A set's directory is not there.
+    /// The directory of a set does not exist.
     pub fn reopen(dir: &Path, personality: &Personality, seed: u64) -> Result<Self, WorkloadError> {
         let mut files = Self::planned(seed);
         for (spec, purpose) in personality.sets.iter().zip(0..) {
@@ -120,10 +122,10 @@ impl FileSet {
         Ok(files)
     }
 
-    /// Without sets.
+    /// A value without sets.
     fn planned(seed: u64) -> Self {
         let mut pattern = vec![0; PATTERN + ALIGN];
-        Chance::new(seed, u64::MAX).fill(&mut pattern);
+        SeededRandom::new(seed, u64::MAX).fill(&mut pattern);
         let pattern_from = pattern.as_ptr().align_offset(ALIGN).min(ALIGN);
         Self { sets: Vec::new(), pattern, pattern_from, filled: Filled::default() }
     }
@@ -173,18 +175,18 @@ impl FileSet {
         Ok(())
     }
 
-    /// What was laid.
+    /// The files that were created.
     #[must_use]
     pub const fn filled(&self) -> Filled {
         self.filled
     }
 
-    /// The bytes that are written, at an address fit for direct I/O.
+    /// The bytes to write, aligned for direct I/O.
     pub(crate) fn pattern(&self) -> &[u8] {
         &self.pattern[self.pattern_from..][..PATTERN]
     }
 
-    /// Takes all of it away again, as far as the host allows.
+    /// Removes all files again, as far as the host allows.
     pub fn remove(&self) {
         for set in &self.sets {
             let _ = std::fs::remove_dir_all(&set.path);
@@ -208,8 +210,8 @@ impl Set {
         CStr::from_bytes_until_nul(self.tree.name(file)).unwrap_or_default()
     }
 
-    /// The next file for which `change` gives another state, which is set. None where there is none and no one is
-    /// at work on one.
+    /// The next file for which `change` returns a new state; the new state is set. `None` if there
+    /// is none and no thread is working on a file.
     fn next(&self, rotor: &Rotor, change: impl Fn(u32) -> Option<u32>) -> Option<usize> {
         let n = self.states.len() as u64;
         loop {
@@ -237,17 +239,17 @@ impl Set {
         }
     }
 
-    /// The next file that exists, taken.
+    /// Takes the next existing file.
     fn take_present(&self) -> Option<usize> {
         self.next(&self.present, |s| (s & (EXISTS | BUSY) == EXISTS).then_some(s | BUSY))
     }
 
-    /// Gives it back.
+    /// Returns a file that was taken.
     fn give_back(&self, file: usize) {
         self.states[file].fetch_and(!BUSY, Ordering::Release);
     }
 
-    /// Opens the next file that exists.
+    /// Opens the next existing file.
     pub(crate) fn open(&self, flags: OFlags) -> io::Result<Option<(usize, OwnedFd)>> {
         let Some(file) = self.take_present() else { return Ok(None) };
         match self.open_this(file, flags) {
@@ -262,14 +264,14 @@ impl Set {
         }
     }
 
-    /// Opens this file, whatever others do with it: for sets whose files stay.
+    /// Opens this file, independent of other threads; for sets whose files are never deleted.
     pub(crate) fn open_this(&self, file: usize, flags: OFlags) -> io::Result<OwnedFd> {
         let access = if self.spec.read_only { OFlags::RDONLY } else { OFlags::RDWR };
         let flags = access | flags | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.root, self.name(file), flags, Mode::empty())?)
     }
 
-    /// Makes the next file that does not exist.
+    /// Creates the next absent file.
     pub(crate) fn create(&self, flags: OFlags) -> io::Result<Option<(usize, OwnedFd)>> {
         let taken = self.next(&self.absent, |s| (s == 0).then_some(BUSY));
         let Some(file) = taken else { return Ok(None) };
@@ -287,13 +289,13 @@ impl Set {
         }
     }
 
-    /// A file that [`Self::open`] or [`Self::create`] gave is not used any more.
+    /// Releases a file from [`Self::open`] or [`Self::create`].
     pub(crate) fn closed(&self, file: usize) {
         self.states[file].fetch_sub(1, Ordering::Release);
     }
 
-    /// Deletes the next file that no one has open; false where there is none. Where Filebench meets one that is open,
-    /// it deletes nothing and goes on, and so ends long runs for want of files to create.
+    /// Deletes the next file that no thread has open. Returns false if there is none. Filebench
+    /// skips the deletion if it meets an open file, so its long runs end without files to create.
     pub(crate) fn delete(&self) -> io::Result<bool> {
         let taken = self.next(&self.present, |s| (s == EXISTS).then_some(s | BUSY));
         let Some(file) = taken else { return Ok(false) };
@@ -305,7 +307,7 @@ impl Set {
         result.map(|()| true).map_err(Into::into)
     }
 
-    /// Asks for the attributes of the next file; false where there is none.
+    /// Reads the attributes of the next file. Returns false if there is none.
     pub(crate) fn stat(&self) -> io::Result<bool> {
         let Some(file) = self.take_present() else { return Ok(false) };
         let result = rustix::fs::statat(&self.root, self.name(file), AtFlags::empty());
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_is_what_was_drawn() {
+    fn created_files_agree_with_the_drawn_sizes() {
         let (dir, files) = laid(0.8);
         let set = &files.sets[0];
         let (mut n, mut bytes) = (0, 0);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_in_turn_and_open_ones_are_not_deleted() {
+    fn files_are_used_in_turn_and_open_files_are_not_deleted() {
         let (_dir, files) = laid(1.0);
         let set = &files.sets[0];
         let n = set.tree.len();
@@ -379,16 +381,16 @@ mod tests {
         assert!(set.stat().unwrap());
     }
 
-    /// Threads at once: no file is made twice, deleted twice, or opened after it was deleted.
+    /// Many threads at once: no file is created twice, deleted twice, or opened after its deletion.
     #[test]
-    fn threads_never_meet_over_a_file() {
+    fn threads_never_conflict_over_a_file() {
         let (_dir, files) = laid(0.5);
         let set = &files.sets[0];
         std::thread::scope(|s| {
             for _ in 0..8 {
                 s.spawn(|| {
                     for _ in 0..400 {
-                        // Every call fails loudly where the directory is not as the states say.
+                        // Every call fails if the directory does not agree with the states.
                         let flags = OFlags::EXCL;
                         if let Some((file, _)) = set.create(flags).unwrap() {
                             set.closed(file);

@@ -1,37 +1,39 @@
-//! Chance, by a named generator from a seed (PCG, O'Neill 2014), and the gamma distribution that file sizes and
-//! directories are drawn from. Knows nothing of what is drawn for.
+//! Random numbers from a seed, by a named generator (PCG, O'Neill 2014), and the gamma distribution
+//! of file sizes and directories.
 
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore as _, SeedableRng as _};
 
-/// A generator of its own for each purpose, so that one more draw here changes nothing there.
+/// A random generator. Each purpose has its own, so that one more number for one purpose changes
+/// nothing for the others.
 #[derive(Clone, Debug)]
-pub struct Chance(Pcg64Mcg);
+pub struct SeededRandom(Pcg64Mcg);
 
-impl Chance {
-    /// For the `purpose`-th use of a seed.
+impl SeededRandom {
+    /// The generator for purpose number `purpose` of a seed.
     #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// Evenly from 0 to less than 1.
+    /// A number from 0 to less than 1, evenly distributed.
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Evenly from 0 to less than `n`; 0 where `n` is 0.
+    /// A number from 0 to less than `n`, evenly distributed; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(n) * u128::from(self.0.next_u64())) >> 64) as u64
     }
 
-    /// Normally distributed: mean 0, variance 1 (Box and Muller, 1958).
+    /// A normally distributed number with mean 0 and variance 1 (Box and Muller, 1958).
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Gamma distributed with this mean and shape, both above 0 (Marsaglia and Tsang, 2000).
+    /// A gamma-distributed number with this mean and shape, both above 0 (Marsaglia and Tsang,
+    /// 2000).
     pub fn gamma(&mut self, mean: f64, shape: f64) -> f64 {
         if shape < 1.0 {
             // Gamma(a) is Gamma(a + 1) times U^(1/a); the means are a and a + 1.
@@ -53,14 +55,14 @@ impl Chance {
         }
     }
 
-    /// Fills with bytes that do not compress.
+    /// Fills `bytes` with data that cannot be compressed.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 }
 
-/// The share of a gamma distribution with this shape and mean that is no greater than `x`: the lower regularized
-/// incomplete gamma function by its series (Abramowitz and Stegun, 6.5.29).
+/// The fraction of a gamma distribution with this shape and mean that is not above `x`: the lower
+/// regularized incomplete gamma function, computed by its series (Abramowitz and Stegun, 6.5.29).
 #[must_use]
 pub fn gamma_cdf(x: f64, mean: f64, shape: f64) -> f64 {
     if x <= 0.0 {
@@ -79,8 +81,9 @@ pub fn gamma_cdf(x: f64, mean: f64, shape: f64) -> f64 {
     (sum * (shape * x.ln() - x - ln_gamma(shape)).exp()).min(1.0)
 }
 
-/// The logarithm of the gamma function above 0, by Stirling's series after raising the argument.
-fn ln_gamma(z: f64) -> f64 {
+/// The logarithm of the gamma function above 0, by Stirling's series after the argument is
+/// increased.
+pub(crate) fn ln_gamma(z: f64) -> f64 {
     let (mut z, mut lowered) = (z, 0.0);
     while z < 12.0 {
         lowered -= z.ln();
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_gamma_function_is_the_tables() {
+    fn the_gamma_function_agrees_with_tables() {
         // Gamma(0.5) = sqrt(pi), Gamma(5) = 24.
         assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-12);
         assert!((ln_gamma(5.0) - 24f64.ln()).abs() < 1e-12);
@@ -108,11 +111,11 @@ mod tests {
         assert!((gamma_cdf(7.8147, 3.0, 1.5) - 0.95).abs() < 1e-4);
     }
 
-    /// Kolmogorov and Smirnov's test against the distribution function, for shapes on both sides of 1.
+    /// The Kolmogorov-Smirnov test against the distribution function, for shapes below and above 1.
     #[test]
     fn draws_are_gamma_distributed() {
         for (seed, shape) in [(1, 1.5), (2, 0.5), (3, 1.0), (4, 7.0)] {
-            let (mut chance, n) = (Chance::new(seed, 0), 20_000);
+            let (mut chance, n) = (SeededRandom::new(seed, 0), 20_000);
             let mut draws: Vec<f64> = (0..n).map(|_| chance.gamma(16384.0, shape)).collect();
             draws.sort_by(f64::total_cmp);
             let far = |(i, x): (usize, &f64)| {
@@ -120,7 +123,7 @@ mod tests {
                 (f - i as f64 / f64::from(n)).abs().max((f - (i + 1) as f64 / f64::from(n)).abs())
             };
             let d = draws.iter().enumerate().map(far).fold(0.0, f64::max);
-            // 1.63 / sqrt(n): 1% of sound samples pass it.
+            // 1.63 / sqrt(n): 1% of correct samples exceed it.
             assert!(d < 1.63 / f64::from(n).sqrt(), "seed {seed}, shape {shape}: {d}");
         }
     }

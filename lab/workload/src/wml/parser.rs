@@ -1,13 +1,13 @@
-//! From words to a [`Personality`].
+//! Parses Filebench's language as a [`Personality`].
 
 use std::collections::BTreeMap;
 
-use super::words::{Kind, Word, words};
-use crate::personality::read_limits::{FILES_MAX, IO_MAX, SECONDS_MAX, STEPS_MAX, THREADS_MAX};
-use crate::personality::{Act, FDS, FileSetSpec, Flow, Pace, Personality, SizeSpec, Slot, Step};
-use crate::text::{Amount, TextError, at};
+use super::lexer::{Kind, Word, words};
+use crate::config_text::{Amount, TextError, at};
+use crate::personality::read_limits::{FILES_MAX, STEPS_MAX, THREADS_MAX};
+use crate::personality::{FileSetSpec, Flow, Personality, SizeSpec};
 
-/// A value: of a variable, or of an attribute.
+/// The value of a variable or of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     Text(String),
@@ -17,42 +17,38 @@ enum Value {
     Yes,
 }
 
-/// An attribute with where it stands.
+/// An attribute and its position.
 #[derive(Clone, Debug)]
-struct Attribute {
-    name: String,
+pub(super) struct Attribute {
+    pub(super) name: String,
     value: Value,
-    at: usize,
+    pub(super) at: usize,
 }
 
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     file: &'a str,
     text: &'a str,
     words: Vec<Word>,
     next: usize,
     variables: BTreeMap<String, Value>,
-    sets: Vec<FileSetSpec>,
+    pub(super) sets: Vec<FileSetSpec>,
     flows: Vec<Flow>,
-    /// Names of semblock steps, and what they hold.
-    gates: Vec<(String, u64)>,
-    /// Gates posted to, by name, with where; and whether something waits there.
-    posts: Vec<(usize, usize)>,
+    /// Names of semblock steps, with their number of posts.
+    pub(super) gates: Vec<(String, u64)>,
+    /// Gates that are posted to, each with the position of the post.
+    pub(super) posts: Vec<(usize, usize)>,
     rate: Option<f64>,
     steps: usize,
 }
 
 const COMMANDS: &str = "set, define fileset, define process, eventgen, and run, echo, usage, debug, version, create, \
-                        load, psrun, sleep, stats, system, enable, quit, which are passed over";
-
-const FLOWOPS: &str = "openfile, createfile, closefile, deletefile, statfile, readwholefile, writewholefile, \
-                       appendfile, appendfilerand, read, write, aiowrite, aiowait, fsync, delay, hog, semblock, \
-                       sempost, eventlimit, opslimit, iopslimit, bwlimit";
+                        load, psrun, sleep, stats, system, enable, quit, which are ignored";
 
 impl Personality {
-    /// Reads a workload in Filebench's language: the part of it that its shipped personalities use.
+    /// Parses a workload in Filebench's language, as far as its shipped personalities use it.
     ///
     /// # Errors
-    /// Line and column of what cannot be, and what is allowed there.
+    /// Line and column of the fault, and the allowed values.
     pub fn wml(file: &str, text: &str) -> Result<Self, TextError> {
         let mut parser = Parser {
             file,
@@ -74,7 +70,7 @@ impl Personality {
                 .error(end, "there is no 'define fileset', or no 'define process' with a thread"));
         }
         if let Some((_, at)) = parser.posts.iter().find(|p| parser.gates[p.0].1 == 0) {
-            return Err(parser.error(*at, "its target is no semblock of this file"));
+            return Err(parser.error(*at, "its target is not a semblock of this file"));
         }
         let name = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".f").to_owned();
         Ok(Self {
@@ -90,12 +86,12 @@ impl Personality {
 }
 
 impl Parser<'_> {
-    fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
+    pub(super) fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
         at(self.file, self.text, offset, what)
     }
 
     fn peek(&self) -> &Word {
-        // The last word is an end, and is never passed.
+        // The last word is an end, and is never consumed.
         &self.words[self.next.min(self.words.len() - 1)]
     }
 
@@ -121,7 +117,7 @@ impl Parser<'_> {
         }
     }
 
-    fn plain(&mut self, what: &str) -> Result<(String, usize), TextError> {
+    pub(super) fn plain(&mut self, what: &str) -> Result<(String, usize), TextError> {
         let word = self.take();
         match word.kind {
             Kind::Plain(text) => Ok((text, word.at)),
@@ -160,7 +156,7 @@ impl Parser<'_> {
                                 let rate = self.number(&a)?;
                                 self.rate = (rate > 0.0).then_some(rate.min(1e9));
                             }
-                            _ => return Err(self.error(a.at, "eventgen takes 'rate'")),
+                            _ => return Err(self.error(a.at, "eventgen accepts only 'rate'")),
                         }
                     }
                 }
@@ -171,14 +167,14 @@ impl Parser<'_> {
                 other => {
                     return Err(self.error(
                         offset,
-                        format!("'{other}' is no command here; allowed: {COMMANDS}"),
+                        format!("'{other}' is not a known command; allowed: {COMMANDS}"),
                     ));
                 }
             }
         }
     }
 
-    /// `$name = value`, or what sets a mode.
+    /// `$name = value`, or a command that sets a mode.
     fn set(&mut self) -> Result<(), TextError> {
         let word = self.take();
         let Kind::Variable(name) = word.kind else {
@@ -230,7 +226,7 @@ impl Parser<'_> {
                     let value = self.number_of(&value, name_at)?;
                     match name.as_str() {
                         "mean" => mean = Some(value),
-                        // randvar's are in thousandths.
+                        // randvar uses thousandths.
                         _ if value >= 100.0 => shape = value / 1000.0,
                         _ => shape = value,
                     }
@@ -244,7 +240,7 @@ impl Parser<'_> {
                 other => {
                     return Err(self.error(
                         name_at,
-                        format!("'{other}' is no parameter; allowed: mean, gamma"),
+                        format!("'{other}' is not a known parameter; allowed: mean, gamma"),
                     ));
                 }
             }
@@ -260,7 +256,7 @@ impl Parser<'_> {
                 Ok(Value::Gamma(mean, shape))
             }
             ("cvar-gamma" | "gamma", _) => Err(self
-                .error(offset, "a gamma distribution has a mean, and a gamma from 0.01 to 1000")),
+                .error(offset, "a gamma distribution needs a mean, and a gamma from 0.01 to 1000")),
             (kind, _) => Err(self.error(
                 offset,
                 format!("distribution '{kind}' is not known here; allowed: cvar-gamma, gamma"),
@@ -268,8 +264,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `name=value, name, ...` to the end of the line or to a brace; a line may end after a comma.
-    fn attributes(&mut self) -> Result<Vec<Attribute>, TextError> {
+    /// `name=value, name, ...` to the end of the line or to a brace; a line can end after a comma.
+    pub(super) fn attributes(&mut self) -> Result<Vec<Attribute>, TextError> {
         let mut all = Vec::new();
         loop {
             if !matches!(self.peek().kind, Kind::Plain(_)) || self.over() {
@@ -290,18 +286,18 @@ impl Parser<'_> {
             Value::Text(text) => {
                 let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
                 let number = number.or_else(|| Amount::parse(text).ok().map(|a| a.0 as f64));
-                number.ok_or_else(|| self.error(offset, format!("'{text}' is no number")))
+                number.ok_or_else(|| self.error(offset, format!("'{text}' is not a number")))
             }
             Value::Gamma(mean, _) => Ok(*mean),
             Value::Yes => Err(self.error(offset, "needs '=' and a number")),
         }
     }
 
-    fn number(&self, a: &Attribute) -> Result<f64, TextError> {
+    pub(super) fn number(&self, a: &Attribute) -> Result<f64, TextError> {
         self.number_of(&a.value, a.at)
     }
 
-    fn whole(&self, a: &Attribute, low: u64, high: u64) -> Result<u64, TextError> {
+    pub(super) fn whole(&self, a: &Attribute, low: u64, high: u64) -> Result<u64, TextError> {
         let n = self.number(a)?;
         if n >= low as f64 && n <= high as f64 {
             return Ok(n as u64);
@@ -309,19 +305,19 @@ impl Parser<'_> {
         Err(self.error(a.at, format!("{} = {n} is out of range; allowed: {low} to {high}", a.name)))
     }
 
-    fn truth(&self, a: &Attribute) -> Result<bool, TextError> {
+    pub(super) fn truth(&self, a: &Attribute) -> Result<bool, TextError> {
         match &a.value {
             Value::Yes => Ok(true),
             Value::Text(t) => match t.as_str() {
                 "true" | "1" => Ok(true),
                 "false" | "0" => Ok(false),
-                _ => Err(self.error(a.at, format!("{} is true or false", a.name))),
+                _ => Err(self.error(a.at, format!("{} must be true or false", a.name))),
             },
-            Value::Gamma(..) => Err(self.error(a.at, format!("{} is true or false", a.name))),
+            Value::Gamma(..) => Err(self.error(a.at, format!("{} must be true or false", a.name))),
         }
     }
 
-    fn word(&self, a: &Attribute) -> Result<String, TextError> {
+    pub(super) fn word(&self, a: &Attribute) -> Result<String, TextError> {
         match &a.value {
             Value::Text(text) => Ok(text.clone()),
             _ => Err(self.error(a.at, format!("{} needs '=' and a name", a.name))),
@@ -378,9 +374,10 @@ impl Parser<'_> {
                 | "leafdirs" => {}
                 other => {
                     let all = "name, path, entries, size, dirwidth, dirgamma, prealloc, readonly, reuse, paralloc, trusttree, cached";
-                    return Err(
-                        self.error(a.at, format!("a file set takes no '{other}'; allowed: {all}"))
-                    );
+                    return Err(self.error(
+                        a.at,
+                        format!("a file set has no attribute '{other}'; allowed: {all}"),
+                    ));
                 }
             }
         }
@@ -408,7 +405,9 @@ impl Parser<'_> {
                 other => {
                     return Err(self.error(
                         a.at,
-                        format!("a process takes no '{other}'; allowed: name, instances, nice"),
+                        format!(
+                            "a process has no attribute '{other}'; allowed: name, instances, nice"
+                        ),
                     ));
                 }
             }
@@ -422,10 +421,9 @@ impl Parser<'_> {
             }
             let (word, offset) = self.plain("'thread' or '}'")?;
             if word != "thread" {
-                return Err(self.error(
-                    offset,
-                    format!("'{word}' stands where 'thread' or '}}' was expected"),
-                ));
+                return Err(
+                    self.error(offset, format!("expected 'thread' or '}}', found '{word}'"))
+                );
             }
             self.thread(instances, &name)?;
         }
@@ -443,7 +441,7 @@ impl Parser<'_> {
                     return Err(self.error(
                         a.at,
                         format!(
-                            "a thread takes no '{other}'; allowed: name, instances, memsize, useism"
+                            "a thread has no attribute '{other}'; allowed: name, instances, memsize, useism"
                         ),
                     ));
                 }
@@ -459,10 +457,9 @@ impl Parser<'_> {
             }
             let (word, offset) = self.plain("'flowop' or '}'")?;
             if word != "flowop" {
-                return Err(self.error(
-                    offset,
-                    format!("'{word}' stands where 'flowop' or '}}' was expected"),
-                ));
+                return Err(
+                    self.error(offset, format!("expected 'flowop' or '}}', found '{word}'"))
+                );
             }
             self.steps += 1;
             if self.steps > STEPS_MAX {
@@ -476,7 +473,7 @@ impl Parser<'_> {
             return Err(self.error(
                 begin,
                 format!(
-                    "a thread has flowops, and at most {THREADS_MAX} instances over all processes"
+                    "a thread needs flowops, and at most {THREADS_MAX} instances over all processes"
                 ),
             ));
         }
@@ -491,173 +488,22 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn gate(&mut self, name: &str) -> usize {
+    pub(super) fn gate(&mut self, name: &str) -> usize {
         self.gates.iter().position(|g| g.0 == name).unwrap_or_else(|| {
             self.gates.push((name.to_owned(), 0));
             self.gates.len() - 1
         })
-    }
-
-    fn flowop(&mut self) -> Result<Step, TextError> {
-        let (kind, offset) = self.plain("the kind of flowop")?;
-        let mut o = Given::default();
-        let mut name = String::new();
-        for a in self.attributes()? {
-            match a.name.as_str() {
-                "name" => name = self.word(&a)?,
-                "fd" => o.fd = self.whole(&a, 0, FDS as u64 - 1)? as usize,
-                "srcfd" => o.source = Some(self.whole(&a, 0, FDS as u64 - 1)? as usize),
-                "filesetname" | "filename" => {
-                    let wanted = self.word(&a)?;
-                    let found = self.sets.iter().position(|s| s.name == wanted);
-                    o.set = Some(found.ok_or_else(|| {
-                        let all: Vec<_> = self.sets.iter().map(|s| s.name.as_str()).collect();
-                        self.error(
-                            a.at,
-                            format!("there is no file set '{wanted}'; allowed: {}", all.join(", ")),
-                        )
-                    })?);
-                }
-                "iosize" => o.io = Some(self.whole(&a, 1, IO_MAX)?),
-                "iters" => o.times = self.whole(&a, 1, 1 << 30)? as u32,
-                "value" => o.value = Some(self.number(&a)?),
-                "highwater" => o.high = Some(self.whole(&a, 0, 1 << 40)?),
-                "target" => o.target = Some((self.word(&a)?, a.at)),
-                "random" => o.random = self.truth(&a)?,
-                "opennext" | "rotatefd" => o.rotate = self.truth(&a)?,
-                "dsync" => o.sync = self.truth(&a)?,
-                "directio" => o.direct = self.truth(&a)?,
-                "workingset" => {
-                    if self.number(&a)? != 0.0 {
-                        return Err(self.error(
-                            a.at,
-                            "a working set smaller than the file is not known here; allowed: 0",
-                        ));
-                    }
-                }
-                "blocking" | "indexed" => {}
-                other => {
-                    let all = "name, fd, srcfd, filesetname, iosize, iters, value, highwater, target, random, opennext, dsync, directio, workingset, blocking";
-                    return Err(
-                        self.error(a.at, format!("a flowop takes no '{other}'; allowed: {all}"))
-                    );
-                }
-            }
-        }
-        let act = self.act(&kind, &name, o.clone(), offset)?;
-        Ok(Step { name: if name.is_empty() { kind } else { name }, act, times: o.times })
-    }
-
-    fn act(&mut self, kind: &str, name: &str, o: Given, offset: usize) -> Result<Act, TextError> {
-        let set = || o.set.ok_or_else(|| self.error(offset, format!("{kind} needs 'filesetname'")));
-        let io = || o.io.ok_or_else(|| self.error(offset, format!("{kind} needs 'iosize'")));
-        let value = || o.value.ok_or_else(|| self.error(offset, format!("{kind} needs 'value'")));
-        let (fd, random, direct) = (o.fd, o.random, o.direct);
-        let slot = Slot { fd, set: o.set, rotate: o.rotate && o.set.is_some() };
-        if direct && (!random || o.io.is_some_and(|io| io % 512 != 0)) {
-            return Err(self.error(
-                offset,
-                "directio needs 'random' and an iosize that is a multiple of 512 bytes",
-            ));
-        }
-        Ok(match kind {
-            "openfile" => Act::Open { set: set()?, fd },
-            "createfile" => Act::Create { set: set()?, fd },
-            "closefile" => Act::Close { fd },
-            "deletefile" => Act::Delete { set: set()? },
-            "statfile" => Act::Stat { set: set()? },
-            "fsync" => Act::Fsync { fd },
-            "readwholefile" => Act::ReadWhole { slot, io: io()? },
-            "writewholefile" => {
-                let slot = Slot { fd: o.source.filter(|_| o.set.is_none()).unwrap_or(fd), ..slot };
-                Act::WriteWhole { slot, io: io()? }
-            }
-            "appendfile" => Act::Append { slot, io: io()?, random: false },
-            "appendfilerand" => Act::Append { slot, io: io()?, random: true },
-            "read" => Act::Read { slot, io: io()?, random, direct },
-            "write" => {
-                Act::Write { slot, io: io()?, random, direct, sync: o.sync, background: false }
-            }
-            "aiowrite" if random => {
-                Act::Write { slot, io: io()?, random, direct, sync: o.sync, background: true }
-            }
-            "aiowrite" => return Err(self.error(offset, "aiowrite needs 'random'")),
-            "aiowait" => Act::Await,
-            "delay" => match value()? {
-                seconds if seconds <= SECONDS_MAX => Act::Think { seconds },
-                _ => return Err(self.error(offset, format!("a delay is at most {SECONDS_MAX} s"))),
-            },
-            "hog" => Act::Burn { loops: value()? as u64 },
-            "semblock" => {
-                let posts = (value()? as u64).max(1);
-                let gate = self.gate(name);
-                self.gates[gate].1 = o.high.unwrap_or(0).max(posts);
-                Act::Wait { gate, posts }
-            }
-            "sempost" => {
-                let posts = (value()? as u64).max(1);
-                let (target, place) =
-                    o.target.ok_or_else(|| self.error(offset, "sempost needs 'target'"))?;
-                let gate = self.gate(&target);
-                self.posts.push((gate, place));
-                Act::Post { gate, posts }
-            }
-            "eventlimit" => Act::Pace { by: Pace::Turns },
-            "opslimit" => Act::Pace { by: Pace::Operations },
-            "iopslimit" => Act::Pace { by: Pace::Transfers },
-            "bwlimit" => Act::Pace { by: Pace::Mebibytes },
-            other => {
-                return Err(self.error(
-                    offset,
-                    format!("flowop '{other}' is not known here; allowed: {FLOWOPS}"),
-                ));
-            }
-        })
-    }
-}
-
-/// The attributes of a flowop.
-#[derive(Clone, Debug)]
-struct Given {
-    fd: usize,
-    source: Option<usize>,
-    set: Option<usize>,
-    io: Option<u64>,
-    times: u32,
-    value: Option<f64>,
-    high: Option<u64>,
-    target: Option<(String, usize)>,
-    random: bool,
-    rotate: bool,
-    sync: bool,
-    direct: bool,
-}
-
-impl Default for Given {
-    fn default() -> Self {
-        Self {
-            fd: 0,
-            source: None,
-            set: None,
-            io: None,
-            times: 1,
-            value: None,
-            high: None,
-            target: None,
-            random: false,
-            rotate: false,
-            sync: false,
-            direct: false,
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::personality::{FileSlot, StepAction};
     use crate::preset;
 
-    /// Written here with the facts of the shipped personalities; the flows must come out as those of the presets.
+    /// Written for this test with the facts of the shipped personality; the flows must agree with
+    /// those of the preset.
     const VARMAIL: &str = r#"
 set $dir=/tmp
 set $nfiles=1000
@@ -690,7 +536,7 @@ run 60
 "#;
 
     #[test]
-    fn a_file_says_what_the_preset_says() {
+    fn a_file_agrees_with_the_preset() {
         let (ours, theirs) = (
             preset("varmail:filebench").unwrap().unwrap(),
             Personality::wml("varmail.f", VARMAIL).unwrap(),
@@ -712,8 +558,8 @@ run 60
             (p.threads(), p.rate, p.gates.clone()),
             (210, Some(7.0), vec![("b".to_owned(), 2000)])
         );
-        let slot = Slot { fd: 0, set: Some(0), rotate: true };
-        let write = Act::Write {
+        let slot = FileSlot { fd: 0, set: Some(0), rotate: true };
+        let write = StepAction::Write {
             slot,
             io: 2048,
             random: true,
@@ -725,13 +571,13 @@ run 60
     }
 
     #[test]
-    fn what_cannot_be_is_refused_where_it_stands() {
+    fn errors_give_the_position_of_the_fault() {
         for (old, new, place, word) in [
             ("flowop fsync", "flowop fsink", "14:12", "allowed: openfile"),
             ("entries=$nfiles", "entries=$files", "6:", "$nfiles"),
             ("prealloc=80", "prealloc=180", "6:", "0 to 100"),
             ("filesetname=mails,fd=1", "filesetname=letters,fd=1", "12:", "allowed: mails"),
-            ("set $dir=/tmp", "put $dir=/tmp", "2:1", "no command"),
+            ("set $dir=/tmp", "put $dir=/tmp", "2:1", "not a known command"),
             ("instances=16\n  {", "instances=16\n  [", "10:", "expected '{'"),
             ("echo \"loaded\"", "echo \"loaded", "27:6", "closing"),
             ("cvar-gamma", "cvar-weibull", "4:", "weibull"),

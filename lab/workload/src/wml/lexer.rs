@@ -1,11 +1,11 @@
-//! The words of Filebench's language, with where each stands.
+//! The lexer of Filebench's language: its words, with their positions.
 
-use crate::text::{TextError, at};
+use crate::config_text::{TextError, at};
 
-/// What a word is.
+/// The kind of a word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A keyword, name or value that is no text in quotes.
+    /// A keyword, name or value without quotes.
     Plain(String),
     /// Text in quotes.
     Quoted(String),
@@ -17,14 +17,14 @@ pub(super) enum Kind {
     End,
 }
 
-/// A word and the byte it begins at.
+/// A word and its first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) kind: Kind,
     pub(super) at: usize,
 }
 
-/// All words of a text.
+/// Splits a text into words.
 pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
     let mut words = Vec::new();
     let mut rest = text.char_indices().peekable();
@@ -52,7 +52,7 @@ pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
                                 file,
                                 text,
                                 i,
-                                "text that begins here has no closing '\"'",
+                                "the text that begins here has no closing '\"'",
                             ));
                         }
                     }

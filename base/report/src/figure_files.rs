@@ -1,5 +1,6 @@
-//! Every figure of a report as files: SVG as it is, CSV with all its numbers, PNG for where neither can be
-//! shown. This is the one place of the room that touches the host: it looks for its fonts, and writes files.
+//! Exports every figure of a report as files: SVG, CSV with all its numbers, and PNG for programs
+//! that can show neither. Only this file of the crate touches the host: it finds fonts and writes
+//! files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,28 +8,30 @@ use std::sync::Arc;
 
 use resvg::{tiny_skia, usvg};
 
-use crate::text::slug;
+use crate::escape::slug;
 use crate::{Block, Figure, Report};
 
-/// Pixels of a PNG to one of the SVG: sharp on today's screens and in print.
+/// PNG pixels per SVG pixel: sharp on screens and in print.
 const SCALE: f32 = 2.0;
-/// Sans-serif families in order of preference; else the first font found.
+/// Sans-serif font families in order of preference; otherwise the first font found.
 const FAMILIES: [&str; 6] =
     ["Noto Sans", "DejaVu Sans", "Liberation Sans", "Arial", "Helvetica", "Roboto"];
 
-/// Why a figure could not be drawn as PNG.
+/// The reason why a figure could not be drawn as PNG.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PngError {
-    /// A picture without its labels would mislead.
-    #[error("no font is installed on this machine (fonts-dejavu-core is one)")]
+    /// A picture without its labels would be misleading.
+    #[error(
+        "no font is installed on this machine; install one, for example the package fonts-dejavu-core"
+    )]
     NoFont,
-    /// The figure's own SVG was refused: a bug here.
+    /// The figure's own SVG was refused: a bug in this crate.
     #[error("the figure cannot be drawn: {0}")]
     Draw(String),
 }
 
-/// Draws figures as PNG, with a font of this machine. The same figure looks a little different where other
-/// fonts are installed; SVG and CSV are the same everywhere.
+/// Draws figures as PNG, with a font of this machine. With other fonts a figure looks slightly
+/// different; SVG and CSV are the same everywhere.
 #[derive(Clone, Debug)]
 pub struct Painter {
     fonts: Arc<usvg::fontdb::Database>,
@@ -36,7 +39,7 @@ pub struct Painter {
 }
 
 impl Painter {
-    /// Looks for fonts, which takes some milliseconds; one painter serves many figures.
+    /// Finds fonts, which takes some milliseconds. One painter can draw many figures.
     ///
     /// # Errors
     /// [`PngError::NoFont`].
@@ -55,7 +58,7 @@ impl Painter {
         Ok(Self { fonts: Arc::new(fonts), family })
     }
 
-    /// The figure as a PNG file, in light colours, two pixels to one of its SVG.
+    /// The figure as a PNG file, in light colours, two pixels per SVG pixel.
     ///
     /// # Errors
     /// [`PngError::Draw`], which would be a bug.
@@ -77,12 +80,12 @@ impl Painter {
     }
 }
 
-/// What [`Report::export`] wrote.
+/// The files that [`Report::export`] wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// The files, in order.
     pub files: Vec<PathBuf>,
-    /// Why there are no PNG files, where there are none.
+    /// The reason if there are no PNG files.
     pub no_png: Option<PngError>,
 }
 
@@ -95,11 +98,12 @@ impl Report {
         })
     }
 
-    /// Writes every figure into `dir`, which is made: `NN-title.svg`, `.csv` with all numbers in base units,
-    /// and `.png`. Files of the same names are replaced. The report itself is not written.
+    /// Writes every figure into `dir`, which is created: `NN-title.svg`, `.csv` with all numbers in
+    /// base units, and `.png`. Files with the same names are replaced. The report itself is not
+    /// written.
     ///
     /// # Errors
-    /// Where the host refuses; the message names the file.
+    /// The host refuses; the message names the file.
     pub fn export(&self, dir: &Path) -> io::Result<Exported> {
         let at = |path: &Path| {
             let path = path.display().to_string();
@@ -166,19 +170,19 @@ mod tests {
             std::fs::read_to_string(into.join("01-same-title.svg")).unwrap(),
             bars(3.0).svg()
         );
-        // Written again, the same files.
+        // The second export writes the same files.
         assert_eq!(report().export(&into).unwrap().files, done.files);
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
+    fn the_error_names_a_folder_that_cannot_be_created() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = report().export(&file.path().join("x")).unwrap_err().to_string();
         assert!(error.contains(&*file.path().to_string_lossy()), "{error}");
     }
 
     #[test]
-    fn without_a_font_nothing_is_drawn_and_it_is_said() {
+    fn without_a_font_there_is_no_png_and_a_reason() {
         let none = Painter::with(usvg::fontdb::Database::new());
         assert_eq!(none.unwrap_err(), PngError::NoFont);
     }
@@ -193,15 +197,15 @@ mod tests {
             |figure: &Figure| tiny_skia::Pixmap::decode_png(&painter.png(figure).unwrap()).unwrap();
         let (small, large) = (picture(&bars(1.0)), picture(&bars(4.0)));
         assert_eq!(small.width(), 2 * 792);
-        // The first colour of the palette, light: the seek of each bar.
+        // The first colour of the light palette: the seek part of each bar.
         let blue = |p: &tiny_skia::Pixmap| {
             let is = |c: &&tiny_skia::PremultipliedColorU8| {
                 (c.red(), c.green(), c.blue(), c.alpha()) == (0x00, 0x72, 0xb2, 255)
             };
             p.pixels().iter().filter(is).count() as f64
         };
-        // Vanilla 1 + 2 and 4 + 2 on axes that end at the largest sum: seek is (1 + 1)/3 and (4 + 1)/6 of a
-        // full bar.
+        // Vanilla 1 + 2 and 4 + 2 on axes that end at the largest sum: seek is (1 + 1)/3 and (4 +
+        // 1)/6 of a full bar.
         let ratio = blue(&large) / blue(&small);
         assert!(
             (1.0..1.6).contains(&ratio),

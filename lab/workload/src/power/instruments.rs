@@ -1,5 +1,6 @@
-//! Instruments: the processors' own counters (RAPL, by Linux's powercap), sensors (hwmon), batteries, and any program
-//! that prints watts. Each looks below a folder that is handed in, so that tests can hand in one of theirs.
+//! Instruments: the processors' own counters (RAPL, by Linux's powercap), sensors (hwmon),
+//! batteries, and any program that prints watts. Each instrument reads below a given folder, so
+//! that tests can use their own folder.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ fn word(path: &Path) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
-/// Folders in a folder, in order of name.
+/// The folders in a folder, ordered by name.
 fn below(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     let mut all: Vec<_> = entries.map(|e| e.path()).collect();
@@ -25,19 +26,19 @@ fn below(root: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// As meters.
+/// Converts instruments to meters.
 pub(super) fn boxed<M: Meter + 'static>(all: Vec<M>) -> Vec<Box<dyn Meter>> {
     all.into_iter().map(|m| Box::new(m) as Box<dyn Meter>).collect()
 }
 
-/// What this host has.
+/// The instruments of this host.
 pub(super) fn auto() -> Vec<Box<dyn Meter>> {
     let found = boxed(Rapl::all());
     let found = if found.is_empty() { boxed(Hwmon::all()) } else { found };
     if found.is_empty() { boxed(Battery::all()) } else { found }
 }
 
-/// A zone of RAPL: a package or its DRAM. Its counter of microjoules begins anew at a bound.
+/// A RAPL zone: a package or its DRAM. Its counter of microjoules wraps at a limit.
 #[derive(Debug)]
 pub struct Rapl {
     folder: PathBuf,
@@ -48,13 +49,13 @@ pub struct Rapl {
 }
 
 impl Rapl {
-    /// All packages and their DRAM on this host; none where it has none or they may not be read.
+    /// All packages and their DRAM on this host. Empty if there are none or they cannot be read.
     #[must_use]
     pub fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/powercap"))
     }
 
-    /// The same below another folder. Cores and graphics are parts of a package, and are left out.
+    /// The same below another folder. Cores and graphics are parts of a package and are left out.
     #[must_use]
     pub fn below(root: &Path) -> Vec<Self> {
         let zone = |folder: PathBuf| {
@@ -64,7 +65,7 @@ impl Rapl {
                 file.starts_with("intel-rapl:") && (part.starts_with("package") || part == "dram");
             number(&folder.join("energy_uj")).filter(|_| is_one)?;
             let range = number(&folder.join("max_energy_range_uj")).unwrap_or(u64::MAX);
-            // Every package has a DRAM of the same name: say whose.
+            // The DRAM zones of all packages have the same name, so add the package.
             let of = file.split(':').nth(1).unwrap_or_default();
             let name =
                 if part == "dram" { format!("rapl:dram-{of}") } else { format!("rapl:{part}") };
@@ -100,7 +101,7 @@ pub struct Hwmon {
 }
 
 impl Hwmon {
-    /// All on this host.
+    /// All sensors of this host.
     #[must_use]
     pub fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/hwmon"))
@@ -139,14 +140,14 @@ impl Meter for Hwmon {
     }
 }
 
-/// A battery that is being emptied: what the whole machine takes.
+/// A battery that is being discharged; it gives the power of the whole machine.
 #[derive(Debug)]
 pub struct Battery {
     folder: PathBuf,
 }
 
 impl Battery {
-    /// All on this host that tell their power.
+    /// All batteries of this host that report their power.
     #[must_use]
     pub fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/power_supply"))
@@ -175,26 +176,27 @@ impl Meter for Battery {
     }
 
     fn read(&mut self) -> Option<Reading> {
-        // On the mains it tells what it is charged with.
+        // With mains power, a battery reports its charging power.
         let empties = word(&self.folder.join("status")).is_some_and(|s| s == "Discharging");
         self.watts().filter(|_| empties).map(Reading::Watts)
     }
 }
 
-/// A program that prints a number of watts a line, about once a second: IPMI, a serial meter, a smart plug.
+/// A program that prints a number of watts per line, about once a second: IPMI, a serial meter, a
+/// smart plug.
 #[derive(Debug)]
 pub struct CommandMeter {
     command: String,
     child: Child,
-    /// Bits of the last number; none yet: not a number.
+    /// The bits of the last number; NaN before the first.
     last: Arc<AtomicU64>,
 }
 
 impl CommandMeter {
-    /// Starts it, by the shell.
+    /// Starts the program with the shell.
     ///
     /// # Errors
-    /// The shell cannot be run, or there is nothing to run.
+    /// The shell cannot be run, or the command is empty.
     pub fn start(command: &str) -> io::Result<Self> {
         if command.trim().is_empty() {
             return Err(io::Error::other("the command is empty"));
@@ -231,7 +233,7 @@ impl Drop for CommandMeter {
 
 impl Meter for CommandMeter {
     fn source(&self) -> Source {
-        let by = format!("what '{}' prints", self.command);
+        let by = format!("the output of '{}'", self.command);
         Source { name: "command".to_owned(), basis: Basis::Measured, by }
     }
 
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn rapl_counts_packages_and_dram_and_goes_round() {
+    fn rapl_counts_packages_and_dram_and_wraps() {
         let dir = tree(&[
             ("intel-rapl:0/name", "package-0\n"),
             ("intel-rapl:0/energy_uj", "999000000\n"),
@@ -277,7 +279,7 @@ mod tests {
         assert_eq!(
             zones[0].read(),
             Some(Reading::Joules(3.0)),
-            "one joule to the bound, two after it"
+            "one joule up to the limit, two after it"
         );
         std::fs::remove_file(dir.path().join("intel-rapl:0/energy_uj")).unwrap();
         assert_eq!(zones[0].read(), None);

@@ -1,41 +1,40 @@
-//! Numbers as people read them: significant digits, a fitting prefix, the unit beside it. It knows units,
-//! not what is measured in them.
+//! Formats numbers for people: significant digits, a fitting prefix, and the unit.
 
-/// What a number counts. Values are always handed over in the base unit named here.
+/// The unit of a number. Callers always give values in the base unit named here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// A bare number, such as a ratio.
+    /// A number without unit, for example a ratio.
     #[default]
     Number,
-    /// Things counted; large counts are grouped in thousands.
+    /// A count; large counts are grouped in thousands.
     Count,
     /// Bytes, shown in powers of 1024.
     Bytes,
     /// Seconds, shown from ns to h.
     Seconds,
-    /// A share of one, shown in per cent.
+    /// A fraction of one, shown in percent.
     Share,
     /// Joules, with SI prefixes.
     Joules,
     /// Watts, with SI prefixes.
     Watts,
-    /// Anything else, by its name ("requests/s", "sectors"), with the prefixes k, M, G.
+    /// Any other unit, by its name ("requests/s", "sectors"), with the prefixes k, M, G.
     Other(String),
 }
 
-/// What stands for a number that is missing or not finite.
+/// The text for a number that is missing or not finite.
 pub(crate) const MISSING: &str = "–";
 
-/// Larger than any quantity a disk has; beyond it arithmetic on axes could overflow.
+/// Larger than any quantity of a disk. Larger numbers could overflow in axis arithmetic.
 const HUGE: f64 = 1e150;
 
-/// The number if it can be drawn.
+/// The number, if it can be drawn.
 pub(crate) fn finite(v: f64) -> Option<f64> {
     (v.is_finite() && v.abs() < HUGE).then_some(v)
 }
 
 impl Unit {
-    /// The factor to divide by and the name to print where the largest value is `max`.
+    /// The divisor and the name of the unit if the largest value is `max`.
     pub(crate) fn scale(&self, max: f64) -> (f64, String) {
         let max = max.abs();
         let pick = |steps: &[(f64, &str)]| {
@@ -79,8 +78,8 @@ impl Unit {
         }
     }
 
-    /// The value with its unit to `digits` significant digits: `1.23 ms`, `16 MiB`, `34.5 %`. Digits
-    /// before the point are never rounded away. A value that is not finite is `–`.
+    /// The value with its unit and `digits` significant digits: `1.23 ms`, `16 MiB`, `34.5 %`.
+    /// Digits before the decimal point are never rounded. A value that is not finite becomes `–`.
     #[must_use]
     pub fn format(&self, value: f64, digits: u8) -> String {
         if finite(value).is_none() {
@@ -110,7 +109,7 @@ impl Unit {
     }
 }
 
-/// Decimals that show `value` to `digits` significant digits.
+/// Number of decimals that show `value` with `digits` significant digits.
 pub(crate) fn decimals(value: f64, digits: u8) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;
@@ -119,7 +118,7 @@ pub(crate) fn decimals(value: f64, digits: u8) -> usize {
     (i32::from(digits) - 1 - lead).clamp(0, 12) as usize
 }
 
-/// A number to so many significant digits, without trailing zeroes after the point of whole numbers.
+/// A number with `digits` significant digits. A whole number has no zeroes after the decimal point.
 pub(crate) fn significant(value: f64, digits: u8) -> String {
     if value.abs() >= 1e15 || (value != 0.0 && value.abs() < 1e-9) {
         return format!("{value:.*e}", usize::from(digits.saturating_sub(1)));
@@ -128,7 +127,7 @@ pub(crate) fn significant(value: f64, digits: u8) -> String {
     minus(format!("{value:.places$}"))
 }
 
-/// A number with so many decimals, in groups of three.
+/// A number with `places` decimals, in groups of three digits.
 pub(crate) fn grouped(value: f64, places: usize) -> String {
     if value.abs() >= 1e15 {
         return significant(value, 3);
@@ -150,7 +149,7 @@ pub(crate) fn grouped(value: f64, places: usize) -> String {
     if value < 0.0 && !zero { format!("−{out}") } else { out }
 }
 
-/// A real minus sign, and none on zero.
+/// Replaces the hyphen by a minus sign; zero gets no sign.
 fn minus(text: String) -> String {
     match text.strip_prefix('-') {
         None => text,
@@ -159,14 +158,15 @@ fn minus(text: String) -> String {
     }
 }
 
-/// The change from `base` to `value` in per cent with its sign; `None` where there is nothing to compare.
+/// The change from `base` to `value` in percent, with its sign; `None` if a comparison is not
+/// possible.
 pub(crate) fn change(value: f64, base: f64) -> Option<(f64, String)> {
     let (value, base) = (finite(value)?, finite(base)?);
     if base == 0.0 {
         return (value == 0.0).then(|| (0.0, "±0 %".to_owned()));
     }
     let share = finite((value - base) / base.abs())?;
-    // A hundred per cent off is nothing left: what is nearly that keeps a decimal.
+    // A change of nearly 100% keeps a decimal, because 100% means that nothing is left.
     let near_all = share.abs() >= 0.995 && share.abs() < 1.0;
     let places = if share.abs() < 0.0995 || near_all { 1 } else { 0 };
     let text = grouped(share.abs() * 100.0, places);
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_wear_a_fitting_prefix() {
+    fn values_have_a_fitting_prefix() {
         for (unit, value, want) in [
             (Unit::Seconds, 0.001_234, "1.23 ms"),
             (Unit::Seconds, 4.5e-7, "450 ns"),

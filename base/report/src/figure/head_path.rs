@@ -1,44 +1,45 @@
-//! Where the head went: position on the disk over time, one panel for each run, all on the same axes, so that
-//! before and after can be held against each other (FS2, SOSP'05, figure 1, is the model).
+//! The path of the head: position on the disk over time, one panel per run, all with the same axes,
+//! so that runs can be compared (modelled on FS2, SOSP'05, figure 1).
 
 use std::fmt::Write as _;
 
 use seekless_block::{Extent, Lba, Sectors, SimTime};
 
-use super::thin::{thin_line, thin_points};
-use crate::svg::{Canvas, Frame, GLYPHS, Key, px};
-use crate::text::csv_line;
-use crate::ticks::Mapped;
+use super::thinning::{thin_line, thin_points};
+use crate::axis_ticks::Mapped;
+use crate::canvas::{Canvas, Frame, GLYPHS, Key, px};
+use crate::escape::csv_line;
 use crate::{Scale, Unit};
 
-/// More runs than this are not drawn.
+/// Maximum number of runs drawn.
 const RUNS: usize = 4;
 /// A panel with more points than this is thinned.
 const POINTS: usize = 3_000;
-/// A thinned panel has one mark for a square of so many pixels: as many as can be told apart.
+/// A thinned panel has one mark per square of this many pixels, the limit of what a reader can
+/// distinguish.
 const SPOT: f64 = 3.2;
 /// Marks of a thinned panel, smaller than elsewhere: read, write, background.
 const SMALL: [&str; 3] = ["h0", "h3", "l2 2m0-2l-2 2"];
-/// Marks kept for zooming into thinned panels, in all panels of a figure together, at most.
+/// Maximum number of marks for zooming into thinned panels, over all panels of a figure.
 const FINE: usize = 16_000;
-/// Columns of a line that was thinned, at most, over all panels.
+/// Maximum number of columns of a thinned line, over all panels.
 const COLUMNS: usize = 3_200;
 
-/// Why the head moved.
+/// The reason for a movement of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadKind {
     /// A client's read.
     Read,
     /// A client's write.
     Write,
-    /// Reconfiguration.
+    /// Background work.
     Background,
 }
 
 impl HeadKind {
     const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Background];
 
-    /// The word, the style of its colour, and its glyph.
+    /// The word, the style of its colour, and its symbol.
     const fn look(self) -> (&'static str, usize, usize) {
         match self {
             Self::Read => ("read", 0, 0),
@@ -48,44 +49,44 @@ impl HeadKind {
     }
 }
 
-/// One device I/O: when and where.
+/// One device I/O: its time and position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadMove {
-    /// When it was served.
+    /// Time of its service.
     pub at: SimTime,
     /// Its first sector.
     pub lba: Lba,
-    /// Why.
+    /// Its reason.
     pub kind: HeadKind,
 }
 
-/// The head's way through one run.
+/// The path of the head in one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadRun {
-    /// Whose, such as `vanilla`.
+    /// The name of the run, for example `vanilla`.
     pub name: String,
-    /// In order of time; others are put in order.
+    /// The movements; they are sorted by time.
     pub moves: Vec<HeadMove>,
-    /// The optimized area, shaded.
+    /// The optimized area; drawn shaded.
     pub area: Option<Extent>,
 }
 
-/// The head's position over time in up to four runs, stacked on the same axes.
+/// The head's position over time in up to four runs, one below the other on the same axes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadPath {
     /// Size of the disk.
     pub capacity: Sectors,
-    /// The runs, from the top.
+    /// The runs, from top to bottom.
     pub runs: Vec<HeadRun>,
 }
 
 /// A run in seconds and bytes, in order of time.
-struct Track {
+struct RunLine {
     line: Vec<(f64, f64)>,
     kinds: Vec<HeadKind>,
 }
 
-impl Track {
+impl RunLine {
     fn of(run: &HeadRun) -> Self {
         let mut moves: Vec<&HeadMove> = run.moves.iter().collect();
         moves.sort_by_key(|m| m.at);
@@ -101,7 +102,7 @@ fn bytes(sector: u64) -> f64 {
 impl HeadPath {
     pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
         let runs = &self.runs[..self.runs.len().min(RUNS)];
-        let tracks: Vec<Track> = runs.iter().map(Track::of).collect();
+        let tracks: Vec<RunLine> = runs.iter().map(RunLine::of).collect();
         if tracks.iter().all(|t| t.line.is_empty()) {
             return svg.no_data();
         }
@@ -143,7 +144,7 @@ impl HeadPath {
                 top - 9.0,
                 "panel-name",
                 "start",
-                &crate::svg::fit(&run.name, right - left),
+                &crate::canvas::fit(&run.name, right - left),
             );
             panel(svg, i, f, (run, track), (&x, &y), runs.len());
             let last = i + 1 == runs.len();
@@ -153,8 +154,8 @@ impl HeadPath {
         top
     }
 
-    /// The whole disk where the runs use most of it, and what they use where they do not.
-    fn y_axis(&self, runs: &[HeadRun], tracks: &[Track]) -> Option<Mapped> {
+    /// The whole disk if the runs use most of it, otherwise the part that they use.
+    fn y_axis(&self, runs: &[HeadRun], tracks: &[RunLine]) -> Option<Mapped> {
         let areas = runs.iter().filter_map(|r| r.area.filter(|a| !a.is_empty()));
         let ends = areas.flat_map(|a| [bytes(a.start.0), bytes(a.end().0)]);
         let used = || tracks.iter().flat_map(|t| t.line.iter().map(|p| p.1)).chain(ends.clone());
@@ -184,7 +185,7 @@ impl HeadPath {
             csv_line(&mut out, ["run", "time [s]", "position [bytes]"]);
             let bins = (limit / 48 / 4 / self.runs.len().max(1)).max(1);
             for run in &self.runs {
-                let line = Track::of(run).line;
+                let line = RunLine::of(run).line;
                 let (Some(first), Some(last)) = (line.first(), line.last()) else { continue };
                 for p in thin_line(&line, first.0, last.0, bins) {
                     csv_line(&mut out, [run.name.clone(), format!("{}", p.0), format!("{}", p.1)]);
@@ -195,12 +196,12 @@ impl HeadPath {
     }
 }
 
-/// One run: the shaded area, the head's way as a thin line, and a mark for every I/O.
+/// Draws one run: the shaded area, the head's path as a thin line, and a mark for every I/O.
 fn panel(
     svg: &mut Canvas,
     index: usize,
     f: Frame,
-    (run, track): (&HeadRun, &Track),
+    (run, track): (&HeadRun, &RunLine),
     (x, y): (&Mapped, &Mapped),
     panels: usize,
 ) {
@@ -215,19 +216,7 @@ fn panel(
     );
     svg.y_axis(f, y, "");
     svg.open_panel(f, &run.name, x, y, ("s", "bytes"));
-    if let Some(area) = run.area.filter(|a| !a.is_empty())
-        && let (Some(a), Some(b)) = (y.place(bytes(area.start.0)), y.place(bytes(area.end().0)))
-    {
-        // A small area on a large disk is still to be seen.
-        let mid = (a + b) / 2.0;
-        let half = ((a - b) / 2.0).max(1.5);
-        svg.rect(
-            "area",
-            Some(5),
-            Frame { top: mid - half, bottom: mid + half, ..f },
-            "optimized area",
-        );
-    }
+    shade_area(svg, f, run, y);
     let _ = write!(svg.out, "<g clip-path=\"url(#{}-c{index})\">", svg.id);
     let place = |p: &(f64, f64)| Some((x.place(p.0)?, y.place(p.1)?));
     let points: Vec<_> = track.line.iter().map(|p| place(p).unwrap_or((-1.0, -1.0))).collect();
@@ -243,12 +232,13 @@ fn panel(
         svg.out.push_str("\"/>");
     }
     if dense {
-        // One mark a spot, whichever kind came first: a kind drawn later does not hide the others.
+        // One mark per spot, for the first kind there. A kind drawn later does not cover the
+        // others.
         let (columns, rows) = ((f.right - f.left) / SPOT, (f.bottom - f.top) / SPOT);
         let kept = thin(&points, f, columns as usize, rows as usize);
         marks(svg, "coarse", &kept, &points, &track.kinds);
         if svg.zooms {
-            let kept = fewest(&points, f, FINE / panels);
+            let kept = fine_marks(&points, f, FINE / panels);
             marks(svg, "fine", &kept, &points, &track.kinds);
         }
     } else {
@@ -259,7 +249,24 @@ fn panel(
     svg.close();
 }
 
-/// The marks of one layer, a path for each kind.
+/// Shades the optimized area.
+fn shade_area(svg: &mut Canvas, f: Frame, run: &HeadRun, y: &Mapped) {
+    if let Some(area) = run.area.filter(|a| !a.is_empty())
+        && let (Some(a), Some(b)) = (y.place(bytes(area.start.0)), y.place(bytes(area.end().0)))
+    {
+        // A small area on a large disk stays visible.
+        let mid = (a + b) / 2.0;
+        let half = ((a - b) / 2.0).max(1.5);
+        svg.rect(
+            "area",
+            Some(5),
+            Frame { top: mid - half, bottom: mid + half, ..f },
+            "optimized area",
+        );
+    }
+}
+
+/// Draws the marks of one layer, one path per kind.
 fn marks(svg: &mut Canvas, layer: &str, kept: &[usize], points: &[(f64, f64)], kinds: &[HeadKind]) {
     let _ = write!(svg.out, "<g class=\"{layer}\">");
     for kind in HeadKind::ALL {
@@ -285,15 +292,16 @@ fn thin(points: &[(f64, f64)], f: Frame, columns: usize, rows: usize) -> Vec<usi
     thin_points(points, (f.left, f.right), (f.top, f.bottom), columns, rows)
 }
 
-/// All points, or with as fine a grid in time as stays within `most`: for zooming in.
-fn fewest(points: &[(f64, f64)], f: Frame, most: usize) -> Vec<usize> {
+/// All points, or a grid in time as fine as `most` points allow, for zooming in.
+fn fine_marks(points: &[(f64, f64)], f: Frame, most: usize) -> Vec<usize> {
     if points.len() <= most {
         return (0..points.len()).collect();
     }
     let (wide, high) = (f.right - f.left, f.bottom - f.top);
     let mut columns = (wide * 16.0) as usize;
     loop {
-        // Coarser in position as in time: a column of few marks leaves room for many columns.
+        // The grid is coarser in position than in time: columns with fewer marks allow more
+        // columns.
         let rows = (high / SPOT / if columns as f64 > wide { 3.0 } else { 1.0 }) as usize;
         let kept = thin(points, f, columns, rows);
         if kept.len() <= most || columns <= 80 {

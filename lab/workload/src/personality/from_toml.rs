@@ -1,14 +1,16 @@
-//! A personality from TOML. Whatever cannot be is refused with line, column, field and what is allowed.
+//! Parses a personality from TOML. Errors give line, column, field and the allowed values.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{Act, FDS, FileSetSpec, Flow, Pace, Personality, SizeSpec, Slot, Step};
-use crate::text::{self, Amount, TextError, at};
+use super::{
+    FDS, FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, SizeSpec, StepAction,
+};
+use crate::config_text::{self, Amount, TextError, at};
 
-/// The limits of what can be asked for; more is a slip of the pen.
+/// Upper limits; a larger value is probably a mistake.
 pub(crate) const FILES_MAX: u64 = 100_000_000;
 pub(crate) const THREADS_MAX: u64 = 10_000;
 pub(crate) const IO_MAX: u64 = 1 << 30;
@@ -77,7 +79,7 @@ enum Word {
 }
 
 impl Word {
-    /// Fields that must be there, and those that may.
+    /// Required fields, and optional fields.
     const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Self::Open | Self::Create => (&["set", "fd"], &[]),
@@ -157,20 +159,21 @@ struct Reader<'a> {
 }
 
 impl Personality {
-    /// Reads a personality; a name such as `webserver:filebench` in `variant` is the caller's business.
+    /// Parses a personality. A name such as `webserver:filebench` belongs in `variant` of
+    /// [`Self::toml_variant`].
     ///
     /// # Errors
-    /// Where and why it cannot be used, and what is allowed there.
+    /// The position and the reason of the fault, and the allowed values.
     pub fn toml(file: &str, text: &str) -> Result<Self, TextError> {
         Self::toml_variant(file, text, None)
     }
 
-    /// Reads one of the variants that the file has.
+    /// Parses one of the variants in the file.
     ///
     /// # Errors
-    /// As [`Self::toml`]; and where there is no such variant.
+    /// As [`Self::toml`]; also if there is no such variant.
     pub fn toml_variant(file: &str, text: &str, variant: Option<&str>) -> Result<Self, TextError> {
-        let raw: Raw = text::toml(file, text)?;
+        let raw: Raw = config_text::toml(file, text)?;
         let mut reader =
             Reader { file, text, sets: Vec::new(), gates: Vec::new(), posts: Vec::new(), steps: 0 };
         for set in raw.set {
@@ -182,13 +185,15 @@ impl Personality {
             flows.push(reader.flow(flow)?);
         }
         if reader.sets.is_empty() || flows.is_empty() {
-            return Err(reader.error(0, "a personality has at least one [[set]] and one [[flow]]"));
+            return Err(
+                reader.error(0, "a personality needs at least one [[set]] and one [[flow]]")
+            );
         }
         if let Some((_, offset)) = reader.posts.iter().find(|(gate, _)| reader.gates[*gate].1 == 0)
         {
             return Err(reader.error(
                 *offset,
-                "nothing waits at this gate: posts to it would end in a standstill",
+                "no step waits at this gate, so threads that post to it would wait forever",
             ));
         }
         let rate = raw.rate.map(|r| reader.within("rate", r, 0.001, 1e9)).transpose()?;
@@ -212,12 +217,12 @@ impl Personality {
         }
     }
 
-    /// Names of the variants in a file, with what they say of themselves.
+    /// The names of the variants in a file, with their descriptions.
     ///
     /// # Errors
     /// As [`Self::toml`].
     pub fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
-        let raw: Raw = text::toml(file, text)?;
+        let raw: Raw = config_text::toml(file, text)?;
         Ok(raw.variant.into_iter().map(|v| (v.name, v.about)).collect())
     }
 }
@@ -227,7 +232,7 @@ impl Reader<'_> {
         at(self.file, self.text, offset, what)
     }
 
-    /// A number within bounds.
+    /// A number in a range.
     fn within(
         &self,
         field: &str,
@@ -313,7 +318,7 @@ impl Reader<'_> {
     fn steps(
         &mut self,
         raw: Vec<Spanned<RawStep>>,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<FlowStep>,
         offsets: &mut Vec<usize>,
         depth: usize,
     ) -> Result<(), TextError> {
@@ -327,9 +332,7 @@ impl Reader<'_> {
             }
             if let (Word::Repeat, Some(inner)) = (step.op, step.steps.take()) {
                 if depth >= 4 {
-                    return Err(
-                        self.error(offset, "repeat stands in repeat too often; allowed: 4 deep")
-                    );
+                    return Err(self.error(offset, "repeat is nested too deep; allowed: 4 levels"));
                 }
                 let (mut more, mut places) = (Vec::new(), Vec::new());
                 self.steps(inner, &mut more, &mut places, depth + 1)?;
@@ -348,13 +351,17 @@ impl Reader<'_> {
             if self.steps > STEPS_MAX {
                 return Err(self.error(offset, format!("more than {STEPS_MAX} steps")));
             }
-            steps.push(Step { name: name.unwrap_or_else(|| act.word().to_owned()), act, times });
+            steps.push(FlowStep {
+                name: name.unwrap_or_else(|| act.word().to_owned()),
+                act,
+                times,
+            });
             offsets.push(offset);
         }
         Ok(())
     }
 
-    /// Whether the fields fit the operation.
+    /// Checks that the fields fit the operation.
     fn allowed(&self, step: &RawStep, offset: usize) -> Result<(), TextError> {
         let given = [
             ("set", step.set.is_some()),
@@ -377,8 +384,10 @@ impl Reader<'_> {
         let all = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
         for (field, is_given) in given {
             if is_given && !must.contains(&field) && !may.contains(&field) {
-                let what =
-                    format!("this operation takes no '{field}'; allowed: name, times, {}", all());
+                let what = format!(
+                    "this operation has no field '{field}'; allowed: name, times, {}",
+                    all()
+                );
                 return Err(self.error(offset, what));
             }
             if !is_given && must.contains(&field) {
@@ -390,7 +399,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn act(&mut self, s: RawStep, offset: usize) -> Result<Act, TextError> {
+    fn act(&mut self, s: RawStep, offset: usize) -> Result<StepAction, TextError> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
         let fd = s.fd.as_ref().map(|f| self.whole("fd", f, 0, FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
@@ -405,9 +414,11 @@ impl Reader<'_> {
             }
         };
         let (fd, yes) = (fd.unwrap_or(0) as usize, |b: Option<bool>| b.unwrap_or(false));
-        let slot = Slot { fd, set, rotate: yes(s.rotate) };
+        let slot = FileSlot { fd, set, rotate: yes(s.rotate) };
         if slot.rotate && slot.set.is_none() {
-            return Err(self.error(offset, "'rotate' needs a 'set' whose files it takes in turn"));
+            return Err(
+                self.error(offset, "'rotate' needs a 'set'; it uses the files of the set in turn")
+            );
         }
         let set = set.unwrap_or(0);
         let (random, direct) = (yes(s.random), yes(s.direct));
@@ -420,50 +431,64 @@ impl Reader<'_> {
         let posts = s.posts.as_ref().map(|p| self.whole("posts", p, 1, 1 << 40)).transpose()?;
         let posts = posts.unwrap_or(1);
         Ok(match s.op {
-            Word::Open => Act::Open { set, fd },
-            Word::Create => Act::Create { set, fd },
-            Word::Close => Act::Close { fd },
-            Word::Delete => Act::Delete { set },
-            Word::Stat => Act::Stat { set },
-            Word::Fsync => Act::Fsync { fd },
-            Word::ReadWhole => Act::ReadWhole { slot, io },
-            Word::WriteWhole => Act::WriteWhole { slot, io },
-            Word::Append => Act::Append { slot, io, random },
-            Word::Read => Act::Read { slot, io, random, direct },
+            Word::Open => StepAction::Open { set, fd },
+            Word::Create => StepAction::Create { set, fd },
+            Word::Close => StepAction::Close { fd },
+            Word::Delete => StepAction::Delete { set },
+            Word::Stat => StepAction::Stat { set },
+            Word::Fsync => StepAction::Fsync { fd },
+            Word::ReadWhole => StepAction::ReadWhole { slot, io },
+            Word::WriteWhole => StepAction::WriteWhole { slot, io },
+            Word::Append => StepAction::Append { slot, io, random },
+            Word::Read => StepAction::Read { slot, io, random, direct },
             Word::Write => {
                 let (sync, background) = (yes(s.sync), yes(s.background));
                 if background && !random {
                     return Err(self.error(offset, "'background' needs 'random'"));
                 }
-                Act::Write { slot, io, random, direct, sync, background }
+                StepAction::Write { slot, io, random, direct, sync, background }
             }
-            Word::Await => Act::Await,
+            Word::Await => StepAction::Await,
+            _ => return self.other_operation(s, posts, offset),
+        })
+    }
+
+    /// An operation without a file: thinking, computing, gates and rates.
+    fn other_operation(
+        &mut self,
+        s: RawStep,
+        posts: u64,
+        offset: usize,
+    ) -> Result<StepAction, TextError> {
+        Ok(match s.op {
             Word::Think => match s.seconds {
-                Some(t) => Act::Think { seconds: self.within("seconds", t, 0.0, SECONDS_MAX)? },
+                Some(t) => {
+                    StepAction::Think { seconds: self.within("seconds", t, 0.0, SECONDS_MAX)? }
+                }
                 None => return Err(self.error(offset, "this operation needs 'seconds'")),
             },
-            Word::Burn => Act::Burn { loops: s.loops.unwrap_or(0) },
+            Word::Burn => StepAction::Burn { loops: s.loops.unwrap_or(0) },
             Word::Wait => {
                 let gate = self.gate(&s.gate);
-                // A gate that held fewer posts than are waited for would never open.
+                // A gate that holds fewer posts than a step waits for would never open.
                 let holds = s.high.unwrap_or(posts).max(posts);
                 self.gates[gate].1 = self.gates[gate].1.max(holds);
-                Act::Wait { gate, posts }
+                StepAction::Wait { gate, posts }
             }
             Word::Post => {
                 let gate = self.gate(&s.gate);
                 self.posts.push((gate, offset));
-                Act::Post { gate, posts }
+                StepAction::Post { gate, posts }
             }
-            Word::Pace => Act::Pace {
+            Word::Pace => StepAction::Pace {
                 by: match s.by {
-                    Some(RawPace::Operations) => Pace::Operations,
-                    Some(RawPace::Transfers) => Pace::Transfers,
-                    Some(RawPace::Mebibytes) => Pace::Mebibytes,
-                    Some(RawPace::Turns) | None => Pace::Turns,
+                    Some(RawPace::Operations) => PaceUnit::Operations,
+                    Some(RawPace::Transfers) => PaceUnit::Transfers,
+                    Some(RawPace::Mebibytes) => PaceUnit::Mebibytes,
+                    Some(RawPace::Turns) | None => PaceUnit::Turns,
                 },
             },
-            Word::Repeat => return Err(self.error(offset, "this operation needs 'steps'")),
+            _ => return Err(self.error(offset, "this operation needs 'steps'")),
         })
     }
 
@@ -476,7 +501,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The gate's number; a new one holds nothing until something waits at it.
+    /// The gate's number. A new gate holds nothing until a step waits at it.
     fn gate(&mut self, name: &Option<Spanned<String>>) -> usize {
         let name = name.as_ref().map_or("", |n| n.get_ref());
         self.gates.iter().position(|g| g.0 == name).unwrap_or_else(|| {

@@ -1,20 +1,20 @@
-//! The page a figure is drawn on: text, lines, boxes, axes and a legend, in pixels. It knows shapes and
-//! where they go, not what they mean.
+//! The canvas that a figure is drawn on: text, lines, boxes, axes and a legend, in pixels. It knows
+//! shapes and positions, not their meaning.
 
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
 
+use crate::axis_ticks::{Mapped, Scale};
+use crate::escape::esc;
 use crate::figure::Axis;
-use crate::text::esc;
-use crate::ticks::{Mapped, Scale};
 
-/// Height of a text in pixels; all text of a figure is this large, at every width.
+/// Height of text in pixels; the same for all text of a figure, at every width.
 pub(crate) const TEXT: f64 = 12.0;
-/// Series have this many colours, dashes and symbols before they repeat.
+/// Number of colours, dashes and symbols before they repeat.
 pub(crate) const STYLES: usize = 7;
 
-/// Symbols drawn at a point, as relative path commands: dot, plus, cross, triangle, square, diamond, bar.
+/// Symbols for points, as relative path commands: dot, plus, cross, triangle, square, diamond, bar.
 pub(crate) const GLYPHS: [&str; STYLES] = [
     "h0",
     "m-3 0h6m-3-3v6",
@@ -25,13 +25,13 @@ pub(crate) const GLYPHS: [&str; STYLES] = [
     "m-3 0h6",
 ];
 
-/// Which dash, symbol or pattern a series has. Colours repeat after [`STYLES`] series; shapes are then one
-/// further, so that no two of the first 49 series look the same.
+/// The dash, symbol or pattern of a series. Colours repeat after [`STYLES`] series. The shapes are
+/// then shifted by one, so that the first 49 series all look different.
 pub(crate) fn shape(series: usize) -> usize {
     (series + series / STYLES) % STYLES
 }
 
-/// A pixel as short text; never anything but a plain decimal number.
+/// A pixel coordinate as short text; always a plain decimal number.
 pub(crate) fn px(v: f64) -> String {
     if !v.is_finite() {
         return "0".to_owned();
@@ -45,12 +45,12 @@ pub(crate) fn px(v: f64) -> String {
     }
 }
 
-/// About how wide a text is in the reader's sans-serif font.
+/// Approximate width of a text in the reader's sans-serif font.
 pub(crate) fn text_px(text: &str) -> f64 {
     text.width() as f64 * TEXT * 0.6 + 2.0
 }
 
-/// The text cut with `…` to about `room` pixels.
+/// The text, shortened with `…` to about `room` pixels.
 pub(crate) fn fit(text: &str, room: f64) -> String {
     if text_px(text) <= room {
         return text.to_owned();
@@ -66,7 +66,7 @@ pub(crate) fn fit(text: &str, room: f64) -> String {
     out.trim_end().to_owned() + "…"
 }
 
-/// The box that data is drawn in.
+/// The box that contains the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
@@ -75,7 +75,7 @@ pub(crate) struct Frame {
     pub(crate) bottom: f64,
 }
 
-/// What stands beside a name in the legend.
+/// The mark beside a name in the legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// A line with its dashes and symbol.
@@ -93,7 +93,7 @@ pub(crate) struct Canvas {
     pub(crate) width: f64,
     /// Prefix of every id, unique on the page.
     pub(crate) id: String,
-    /// Whether details are to be drawn that only a closer look shows.
+    /// Whether to draw details that only a zoomed figure shows.
     pub(crate) zooms: bool,
     pub(crate) out: String,
 }
@@ -113,7 +113,7 @@ impl Canvas {
         );
     }
 
-    /// A text centred at `x` but never past the edges of the figure.
+    /// A text centred at `x`, but never beyond the edges of the figure.
     fn centred(&mut self, x: f64, y: f64, text: &str) {
         let half = text_px(text) / 2.0 + 1.0;
         let x = x.min(self.width - half).max(half);
@@ -150,7 +150,8 @@ impl Canvas {
         }
     }
 
-    /// A legend in rows from `y` down; returns where it ends. One entry needs no legend unless `always`.
+    /// Draws a legend in rows from `y` downwards. Returns its lower end. One entry needs no legend
+    /// unless `always`.
     pub(crate) fn legend(&mut self, y: f64, keys: &[(usize, Key, &str)]) -> f64 {
         let (mut x, mut y) = (0.0, y);
         for &(style, key, name) in keys {
@@ -184,7 +185,7 @@ impl Canvas {
         if keys.is_empty() { y } else { y + 24.0 }
     }
 
-    /// A curve's symbol: a filled shape that shows on a line.
+    /// A curve's symbol: a filled shape that is visible on a line.
     pub(crate) fn bead(&mut self, style: usize, x: f64, y: f64) {
         let g = [0, 4, 3, 5, 2, 1, 6][shape(style)];
         let _ = write!(
@@ -202,7 +203,7 @@ impl Canvas {
             write!(self.out, "<path class=\"mk g{g}\" d=\"M{} {}{}\"/>", px(x), px(y), GLYPHS[g]);
     }
 
-    /// A box in a series' colour under its pattern.
+    /// A box in the colour of a series, with its pattern.
     pub(crate) fn patch(&mut self, style: usize, series: Option<usize>, f: Frame, tip: &str) {
         let s = style % STYLES;
         self.rect(&format!("fl s{s}"), series, f, tip);
@@ -243,8 +244,8 @@ impl Canvas {
         self.out.push_str("</defs>");
     }
 
-    /// The frame's grid, ticks and labels. The label of the vertical axis stands above it, where it can be
-    /// read without turning the head.
+    /// Draws the frame's grid, ticks and labels. The label of the vertical axis is above the axis,
+    /// so that it is horizontal.
     pub(crate) fn axes(&mut self, f: Frame, x: (&Mapped, &Axis), y: (&Mapped, &Axis)) {
         self.y_axis(f, y.0, &y.1.heading(&y.0.unit));
         self.x_axis(f, x.0, &x.1.heading(&x.0.unit), x.0.scale == Scale::Log);
@@ -286,7 +287,7 @@ impl Canvas {
         }
     }
 
-    /// Opens a group that scripts can read values from: its frame and what its axes mean.
+    /// Opens a group for scripts: it contains its frame and the scales of its axes.
     pub(crate) fn open_panel(
         &mut self,
         f: Frame,
@@ -316,7 +317,7 @@ impl Canvas {
         self.out.push_str("</g>");
     }
 
-    /// Says that there is nothing to draw; returns the figure's height.
+    /// Writes that there is no data. Returns the figure's height.
     pub(crate) fn no_data(&mut self) -> f64 {
         let f = boxed(0.5, 0.5, self.width - 1.0, 79.0);
         self.rect("none", None, f, "");
