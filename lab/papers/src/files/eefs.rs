@@ -128,7 +128,7 @@ impl Eefs {
     /// When something is to be done, if nothing else happens.
     pub(super) fn wakeup(&mut self, now: SimTime) -> Option<SimTime> {
         let Some(rest) = &self.rest else { return self.gfs.wakeup() };
-        self.gfs.disk_is(rest.phase(now));
+        self.gfs.set_disk_phase(rest.phase(now));
         // What waits may go where the disk is about to sleep.
         let phase = rest.next(now).filter(|_| !self.gfs.is_clean());
         [self.gfs.wakeup(), phase].into_iter().flatten().min()
@@ -149,14 +149,14 @@ impl Eefs {
 
     /// Two caches, one memory: what was not used for longest goes, whichever it is in.
     pub(super) fn share(&mut self, memory: Bytes, ffs: &mut Ffs) -> Work {
-        let uses = self.gfs.uses().max(ffs.uses());
-        self.gfs.count_from(uses);
+        let uses = self.gfs.cache_uses().max(ffs.uses());
+        self.gfs.raise_cache_uses(uses);
         ffs.count_from(uses);
         let mut work = Work::default();
         while self.gfs.cached_bytes() + ffs.cached_bytes() > memory.0 {
-            match (self.gfs.oldest_use(), ffs.oldest_use()) {
+            match (self.gfs.oldest_cache_use(), ffs.oldest_use()) {
                 (Some(group), block) if block.is_none_or(|block| group < block) => {
-                    self.gfs.forget_oldest();
+                    self.gfs.evict_oldest();
                 }
                 (_, Some(_)) => super::world::join(&mut work, ffs.forget_oldest()),
                 _ => break,
