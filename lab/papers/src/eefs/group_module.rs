@@ -111,7 +111,7 @@ impl Eefs {
     /// The next time at which the store has work.
     pub(super) fn wakeup(&mut self, now: SimTime) -> Option<SimTime> {
         let Some(rest) = &self.rest else { return self.gfs.wakeup() };
-        self.gfs.disk_is(rest.phase(now));
+        self.gfs.set_disk_phase(rest.phase(now));
         // Waiting writes may go just before the disk sleeps.
         let phase = rest.next(now).filter(|_| !self.gfs.is_clean());
         [self.gfs.wakeup(), phase].into_iter().flatten().min()
@@ -132,14 +132,14 @@ impl Eefs {
 
     /// One memory for two caches: evicts the least recently used block or group of both.
     pub(super) fn share(&mut self, memory: Bytes, ffs: &mut Ffs) -> Work {
-        let uses = self.gfs.uses().max(ffs.uses());
-        self.gfs.count_from(uses);
+        let uses = self.gfs.cache_uses().max(ffs.uses());
+        self.gfs.raise_cache_uses(uses);
         ffs.count_from(uses);
         let mut work = Work::default();
         while self.gfs.cached_bytes() + ffs.cached_bytes() > memory.0 {
-            match (self.gfs.oldest_use(), ffs.oldest_use()) {
+            match (self.gfs.oldest_cache_use(), ffs.oldest_use()) {
                 (Some(group), block) if block.is_none_or(|block| group < block) => {
-                    self.gfs.forget_oldest();
+                    self.gfs.evict_oldest();
                 }
                 (_, Some(_)) => join(&mut work, ffs.forget_oldest()),
                 _ => break,
