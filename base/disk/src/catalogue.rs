@@ -95,4 +95,3 @@ pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
     let at = modern.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
     Ok(modern.swap_remove(at.unwrap_or(last)).into())
 }
-

@@ -1,9 +1,7 @@
 //! `seekless-lab tune`: which interval, size and write buffer of the optimized area fit a trace, and how much each matters.
 
 use indicatif::ProgressBar;
-use seekless_compare::{
-    Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune,
-};
+use seekless_compare::{Cutting, Panel, Parameter, RollingStage, TuneOptions, Tuned, Tuning, tune};
 use seekless_learn::Policy;
 use seekless_report::{
     Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,

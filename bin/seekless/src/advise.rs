@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use seekless_block::{Bytes, Sectors};
-use seekless_compare::{
-    Advice, AdviseOptions, Change, Cutting, Gain, Tried, advise,
-};
+use seekless_compare::{Advice, AdviseOptions, Change, Cutting, Gain, Tried, advise};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
 use seekless_report::{Better, Cell, Column, Table, Unit};
@@ -53,7 +51,12 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(2..=64))]
     folds: u32,
     /// Policies to try, as NAME[:key=value...], separated by commas; `seekless policies` lists them
-    #[arg(long, value_name = "POLICIES", value_delimiter = ',', default_value = "borg,judged,oracle")]
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        default_value = "borg,judged,oracle"
+    )]
     policy: Vec<Policy>,
     /// Other devices that could take the disk's place: names, or TOML files with prices of your own; left out where the
     /// trace does not fit

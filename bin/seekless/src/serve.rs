@@ -492,10 +492,8 @@ fn learning(args: &Args) -> anyhow::Result<Learning> {
             hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
         },
     };
-    let mut learning = Learning::default()
-        .every(args.learn_every)
-        .model(model)
-        .say(Arc::clone(&say));
+    let mut learning =
+        Learning::default().every(args.learn_every).model(model).say(Arc::clone(&say));
     if let Some(policy) = args.policy {
         policy.check_live()?;
         learning = learning.policy(policy);

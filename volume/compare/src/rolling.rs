@@ -160,7 +160,8 @@ pub(crate) fn roll(
     };
     let runs = systems.iter().enumerate().map(begin).collect::<Result<Vec<_>, _>>()?;
     let learners = Learners::of(&trip, &systems, |_| true);
-    let march = March { trip: &trip, foreseen: &foreseen, runs, learners, batch: Vec::new(), fold: 0 };
+    let march =
+        March { trip: &trip, foreseen: &foreseen, runs, learners, batch: Vec::new(), fold: 0 };
     let runs = march.run(progress)?;
     notes.extend(runs.iter().filter_map(Running::note));
     let Trip { scan, cut, .. } = trip;
@@ -211,7 +212,7 @@ pub(crate) struct Trip<'a> {
 pub(crate) struct Stop {
     pub(crate) index: u64,
     pub(crate) fold: usize,
-    day: u64,
+    pub(crate) day: u64,
     /// The learner's time. Days alone count: a trace may have no other times.
     pub(crate) now: SimTime,
     pub(crate) request: Request,

@@ -9,12 +9,13 @@ use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
-use crate::advise::{STEP, check, chooses};
-use crate::estimate::{Gain, saved};
-use crate::outcome::TraceFacts;
+use crate::advise::chooses;
+use crate::candidates::{STEP, check};
 use crate::error::StudyError;
+use crate::estimate::{Gain, saved};
 use crate::folds::Cutting;
 use crate::lap::Lap;
+use crate::outcome::TraceFacts;
 use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
 use crate::system::{Host, Learning, System};
 

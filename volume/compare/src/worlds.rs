@@ -115,8 +115,7 @@ impl System {
             policy.map(|p| p.plan_config(engine.room(), self.read_ahead, self.cluster));
         let world = match policy {
             Some(policy) if policy.name() == PolicyName::Judged => {
-                let config =
-                    JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };
+                let config = JudgedConfig { sim, policy, idle: Some(IDLE), in_flight: u32::MAX };
                 Judged::new(&disk, &config).map(|j| World::Judged(Box::new(j)))
             }
             Some(policy) if policy.replicates() => {

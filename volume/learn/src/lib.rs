@@ -34,7 +34,8 @@ pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError, Replica};
 pub use planning::{Planning, next_plan};
 pub use policy::{
-    AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName, Streams,
+    AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName,
+    Streams,
 };
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;

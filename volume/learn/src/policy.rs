@@ -216,9 +216,7 @@ impl Policy {
             return Err(PolicyError::NotLive { policy: self.name.text() });
         }
         match self.changed().find(|key| !key.entry().live) {
-            Some(key) => {
-                Err(PolicyError::KeyNotLive { policy: self.name.text(), key: key.text() })
-            }
+            Some(key) => Err(PolicyError::KeyNotLive { policy: self.name.text(), key: key.text() }),
             None => Ok(()),
         }
     }
@@ -282,10 +280,9 @@ impl FromStr for Policy {
         let mut parsed = Self::new(entry.name);
         let mut given: Vec<PolicyKey> = Vec::new();
         for part in parts {
-            let (key, value) = part.split_once('=').ok_or_else(|| PolicyError::NotKeyValue {
-                policy,
-                text: part.to_owned(),
-            })?;
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| PolicyError::NotKeyValue { policy, text: part.to_owned() })?;
             let known = entry.keys.iter().copied().find(|k| k.text() == key);
             let known = known.ok_or_else(|| PolicyError::UnknownKey {
                 policy,

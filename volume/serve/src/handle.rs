@@ -314,7 +314,9 @@ impl Builder {
             _ => None,
         };
         let pupil = match self.learning {
-            Some(learning) => learning.begin(&config, engine.plan()).map_err(ServeError::Learning)?,
+            Some(learning) => {
+                learning.begin(&config, engine.plan()).map_err(ServeError::Learning)?
+            }
             None => None,
         };
         let learning = pupil

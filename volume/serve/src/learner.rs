@@ -25,10 +25,10 @@ use crate::memory_file::MemoryFile;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
 
-use judge::LiveJudge;
 pub use judge::JudgeModel;
-pub(crate) use replica_room::{Room, RoomReply};
+use judge::LiveJudge;
 use replica_room::LazySpace;
+pub(crate) use replica_room::{Room, RoomReply};
 
 /// Requests that fit between two visits of the learner; more are dropped and counted.
 const RING: usize = 1 << 16;
@@ -109,14 +109,16 @@ impl Learning {
         let policy = fitting(policy, config.replicas.0 > 0)?;
         policy.check_live().map_err(|e| e.to_string())?;
         let keeps_no_memory = |why: &str| {
-            memory.is_some().then(|| format!("a state file cannot be used: {why}; leave out --state"))
+            memory
+                .is_some()
+                .then(|| format!("a state file cannot be used: {why}; leave out --state"))
         };
         let no_memory = match policy.name() {
             PolicyName::Vanilla => return Ok(None),
             PolicyName::Judged => keeps_no_memory("policy judged remembers nothing"),
-            _ if policy.replicates() => {
-                keeps_no_memory("this volume keeps replicas in discarded pages, not copies in an area")
-            }
+            _ if policy.replicates() => keeps_no_memory(
+                "this volume keeps replicas in discarded pages, not copies in an area",
+            ),
             _ => None,
         };
         if let Some(why) = no_memory {
@@ -316,7 +318,13 @@ impl Pupil {
     }
 
     /// What is to be done now, by itself or because somebody asks for a plan. No request came for as long as `quiet`.
-    fn acts(&mut self, now: SimTime, asked: bool, quiet: Duration, space: &LazySpace<'_>) -> Vec<Act> {
+    fn acts(
+        &mut self,
+        now: SimTime,
+        asked: bool,
+        quiet: Duration,
+        space: &LazySpace<'_>,
+    ) -> Vec<Act> {
         let began = Instant::now();
         let state = VolumeState { plan: &self.plan, replicas: Some(space) };
         let acts = match &mut self.mind {

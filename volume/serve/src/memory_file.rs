@@ -33,11 +33,8 @@ impl MemoryFile {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read(ram)?;
         // A file that cannot be written at all is better known now than in an hour.
-        let cannot = |source| ServeError::Path {
-            path: path.to_owned(),
-            what: "write what is learned",
-            source,
-        };
+        let cannot =
+            |source| ServeError::Path { path: path.to_owned(), what: "be written", source };
         Part::new(path).map_err(cannot)?;
         Ok(memory)
     }
@@ -55,14 +52,17 @@ impl MemoryFile {
 
     fn read(&self, ram: Bytes) -> Result<Option<Decoded>, ServeError> {
         let path = || self.path.clone();
-        let cannot = |source| ServeError::Path { path: path(), what: "read what was learned", source };
+        let cannot =
+            |source| ServeError::Path { path: path(), what: "read what was learned", source };
         let meta = match self.path.metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(cannot)?,
         };
-        let not_ours = || ServeError::Refused {
+        let not_ours = || {
+            ServeError::Refused {
             path: path(),
             why: "is no memory of seekless, and would be overwritten: name another file, or remove this one".to_owned(),
+        }
         };
         if !meta.is_file() || meta.len() > BYTES_MAX {
             return Err(not_ours());

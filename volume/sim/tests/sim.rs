@@ -9,8 +9,7 @@ use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, cat
 use seekless_engine::Config;
 use seekless_learn::{Act, Copy, DAY, Ledger, Plan, Policy, PolicyName};
 use seekless_sim::{
-    Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError,
-    Simulation,
+    Clock, DayCosts, Judged, JudgedConfig, Kind, Measured, Replay, SimConfig, SimError, Simulation,
 };
 
 /// One head, 1000 cylinders of 100 sectors, 6000 rpm: a revolution takes 10 ms, a sector 0.1 ms. No skew.

@@ -30,11 +30,10 @@ fn settings_are_read_and_shown() {
     assert_eq!((policy.streams, policy.area_at), (Streams::One, AreaAt::End));
     assert_eq!(policy.to_string(), text);
     let list = Policy::list("vanilla,judged:allowance=20,fs2-proven:degree=2").unwrap();
-    assert_eq!(list.iter().map(|p| (p.allowance, p.degree)).collect::<Vec<_>>(), [
-        (10, 1),
-        (20, 1),
-        (10, 2)
-    ]);
+    assert_eq!(
+        list.iter().map(|p| (p.allowance, p.degree)).collect::<Vec<_>>(),
+        [(10, 1), (20, 1), (10, 2)]
+    );
 }
 
 #[test]

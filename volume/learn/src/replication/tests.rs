@@ -9,11 +9,7 @@ const NONE: Answered = Answered { home: 0, replicas: 0 };
 
 fn config() -> ReplicationConfig {
     let region = Sectors(MIB);
-    ReplicationConfig {
-        region,
-        near: 2,
-        ..ReplicationConfig::new(Sectors(64 * MIB), Sectors(0))
-    }
+    ReplicationConfig { region, near: 2, ..ReplicationConfig::new(Sectors(64 * MIB), Sectors(0)) }
 }
 
 fn read(planner: &mut Replication, start: u64, pages: u64) {
