@@ -17,9 +17,9 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
+use seekless_host::notify::{self, Manager};
 use seekless_learn::{Budget, Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
-use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
     Address, Backing, Builder, Emulation, FuseMount, HostQueue, JudgeModel, Learning, MemoryFile,
     MountPoint, Say, ServeError, ServerHandle, Streams,
@@ -277,7 +277,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (send, events) = channel();
     let manager = Manager::from_env()?;
     watch_signals(send.clone())?;
-    seekless_serve::serve_under_memory_pressure();
+    seekless_host::fuse_mount::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
     let made = backing::prepare(&args.backing, args.size)?;
     let (builder, knows) = builder(args)?;

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::parallel::in_parallel;
 use seekless_compare::StudyError;
-use seekless_compare::{replicate, sidecar};
+use seekless_compare::replicate;
+use seekless_engine::format::Geometry;
 
 /// Between two runs the disk is at rest for so long before replicas are written, and goes on when they are.
 const REST: Duration = Duration::from_millis(1_000);
@@ -209,7 +210,7 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     // replicas and without: else only one of the two reads what nobody will ask for.
     let knows_free = replicates || job.system.read_ahead > Bytes(0);
     let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
-    let area = if knows_free { sidecar(replicas) } else { Sectors(0) };
+    let area = if knows_free { Geometry::area_beside(replicas) } else { Sectors(0) };
     let degree = match job.system.replicates {
         Replicates::Dynamically { degree, .. } => degree,
         _ => 1,

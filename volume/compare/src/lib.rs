@@ -27,7 +27,7 @@ pub use estimate::Gain;
 pub use folds::{Cutting, Fold};
 pub use lap::Lap;
 pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
-pub use replicas::{replicate, sidecar};
+pub use replicas::replicate;
 pub use rolling::{AssumedFree, Rolling, RollingOptions, RollingStage, rolling};
 pub use scan::RangeSet;
 pub use simulate::{Options, simulate};

@@ -2,21 +2,13 @@
 //! it is served. A trace says what is free by its discards; where it has none, a share of what it never touches is
 //! assumed to be, and said to be assumed.
 
-use seekless_block::{Bytes, Extent, Op, Request, Sectors, SimTime};
+use seekless_block::{Extent, Op, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_learn::{Act, Learner, Plan, Policy, VolumeState};
 use seekless_sim::{EngineSpace, SimConfig, SimError, Simulation, shape_of};
 
 /// What the trace touches is known by pieces of this length: 1 MiB.
 const PIECE: u64 = 2048;
-/// Background of the area beside replicas: superblocks, a log, maps.
-const BESIDE: Bytes = Bytes(32 << 20);
-
-/// How large an area stands beside replicas of this size: about what `seekless volume format --replicas` makes.
-#[must_use]
-pub fn sidecar(replicas: Sectors) -> Sectors {
-    Sectors((replicas.0 / 40 + BESIDE.0 / 512) / 8 * 8)
-}
 
 /// Which parts of a device a trace touches.
 #[derive(Clone, Debug)]
@@ -154,6 +146,8 @@ pub fn replicate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seekless_block::{Bytes, SimTime};
+    use seekless_engine::format::Geometry;
 
     #[test]
     fn the_area_beside_replicas_is_large_enough_for_any() {
@@ -161,7 +155,7 @@ mod tests {
             for replicas in [Bytes(1 << shift), Bytes((1 << shift) + (5 << 12) - 512)] {
                 let replicas = replicas.sectors_ceil();
                 let config = seekless_engine::Config {
-                    area: sidecar(replicas),
+                    area: Geometry::area_beside(replicas),
                     replicas,
                     ..seekless_engine::Config::new(Sectors(1 << 40))
                 };

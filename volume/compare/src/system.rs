@@ -3,6 +3,7 @@
 use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
+use seekless_engine::format::Geometry;
 use seekless_learn::{Policy, PolicyName};
 
 /// How a system learns.
@@ -65,7 +66,7 @@ impl System {
             let optimized = l.optimized.sectors_ceil();
             match &l.policy {
                 policy if policy.moves_in_place() => Sectors(0),
-                policy if policy.replicates() => crate::replicas::sidecar(optimized),
+                policy if policy.replicates() => Geometry::area_beside(optimized),
                 _ => optimized,
             }
         })

@@ -5,7 +5,6 @@
 mod budget;
 mod days;
 mod graph;
-mod groups;
 mod instalment;
 mod judge;
 mod learner;
@@ -16,7 +15,6 @@ mod policy;
 mod replication;
 mod revise;
 mod strategy;
-mod successors;
 mod temperature;
 mod training;
 
@@ -24,7 +22,6 @@ pub use budget::Budget;
 pub use days::{AGES_MAX, DAY};
 pub use graph::state::{Decoded, StateError, check as check_state};
 pub use graph::{ACCESS, AccessGraph, Edge, Vertex};
-pub use groups::{Group, Stability};
 pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use learner::{
@@ -40,6 +37,5 @@ pub use policy::{
 pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
-pub use successors::{GroupConfig, GroupConfigError, Successors};
 pub use temperature::{Heat, Temperature};
 pub use training::Training;

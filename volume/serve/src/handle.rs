@@ -13,14 +13,15 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine, Mode};
+use seekless_host::{Opened, cannot};
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export, TransmissionFlags};
 
 use crate::area::Store;
 use crate::backend::emulated::{Emulated, HeadSample};
-use crate::backend::files::{Files, Opened};
+use crate::backend::files::{Files, opened_memory};
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::learner::{self, LearnerThread, Learning, Message, Room};
 use crate::listen::{Address, Listener};
 use crate::observe::{self, KernelTrace, Observer, Streams};
@@ -239,7 +240,7 @@ impl Builder {
     pub fn spawn(self) -> Result<ServerHandle, ServeError> {
         let opened = match &self.backing {
             Backing::Path(path) => Opened::path(path, self.read_only)?,
-            Backing::Memory(bytes) => Opened::memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
+            Backing::Memory(bytes) => opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
         };
         let store = match &self.backing {
             Backing::Path(path) => {
@@ -299,7 +300,7 @@ impl Builder {
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
 
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags).map_err(host("make an event descriptor"))?;
+        let bell = rustix::event::eventfd(0, flags).map_err(cannot("make an event descriptor"))?;
         let bell = Arc::new(bell);
         let (control, commands) = channel();
         let observer = match &self.observe {
@@ -360,7 +361,7 @@ impl Builder {
         let thread = std::thread::Builder::new()
             .name("seekless-volume".into())
             .spawn(move || server.run())
-            .map_err(host("start the volume's thread"))?;
+            .map_err(cannot("start the volume's thread"))?;
         let mut handle = ServerHandle {
             link: Link { control, bell, guardable },
             size: Bytes(bytes),
@@ -545,7 +546,7 @@ impl ServerHandle {
     /// # Errors
     /// Where the server has stopped, or the host makes no more sockets.
     pub fn connect(&self) -> Result<UnixStream, ServeError> {
-        let (ours, theirs) = UnixStream::pair().map_err(host("make a pair of sockets"))?;
+        let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
         self.link.send(Control::Client(theirs.into()))?;
         Ok(ours)
     }

@@ -16,11 +16,12 @@ use std::time::{Duration, Instant};
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::{Request, Sectors, SimTime};
 use seekless_engine::{Config, RoomFrom};
+use seekless_host::cannot;
 use seekless_learn::{Act, Learner, Plan, Policy, PolicyName, VolumeState};
 use seekless_sim::shape_of;
 
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::memory_file::MemoryFile;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
@@ -268,7 +269,7 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
-        .map_err(host("start the learner's thread"))?;
+        .map_err(cannot("start the learner's thread"))?;
     let thread = LearnerThread { messages, learned, streams, thread };
     Ok(Started { producer, link, thread })
 }

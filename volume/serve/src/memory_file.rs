@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 
+use seekless_host::HostError;
+
 use crate::error::ServeError;
 use crate::learner::Say;
 
@@ -33,8 +35,11 @@ impl MemoryFile {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read(ram)?;
         // A file that cannot be written at all is better known now than in an hour.
-        let cannot =
-            |source| ServeError::Path { path: path.to_owned(), what: "be written", source };
+        let cannot = |source| HostError::Path {
+            path: path.to_owned(),
+            what: "be written",
+            source,
+        };
         Part::new(path).map_err(cannot)?;
         Ok(memory)
     }
@@ -53,24 +58,24 @@ impl MemoryFile {
     fn read(&self, ram: Bytes) -> Result<Option<Decoded>, ServeError> {
         let path = || self.path.clone();
         let cannot =
-            |source| ServeError::Path { path: path(), what: "read what was learned", source };
+            |source| HostError::Path { path: path(), what: "read what was learned", source };
         let meta = match self.path.metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other.map_err(cannot)?,
         };
         let not_ours = || {
-            ServeError::Refused {
+            HostError::Refused {
             path: path(),
             why: "is no memory of seekless, and would be overwritten: name another file, or remove this one".to_owned(),
         }
         };
         if !meta.is_file() || meta.len() > BYTES_MAX {
-            return Err(not_ours());
+            return Err(not_ours().into());
         }
         let bytes = fs::read(&self.path).map_err(cannot)?;
         match AccessGraph::decode(&bytes, ram, EDGES_MAX) {
             Ok(found) => Ok(Some(found)),
-            Err(StateError::NotOurs) => Err(not_ours()),
+            Err(StateError::NotOurs) => Err(not_ours().into()),
             Err(error) => {
                 self.set_aside(&error.to_string());
                 Ok(None)
