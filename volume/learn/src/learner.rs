@@ -65,6 +65,15 @@ pub trait ReplicaSpace {
     fn is_placed(&self, page: Lba, hot: Extent) -> bool;
 }
 
+/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or one near the hot region.
+pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
+    let mut replicas = 0;
+    places.into_iter().any(|place| {
+        replicas += 1;
+        replicas >= degree || place.distance(hot.start).0 <= 2 * hot.len.0
+    })
+}
+
 /// What a volume is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
