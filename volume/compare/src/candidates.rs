@@ -52,7 +52,7 @@ pub(crate) fn systems(
 fn layout(vanilla: &System, size: u64, policy: Policy, every: u32) -> System {
     let optimized = Bytes(size);
     let text = policy.to_string();
-    // What it knows, and nobody can.
+    // No real choice: it knows the future.
     let name = text.strip_prefix("oracle").map(|rest| format!("foresight{rest}"));
     let name = format!("{} {optimized}", name.unwrap_or(text));
     let name = if every > 1 { format!("{name}, every {every}") } else { name };

@@ -1,5 +1,4 @@
-//! The pass ahead of the run: what must be known before the first request is served. Where areas lie, what an oracle plans, and
-//! what is free.
+//! The pass ahead of the run: where areas lie, the plans of an oracle, and free space are known before the first request.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -16,17 +16,17 @@ use crate::error::ServeError;
 
 /// A device that is not there yet is looked for this often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// For so long; then it is given up.
+/// Longest wait for a device.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 /// How often a recorder wants to be looked at.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(50);
-/// After a loss, so long without the kernel's trace.
+/// Pause of the kernel's trace after lost events.
 const REST: Duration = Duration::from_secs(60);
 /// A request that the trace held may reach the volume this much later: it is not taken a second time.
 const LAG: Duration = Duration::from_secs(1);
-/// After so many requests of the volume without one in the trace, it is another device.
+/// Requests of the volume without one in the trace that prove it to be another device.
 const UNSEEN_MAX: u64 = 1_000;
-/// Numbers of threads are folded to so many streams, so that what is kept of each stays bounded.
+/// Most streams: thread numbers are folded to this range, so that memory stays bounded.
 const STREAMS: u32 = 1 << 16;
 /// The kernel may round a device's size down to a page.
 const ROUNDED: u64 = 8;
@@ -52,7 +52,7 @@ impl fmt::Display for Streams {
     }
 }
 
-/// [`Streams`], shared with who shows them.
+/// [`Streams`], shared with the status page.
 pub(crate) type SharedStreams = Arc<Mutex<Streams>>;
 
 /// What is there now. Plain data: a panic elsewhere cannot leave it half changed.
@@ -68,7 +68,7 @@ pub(crate) trait Trace: Send {
     fn start(&mut self) -> Result<(), CaptureError>;
     /// Hands over the requests since the last call; how many events were lost since the start.
     fn take(&mut self, each: &mut dyn FnMut(&Request)) -> Result<u64, CaptureError>;
-    /// Ends the recording, and hands over what is left.
+    /// Ends the recording, and hands over its last requests.
     fn stop(&mut self, each: &mut dyn FnMut(&Request));
 }
 
@@ -96,7 +96,7 @@ enum ObserverState {
     GivenUp,
 }
 
-/// An error with what it came of.
+/// An error with its cause.
 fn whole(error: &ServeError) -> String {
     let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
     format!("{error}{source}")

@@ -49,7 +49,7 @@ pub struct DayCosts {
     pub costs: Ledger,
 }
 
-/// Three systems, and what they cost.
+/// Three systems, and their costs.
 #[derive(Debug)]
 pub struct Judged {
     actual: Metered,
@@ -112,7 +112,7 @@ impl Judged {
         self.learner.observe(now, request);
     }
 
-    /// Judges what came so far, does what that calls for, and serves one more request.
+    /// Judges the requests so far, carries the decision out, and serves one more request.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -138,14 +138,14 @@ impl Judged {
         let before = (at_home(&self.vanilla), at_home(&self.trial));
         self.vanilla.sim.offer(request)?;
         self.trial.sim.offer(request)?;
-        // Served by a copy, or by what a read of one left in RAM.
+        // Served by a copy, or from RAM after a read of a copy.
         if at_home(&self.vanilla) > before.0 && at_home(&self.trial) == before.1 {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
     }
 
-    /// It is quiet, and data may be moved: judges what came so far, and does what that calls for.
+    /// It is quiet, and data may be moved: judges the requests so far, and carries the decision out.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -159,7 +159,7 @@ impl Judged {
         self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
     }
 
-    /// Moves to all that a plan of what was learned calls for, because someone said so: that is not held against it.
+    /// Moves to a new plan as a whole, because a person asked for it: the judge does not count the move as a loss.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -217,12 +217,12 @@ impl Judged {
         self.judge.failures()
     }
 
-    /// What the actual system was told since this was last asked.
+    /// The acts of the actual system since the last call.
     pub fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.acts)
     }
 
-    /// Looks, and does what that calls for; what is to be moved, after so much time.
+    /// Looks, and carries the decision out; a move begins after so much time.
     fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
         let may_move = quiet && !self.actual.sim.is_moving();
         let (actual, moving) = self.actual.take();
@@ -251,7 +251,7 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                // What comes after it is not to be a revision of what failed.
+                // The next plan is not to be a revision of one that failed.
                 self.candidate = Plan::default();
                 self.install(Plan::default(), Duration::ZERO)
             }
@@ -334,7 +334,7 @@ impl Uses {
     }
 }
 
-/// A simulation, and how much of what it cost has been read.
+/// A simulation, and how much of its cost has been read.
 #[derive(Debug)]
 struct Metered {
     sim: Simulation,

@@ -1,5 +1,4 @@
-//! The access graph as bytes, so that what was learned outlives the program. It refuses to know where the
-//! bytes are kept.
+//! The access graph as bytes, so that it outlives the program. Where the bytes are kept is not known here.
 //!
 //! The layout is documented in docs/changing/learned-state-format.md. It is little-endian, version 1.
 //!
