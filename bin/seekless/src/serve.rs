@@ -431,6 +431,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     let area = if learns { args.optimized.sectors_ceil() } else { Default::default() };
     let (cache, read_ahead, cluster, rate) =
         (args.cache, args.read_ahead, args.cluster, args.background_rate);
+    let degree = args.policy.map_or(1, |p| p.degree);
     let gather = args.gather.map_or(0, |g| u64::try_from(g.as_nanos()).unwrap_or(u64::MAX));
     let mut builder = Builder::new(Backing::Path(args.backing.clone()))
         .read_only(args.read_only)
@@ -443,6 +444,7 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.cluster = cluster;
             config.gather = seekless_block::Duration(gather);
             config.background_rate = rate;
+            config.degree = degree;
         });
     if let Some(path) = &args.area {
         builder = builder.area_path(path.clone());

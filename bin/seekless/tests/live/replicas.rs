@@ -296,7 +296,7 @@ fn ages(kind: &Kind) {
     let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
     ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
     // The rule that spends most.
-    let rule = ["--replicate", "fs2"];
+    let rule = ["--policy", "fs2"];
     let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
     let args = [&beside[..], &args, &rule].concat();
     let start = || Server::start(dir.path(), &image, Some(&volume), &args);

@@ -52,8 +52,8 @@ impl Bound {
 pub struct RoomPart {
     /// Free pages of home that no replica is bound to or asked for, in order.
     pub free: Vec<Extent>,
-    /// First sectors of home pages that have a replica, in no order.
-    pub placed: Vec<Lba>,
+    /// First sectors of home pages that have a replica, each with where the replica stands or is to stand; in no order.
+    pub placed: Vec<(Lba, Lba)>,
     /// Where the next part begins; `None` where this was the last.
     pub next: Option<RoomFrom>,
 }
@@ -296,10 +296,12 @@ impl Engine {
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
         let slots = if self.free.is_used() { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(slots);
-        let standing = (from.slot..end).filter_map(|slot| self.map.home(slot));
+        let standing = (from.slot..end)
+            .filter_map(|slot| self.map.home(slot).zip(self.free.replicas.place(slot)));
         let asked = self.free.replicas.asked.iter().filter(|_| from == RoomFrom::default());
-        let asked = asked.flat_map(|batch| batch.homes.iter().copied());
-        let placed = standing.chain(asked).map(|page| self.home_of(page, 1).start).collect();
+        let asked = asked.flat_map(|batch| batch.homes.iter().copied().zip(batch.first..));
+        let first = |page| self.home_of(page, 1).start;
+        let placed = standing.chain(asked).map(|(home, at)| (first(home), first(at))).collect();
         let (free, page) = self.room_from(from.page, RANGES);
         let page = page.unwrap_or(self.free.map.home_pages);
         let over = end >= slots && page >= self.free.map.home_pages;
