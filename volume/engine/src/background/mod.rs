@@ -245,7 +245,7 @@ impl Engine {
             // A record that is in a hurry is sent, and the hurry over, on the long way.
             && !self.log.hurry
             && self.sync.is_idle()
-            && self.map.count(State::Dirty) == 0
+            && self.copies.count(State::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
         let waits = self.free.has_news() || self.log.wants_mark();

@@ -163,7 +163,7 @@ impl Engine {
         }
         if plan.copies.is_empty() {
             for slot in 0..self.geo.read_segments * self.geo.segment_pages {
-                self.map.clear(slot);
+                self.copies.clear(slot);
             }
         } else {
             todo.end = self.geo.read_segments;
@@ -224,18 +224,18 @@ impl Engine {
             };
             if let Some(page) = wanted {
                 sectors += Sectors(PAGE_SECTORS);
-                let stands = self.map.home(slot) == Some(page);
-                let from = self.map.find(page);
+                let stands = self.copies.home(slot) == Some(page);
+                let from = self.copies.find(page);
                 // What the log holds may not be at home yet; what it held and is, comes from home.
-                let in_log = from.is_some_and(|s| self.is_log(s));
+                let in_log = from.is_some_and(|s| self.copies.is_log(s));
                 let being_written =
                     self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
                 if !stands && !in_log && !being_written {
-                    let from = from.filter(|&s| self.map.state(s) == State::Clean);
+                    let from = from.filter(|&s| self.copies.state(s) == State::Clean);
                     items.push(WindowPage { slot, page, from });
                 }
-            } else if self.map.state(slot) != State::Free {
-                self.map.clear(slot); // no part of the plan
+            } else if self.copies.state(slot) != State::Free {
+                self.copies.clear(slot); // no part of the plan
             }
             slot += 1;
         }
@@ -260,8 +260,8 @@ impl Engine {
                         && last.at.1 + u64::from(last.pages) == run.at.1
                         && last.slot + last.pages == run.slot
                         && (run.at.0 == Target::Home
-                            || self.segment_of(run.at.1 as u32)
-                                == self.segment_of(last.at.1 as u32)) =>
+                            || self.copies.segment_of(run.at.1 as u32)
+                                == self.copies.segment_of(last.at.1 as u32)) =>
                 {
                     last.pages += 1;
                 }
@@ -307,8 +307,7 @@ impl Engine {
                 }
                 for run in &job.reads {
                     if run.at.0 == Target::Area {
-                        let segment = self.segment_of(run.at.1 as u32);
-                        self.readers[segment] -= 1;
+                        self.copies.end_read(run.at.1 as u32);
                     }
                 }
                 let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
@@ -324,7 +323,7 @@ impl Engine {
                     let at = (item.slot - job.base) as usize;
                     if let Some(from) = item.from
                         && !self.background.bad[at]
-                        && self.background.sums[at] != self.map.sum(from)
+                        && self.background.sums[at] != self.copies.sum(from)
                     {
                         self.damaged(from);
                         self.background.bad[at] = true;
@@ -332,7 +331,7 @@ impl Engine {
                 }
                 // From here on nobody new reads what is about to be overwritten.
                 for item in &job.items {
-                    self.map.clear(item.slot);
+                    self.copies.clear(item.slot);
                 }
                 let most = Content::Invalid(Vec::new()).items_max();
                 for some in job.segments.chunks(most) {
@@ -354,7 +353,7 @@ impl Engine {
                     }
                     None => JobStep::Wait,
                     Some(false) => JobStep::Over, // nothing was overwritten
-                    Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
+                    Some(true) if job.segments.iter().any(|&s| self.copies.is_read(s)) => {
                         self.background.awaits_readers = true;
                         JobStep::Wait
                     }
@@ -400,8 +399,7 @@ impl Engine {
         let extent = match run.at.0 {
             Target::Home => self.home_of(run.at.1, pages),
             Target::Area => {
-                let segment = self.segment_of(run.at.1 as u32);
-                self.readers[segment] += 1;
+                self.copies.begin_read(run.at.1 as u32);
                 self.place_of(run.at.1 as u32, pages)
             }
         };
@@ -429,7 +427,7 @@ impl Engine {
                             Entry { home: item.page, state: State::Clean, sum }
                         }
                     }
-                    None => self.entry(slot),
+                    None => self.copies.entry(slot),
                 };
                 entries.push(entry);
             }
@@ -459,21 +457,15 @@ impl Engine {
         }
     }
 
-    /// What the map says of a slot.
-    pub(crate) fn entry(&self, slot: u32) -> Entry {
-        let whole = |home| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
-        self.map.home(slot).map_or(Entry::FREE, whole)
-    }
-
     /// The window is written: its copies may be used.
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
-            let logged = self.map.find(item.page).is_some_and(|s| self.is_log(s));
+            let logged = self.copies.find(item.page).is_some_and(|s| self.copies.is_log(s));
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.map.set(item.slot, item.page, State::Clean, self.background.sums[at]);
+                self.copies.set(item.slot, item.page, State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
             }
         }

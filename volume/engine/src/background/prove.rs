@@ -25,8 +25,8 @@ impl Engine {
     /// Takes every copy for one in doubt, as an unclean stop leaves them: a simulation cannot be killed.
     pub fn doubt(&mut self) {
         for slot in 0..self.geo.read_slots() {
-            if self.map.state(slot) == State::Clean {
-                self.map.set_state(slot, State::Suspect);
+            if self.copies.state(slot) == State::Clean {
+                self.copies.set_state(slot, State::Suspect);
             }
         }
         self.find_suspects();
@@ -37,20 +37,20 @@ impl Engine {
     pub(crate) fn find_suspects(&mut self) {
         let all = 0..self.geo.slots();
         let mut suspects: Vec<u32> =
-            all.filter(|&slot| self.map.state(slot) == State::Suspect).collect();
-        suspects.sort_unstable_by_key(|&slot| self.map.home(slot));
+            all.filter(|&slot| self.copies.state(slot) == State::Suspect).collect();
+        suspects.sort_unstable_by_key(|&slot| self.copies.home(slot));
         (self.background.suspects, self.background.next_suspect) = (suspects, 0);
     }
 
     pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
-        if self.map.count(State::Suspect) == 0 {
+        if self.copies.count(State::Suspect) == 0 {
             self.background.suspects = Vec::new();
             return None;
         }
         let most = u64::from(PIECE_PAGES.min(pages_in(self.config.stage_bytes)));
         let mut run: Option<(u64, u64)> = None;
         while let Some(&slot) = self.background.suspects.get(self.background.next_suspect) {
-            let page = self.map.home(slot).filter(|_| self.map.state(slot) == State::Suspect);
+            let page = self.copies.home(slot).filter(|_| self.copies.state(slot) == State::Suspect);
             if let Some(page) = page {
                 match &mut run {
                     None => run = Some((page, page + 1)),

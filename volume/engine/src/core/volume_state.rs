@@ -141,7 +141,7 @@ impl Engine {
     pub fn is_drained(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
-            && self.map.count(State::Dirty) == 0
+            && self.copies.count(State::Dirty) == 0
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due

@@ -166,7 +166,7 @@ impl Engine {
     /// Forgets the replicas that were found: somebody may have written where they stand.
     pub(crate) fn forget_replicas(&mut self) {
         if self.free.used {
-            (0..self.geo.read_slots()).for_each(|slot| self.map.clear(slot));
+            (0..self.geo.read_slots()).for_each(|slot| self.copies.clear(slot));
         }
     }
 

@@ -263,13 +263,13 @@ impl Engine {
     #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        matches!(self.state_of(page), Some(State::Clean | State::Dirty))
+        matches!(self.copies.state_of(page), Some(State::Clean | State::Dirty))
     }
 
     /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
     pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        let places = self.map.find_all(page).filter_map(|slot| self.free.replicas.place(slot));
+        let places = self.copies.find_all(page).filter_map(|slot| self.free.replicas.place(slot));
         places.map(|place| self.home_of(place, 1).start)
     }
 
@@ -277,9 +277,9 @@ impl Engine {
     /// the write buffer.
     pub(crate) fn may_have_another(&self, page: u64) -> bool {
         let mut replicas = 0;
-        let fine = self.map.find_all(page).all(|slot| {
+        let fine = self.copies.find_all(page).all(|slot| {
             replicas += 1;
-            !self.is_log(slot) && self.map.state(slot) == State::Clean
+            !self.copies.is_log(slot) && self.copies.state(slot) == State::Clean
         });
         fine && replicas < self.config.degree.max(1)
     }
@@ -296,7 +296,7 @@ impl Engine {
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
         let slots = if self.free.is_used() { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(slots);
-        let standing = (from.slot..end).filter_map(|slot| self.map.home(slot));
+        let standing = (from.slot..end).filter_map(|slot| self.copies.home(slot));
         let asked = self.free.replicas.asked.iter().filter(|_| from == RoomFrom::default());
         let asked = asked.flat_map(|batch| batch.homes.iter().copied());
         let placed = standing.chain(asked).map(|page| self.home_of(page, 1).start).collect();
@@ -376,9 +376,9 @@ impl Engine {
         }
         for (_, slots) in self.free.replicas.slots_at(pages) {
             for slot in slots {
-                if self.map.state(slot) != State::Free {
+                if self.copies.state(slot) != State::Free {
                     self.stats.yielded += 1;
-                    self.map.clear(slot);
+                    self.copies.clear(slot);
                 }
             }
         }
@@ -387,16 +387,16 @@ impl Engine {
     /// Whether a replica stands in any of these pages of home, whatever is known of it.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
         let mut slots = self.free.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
-        slots.any(|slot| self.map.state(slot) != State::Free)
+        slots.any(|slot| self.copies.state(slot) != State::Free)
     }
 
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
         for slot in first..first + self.geo.segment_pages {
-            if self.map.state(slot) != State::Free {
+            if self.copies.state(slot) != State::Free {
                 self.stats.yielded += 1;
-                self.map.clear(slot);
+                self.copies.clear(slot);
             }
         }
         self.free.replicas.unbind(segment);
@@ -453,14 +453,14 @@ impl Engine {
 
     /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
     pub(crate) fn take_segment(&mut self) -> Option<u32> {
-        let readers = &self.readers;
-        let read = |segment: u32| readers[segment as usize] > 0;
+        let copies = &self.copies;
+        let read = |segment: u32| copies.is_read(segment);
         if let Some(spare) = self.free.replicas.take_spare(read) {
             return Some(spare);
         }
         let per = self.geo.segment_pages;
         let empty =
-            |s: u32| (s * per..(s + 1) * per).all(|slot| self.map.state(slot) == State::Free);
+            |s: u32| (s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free);
         let count = self.free.replicas.bound.len() as u32;
         let look = self.free.replicas.look;
         let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
@@ -479,7 +479,7 @@ impl Engine {
         for (segment, _) in self.free.replicas.slots_at(pages) {
             let first = segment * self.geo.segment_pages;
             let mut slots = first..first + self.geo.segment_pages;
-            if slots.any(|slot| self.map.state(slot) != State::Free) {
+            if slots.any(|slot| self.copies.state(slot) != State::Free) {
                 return true;
             }
             self.free.replicas.unbind(segment);

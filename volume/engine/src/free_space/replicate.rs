@@ -303,7 +303,7 @@ impl Engine {
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.map.add(slot, home, State::Clean, self.background.sums[at]);
+                self.copies.add(slot, home, State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

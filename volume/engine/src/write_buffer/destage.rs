@@ -61,8 +61,8 @@ impl Engine {
         match which {
             Which::Urgent(pages) | Which::Read(pages) => {
                 let dirty = |&page: &u64| {
-                    let slot = self.map.find(page)?;
-                    (self.map.state(slot) == State::Dirty).then_some((page, slot))
+                    let slot = self.copies.find(page)?;
+                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
                 };
                 items.extend(pages.iter().filter_map(dirty));
                 items.sort_unstable();
@@ -74,8 +74,8 @@ impl Engine {
                 for i in 0..ring.used() {
                     let slots = self.log.slots_of((ring.tail + i) % ring.segments);
                     for slot in slots {
-                        if self.map.state(slot) == State::Dirty
-                            && let Some(page) = self.map.home(slot)
+                        if self.copies.state(slot) == State::Dirty
+                            && let Some(page) = self.copies.home(slot)
                             && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
                         {
                             items.push((page, slot));
@@ -102,7 +102,8 @@ impl Engine {
             .map(|(page, slot)| {
                 let gap = reads.last().map_or(u32::MAX, |&(first, _, n)| slot - (first + n));
                 let same = reads.last().is_some_and(|&(first, _, n)| {
-                    self.segment_of(first) == self.segment_of(slot) && n + gap < PIECE_PAGES
+                    self.copies.segment_of(first) == self.copies.segment_of(slot)
+                        && n + gap < PIECE_PAGES
                 });
                 if same && gap <= GAP_PAGES && gap as usize <= spare {
                     spare -= gap as usize;
@@ -140,8 +141,7 @@ impl Engine {
                         return JobStep::Wait;
                     }
                     job.next += 1;
-                    let segment = self.segment_of(slot);
-                    self.readers[segment] += 1;
+                    self.copies.begin_read(slot);
                     let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
                     let extent = self.place_of(slot, pages.into());
                     self.submit_background(what, Target::Area, Op::Read, extent, Some(stage(at)));
@@ -162,8 +162,7 @@ impl Engine {
                 // From here on that is what home fails.
                 self.background.failed = false;
                 for &(slot, ..) in &job.reads {
-                    let segment = self.segment_of(slot);
-                    self.readers[segment] -= 1;
+                    self.copies.end_read(slot);
                 }
                 self.sum_stage(0, job.second);
                 job.phase = DestagePhase::Sum;
@@ -207,7 +206,7 @@ impl Engine {
         for &(page, slot, at) in &job.items {
             let fault = if self.background.bad[at as usize] {
                 Fault::Device
-            } else if self.background.sums[at as usize] == self.map.sum(slot) {
+            } else if self.background.sums[at as usize] == self.copies.sum(slot) {
                 good.push((page, slot, at));
                 continue;
             } else {
@@ -235,8 +234,8 @@ impl Engine {
         while let Some(&(first, ..)) = job.items.get(job.next) {
             // Only what is still the newest, and what no client is just writing, be it zeroes beside its write first.
             let still = |engine: &Self, &(page, slot, _): &(u64, u32, u32)| {
-                engine.map.find(page) == Some(slot)
-                    && engine.map.state(slot) == State::Dirty
+                engine.copies.find(page) == Some(slot)
+                    && engine.copies.state(slot) == State::Dirty
                     && !engine.background.locks(page..page + 1)
                     && !engine.writes.open_overlaps(engine.home_of(page, 1), engine.writes_open)
             };
@@ -296,10 +295,10 @@ impl Engine {
         self.stats.destaged_bytes += u64::from(pages) * PAGE_BYTES;
         for page in first..first + u64::from(pages) {
             // Overlapping writes of clients waited, so that what is dirty here is what was written.
-            if let Some(slot) = self.map.find(page)
-                && self.map.state(slot) == State::Dirty
+            if let Some(slot) = self.copies.find(page)
+                && self.copies.state(slot) == State::Dirty
             {
-                self.map.set_state(slot, State::Clean);
+                self.copies.set_state(slot, State::Clean);
             }
         }
     }
