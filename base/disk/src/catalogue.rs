@@ -1,6 +1,8 @@
 //! The devices that come with seekless, embedded. Files stay with whoever may read files: a path's text goes
 //! through [`DeviceSpec::parse`].
 
+use seekless_block::{Bytes, Sectors};
+
 use crate::device::{DeviceSpec, Kind};
 use crate::parse::SpecError;
 use crate::spec::DiskSpec;
@@ -28,6 +30,9 @@ const ENTRIES: [(&str, &str); 20] = [
     ("cloud-ssd", include_str!("../catalogue/cloud-ssd.toml")),
     ("object-store", include_str!("../catalogue/object-store.toml")),
 ];
+
+/// Smaller disks of the catalogue are there for the papers' sake: 80 GB.
+const OLDEST: Sectors = Sectors(80_000_000_000 / 512);
 
 /// No such entry, or one that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,4 +82,16 @@ pub fn get(name: &str) -> Result<DiskSpec, CatalogueError> {
         DeviceSpec::Disk(spec) if spec.kind == Kind::Disk => Ok(spec),
         other => Err(CatalogueError::NoDisk(name.to_owned(), other.kind())),
     }
+}
+/// The disk of the catalogue that stands for one of this size: the smallest that is no smaller, or the largest.
+///
+/// # Errors
+/// Where an entry's text is faulty: a bug of the catalogue.
+pub fn stand_in(size: Bytes) -> Result<DeviceSpec, CatalogueError> {
+    let mut modern: Vec<DiskSpec> = disks().map(get).collect::<Result<_, _>>()?;
+    modern.retain(|d| d.capacity_sectors >= OLDEST.0);
+    modern.sort_by_key(|d| d.capacity_sectors);
+    let last = modern.len() - 1;
+    let at = modern.iter().position(|d| Sectors(d.capacity_sectors).bytes() >= size);
+    Ok(modern.swap_remove(at.unwrap_or(last)).into())
 }

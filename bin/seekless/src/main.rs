@@ -6,7 +6,6 @@ mod convert;
 mod demo;
 mod disk;
 mod files;
-mod learner;
 mod record;
 mod serve;
 mod simulate;

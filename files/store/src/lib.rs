@@ -1,7 +1,7 @@
 //! EEFS's group store (D. Li and J. Wang, "A Performance-oriented Energy Efficient File System"): small files that are
 //! used together stand together in a group of one or more contiguous clusters; a group is read whole, and written whole
 //! to where nothing stood before. All other files, and every directory, stay with the *other module*: an existing file
-//! system, or a model of one. Which files form a group is [`seekless-learn`'s](../seekless_learn/struct.Successors.html) to say.
+//! system, or a model of one. Which files form a group [`Successors`] says, which learns who follows whom.
 //!
 //! [`Gfs`] is a deterministic state machine: [`Input`]s in, [`Output`]s out; time, I/O and chance are arguments. [`Store`]
 //! drives it over a [`seekless_block::Device`]. It knows no path and no directory: a file is a [`FileNumber`], which
@@ -50,10 +50,12 @@ mod cache;
 mod commit;
 pub mod format;
 mod gfs;
+mod groups;
 mod name;
 mod rest;
 mod space;
 mod store;
+mod successors;
 mod table;
 
 pub use api::{
@@ -62,7 +64,9 @@ pub use api::{
 };
 pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
 pub use gfs::Gfs;
+pub use groups::{Group, Stability};
 pub use name::Name;
 pub use rest::{IDLE_CLASSES, Phase, Rest, RestStats, ahead};
 pub use store::{Other, Store};
+pub use successors::{GroupConfig, GroupConfigError, Successors};
 pub use table::{File, GroupAt, Slot, TableError};

@@ -2,8 +2,8 @@
 //! wakes the disk nor keeps it from going to sleep. The same for the simulator and for a mount. It knows no disk: whoever
 //! drives it tells when the disk did something.
 
+use crate::successors::Successors;
 use seekless_block::{Duration, SimTime};
-use seekless_learn::Successors;
 
 use crate::{FileNumber, Gfs};
 

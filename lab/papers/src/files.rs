@@ -8,8 +8,8 @@ mod world;
 use crate::ffs::FfsFull;
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
-use seekless_learn::{GroupConfig, GroupConfigError};
-use seekless_store::AttachError;
+
+use seekless_store::{AttachError, GroupConfig, GroupConfigError};
 use seekless_trace::{FileEvent, FileOp, FileReader, TraceError};
 use serde::Serialize;
 

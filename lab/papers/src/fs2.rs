@@ -5,8 +5,10 @@ use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::{Class, Config, Target};
-use seekless_learn::{Replication, ReplicationConfig, ReplicationRule, side_by_side};
-use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_learn::{
+    Learner, Policy, Replication, ReplicationConfig, ReplicationRule, side_by_side,
+};
+use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use serde::Serialize;
 
 use crate::parallel::in_parallel;
@@ -237,18 +239,17 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         // The area learns of it before anybody asks for anything, as with the paper's mkfs2 (3.3).
         simulation.settle()?;
     }
-    let planning =
-        ReplicationConfig { most: replicas, ..ReplicationConfig::new(capacity, Sectors(0)) };
-    let mut planner = match job.system.replicates {
+    let mut learner = match job.system.replicates {
         Replicates::Dynamically { region, rule, .. } => {
-            Some(Replication::new(ReplicationConfig { region, ..planning.by(rule) }))
+            let policy = Policy::new(rule.into());
+            Some(Learner::new(policy, shape_of(&config.engine)).region(region).when_due())
         }
         _ => None,
     };
     let mut before = simulation.lap()?.background.busy().as_secs_f64();
     let mut static_bytes = 0;
     if job.system.replicates == Replicates::Statically {
-        let mut all = Replication::new(planning);
+        let mut all = Replication::new(ReplicationConfig::new(capacity, Sectors(0)));
         for (_, request) in job.runs.iter().flatten() {
             all.observe(request);
         }
@@ -265,19 +266,20 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
         ask(&mut simulation, run, job.timed, |simulation, request| {
-            let Some(planner) = &mut planner else { return Ok(()) };
-            planner.observe(request);
-            if planner.is_due() { replicate(simulation, planner, degree, 0) } else { Ok(()) }
+            let (Some(learner), now) = (&mut learner, simulation.now()) else { return Ok(()) };
+            learner.observe(now, request);
+            if learner.is_due(now) { replicate(simulation, learner, now, 0) } else { Ok(()) }
         })?;
         let measured = simulation.lap()?;
         let mut lap = Fs2Run::new(&measured, job.disk);
         if job.draws && (number <= 2 || number == job.runs.len()) {
             paths.push((number, measured.path));
         }
-        if let Some(planner) = &mut planner {
+        if let Some(learner) = &mut learner {
             simulation.pass(REST)?;
             simulation.settle_replicas()?;
-            replicate(&mut simulation, planner, degree, 0)?;
+            let now = simulation.now();
+            replicate(&mut simulation, learner, now, 0)?;
             simulation.settle_replicas()?;
         }
         let after = simulation.lap()?;

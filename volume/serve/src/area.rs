@@ -25,13 +25,14 @@ use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, FormatOptions, HomeGuard, Mode, Proof,
     attach, examine, format_area, resize_area,
 };
+use seekless_host::{HostError, Opened, cannot, signature};
 
-use crate::backend::files::{Disk, Opened};
+use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::region::Region;
 use crate::backend::runs::Runs;
-use crate::backend::{identity, in_use, signature};
-use crate::error::{ServeError, host};
+use crate::backend::{identity, loop_device, partition_grid};
+use crate::error::ServeError;
 
 /// Of a device whose area lies in its middle or at its end: the locator, and room so that what begins on a MiB
 /// of the volume does so on the device.
@@ -110,7 +111,7 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
-        .map_err(host("get random bytes"))?;
+        .map_err(cannot("get random bytes"))?;
     match &options.at {
         At::Beside(path) => beside(backing, path, uuid, options),
         At::Start | At::Middle | At::End => inside(backing, uuid, options),
@@ -118,7 +119,7 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
 }
 
 fn refused(path: &Path, why: impl Into<String>) -> ServeError {
-    ServeError::Refused { path: path.to_owned(), why: why.into() }
+    HostError::Refused { path: path.to_owned(), why: why.into() }.into()
 }
 
 fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
@@ -127,11 +128,12 @@ fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
 
 /// A regular file under a loop device cannot be claimed as a device can.
 fn unused(path: &Path) -> Result<(), ServeError> {
-    match in_use::loop_device(path) {
-        Some(device) => Err(ServeError::InUse {
+    match loop_device::loop_device(path) {
+        Some(device) => Err(HostError::InUse {
             path: path.to_owned(),
             by: format!("{} stands on it (losetup -d {0})", device.display()),
-        }),
+        }
+        .into()),
         None => Ok(()),
     }
 }
@@ -174,7 +176,7 @@ fn whole(opened: &Opened) -> Result<Disk, ServeError> {
 }
 
 fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
-    Ok(Disk::new(fd.try_clone().map_err(host("duplicate a descriptor"))?, Runs::new(runs)))
+    Ok(Disk::new(fd.try_clone().map_err(cannot("duplicate a descriptor"))?, Runs::new(runs)))
 }
 
 /// Refuses what looks in use.
@@ -320,7 +322,9 @@ fn beside(
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {
-        format.grid = Sectors(signature::grid(&mut disk).map_err(|e| failed(backing)(e.into()))?);
+        format.grid = Sectors(
+            partition_grid::partition_grid(&mut disk).map_err(|e| failed(backing)(e.into()))?,
+        );
     }
     let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
     let geometry = divided(&area, &format).map_err(failed(path))?;
@@ -368,18 +372,18 @@ impl MadeFile {
     /// Makes it, unless something is there. All its space is taken at once: an area that finds no room later
     /// could not keep what it has promised.
     fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
-        let fail = |what, source| ServeError::Path { path: path.to_owned(), what, source };
+        let fail = |what, source| HostError::Path { path: path.to_owned(), what, source };
         let file = match File::create_new(path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(e) => return Err(fail("make a file for the area", e)),
+            Err(e) => return Err(fail("make a file for the area", e).into()),
         };
         let made = Self(Some(path.to_owned()));
         let bytes = bytes();
         file.set_len(bytes).map_err(|e| fail("size the area", e))?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(made)),
-            Err(e) => Err(fail("reserve the area's space", e.into())),
+            Err(e) => Err(fail("reserve the area's space", e.into()).into()),
         }
     }
 
@@ -387,7 +391,7 @@ impl MadeFile {
     fn keep(mut self, opened: &Opened) -> Result<(), ServeError> {
         if let Some(dir) = &opened.dir {
             let sync = || File::open(dir)?.sync_all();
-            sync().map_err(host("make the area's directory entry durable"))?;
+            sync().map_err(cannot("make the area's directory entry durable"))?;
         }
         self.0 = None;
         Ok(())
@@ -494,7 +498,7 @@ pub fn resize(
         let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
         let all = wanted + region;
         let is_file = grown.dir.is_some();
-        let fail = |source: Errno| ServeError::Path {
+        let fail = |source: Errno| HostError::Path {
             path: place.clone(),
             what: "size the area",
             source: source.into(),
@@ -524,7 +528,7 @@ pub fn resize(
 
 /// Size of a file or device that is open elsewhere.
 fn device_sectors(path: &Path) -> Result<u64, ServeError> {
-    let fail = |source| ServeError::Path { path: path.to_owned(), what: "find its end", source };
+    let fail = |source| HostError::Path { path: path.to_owned(), what: "find its end", source };
     let mut file = File::open(path).map_err(fail)?;
     let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
     Ok(end / SECTOR_BYTES)

@@ -291,8 +291,10 @@ impl<O> Volume<O> {
         self.engine.replicated().map(|state| {
             let part = self.engine.room_part(from);
             let free = if self.guarding.holds() { Vec::new() } else { part.free };
-            let pages = Pages::new(self.engine.config().grid, self.engine.config().capacity);
-            (Room { free, placed: part.placed, state, pages }, part.next)
+            let config = self.engine.config();
+            let pages = Pages::new(config.grid, config.capacity);
+            let degree = config.degree;
+            (Room { free, placed: part.placed, degree, pages, state }, part.next)
         })
     }
 

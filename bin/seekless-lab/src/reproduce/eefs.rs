@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use seekless_block::{Bytes, parse_size};
 use seekless_disk::{DiskSpec, SpinDown, catalogue};
-use seekless_learn::GroupConfig;
 use seekless_papers::synth::{FILE_DAYS, FileDay, FilePlay, Synthetic};
 use seekless_papers::{FileFacts, FileOutcome, FileSystem, FilesOptions, facts_of, run_files};
 use seekless_report::{
     Axis, Basis, Column, Figure, Lines, Points, Provenance, Report, Section, StackedBars, Table,
     Unit, Values,
 };
+use seekless_store::GroupConfig;
 use seekless_trace::{FileEvent, FileOp, OpenOptions, Source};
 use serde::Serialize;
 use serde_json::{Value, json};

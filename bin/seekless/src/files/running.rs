@@ -8,7 +8,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use seekless_block::Bytes;
-use seekless_serve::eefs::{DO, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
+use seekless_mount::{DO, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
 
 use seekless_cli::output;
 

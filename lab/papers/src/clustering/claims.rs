@@ -168,7 +168,7 @@ pub fn claims(effort: Effort) -> Vec<ClusteringClaim> {
 
 #[cfg(test)]
 mod tests {
-    use seekless_disk::clustering::Start;
+    use crate::clustering::Start;
 
     use super::*;
 

@@ -7,11 +7,11 @@ use crate::ffs::Ffs;
 use crate::ffs::Work;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
-use seekless_learn::{Group, Stability, Successors};
 use seekless_store::{
     Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Member,
     Output, Phase, Reply, RequestId, Rest, ahead, format_store,
 };
+use seekless_store::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::world::{Kind, Purpose, World};
