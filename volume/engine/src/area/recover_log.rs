@@ -252,57 +252,8 @@ impl Recovered {
             {
                 self.ring.tail = tail;
             }
-            match record.header.content {
-                Content::Data(entries) => {
-                    for (slot, entry) in (record.slot + 1..).zip(entries) {
-                        self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
-                        if !self.take(slot, Entry { state: State::Dirty, ..entry }) {
-                            let page = self.page_of(record.slot);
-                            return Err(AttachError::Stranger {
-                                what: "a record of the log",
-                                page,
-                            });
-                        }
-                    }
-                }
-                Content::Tombstones(runs) => {
-                    for run in runs {
-                        let pages = run.first..run.first + u64::from(run.pages);
-                        // Walk whichever is shorter.
-                        if run.pages > self.geo.slots() {
-                            for slot in 0..self.geo.slots() {
-                                if self.map.home(slot).is_some_and(|home| pages.contains(&home)) {
-                                    self.map.clear(slot);
-                                }
-                            }
-                        } else {
-                            for slot in
-                                pages.flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
-                            {
-                                self.map.clear(slot);
-                            }
-                        }
-                    }
-                }
-                Content::Invalid(segments) => {
-                    for segment in segments {
-                        committed.remove(&segment);
-                        if segment < self.geo.read_segments {
-                            self.clear_segment(segment);
-                        }
-                    }
-                }
-                Content::Committed(segments) => committed.extend(segments),
-                Content::FreeMap(runs) => {
-                    for run in runs {
-                        if !self.take_run(run) {
-                            let (what, page) = ("a record of the log", self.page_of(record.slot));
-                            return Err(AttachError::Stranger { what, page });
-                        }
-                    }
-                }
-                Content::ReadMap(_) => {}
-            }
+            let slot = record.slot;
+            self.take_content(slot, record.header.content, &mut committed)?;
         }
         for segment in committed {
             if segment < self.geo.read_segments {
@@ -319,6 +270,64 @@ impl Recovered {
             if !live {
                 self.clear_segment(self.geo.read_segments + segment);
             }
+        }
+        Ok(())
+    }
+
+    /// What one record, whose header stands in this slot, says of the map.
+    fn take_content(
+        &mut self,
+        slot: u32,
+        content: Content,
+        committed: &mut BTreeSet<u32>,
+    ) -> Result<(), AttachError> {
+        match content {
+            Content::Data(entries) => {
+                for (place, entry) in (slot + 1..).zip(entries) {
+                    self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
+                    if !self.take(place, Entry { state: State::Dirty, ..entry }) {
+                        let page = self.page_of(slot);
+                        return Err(AttachError::Stranger { what: "a record of the log", page });
+                    }
+                }
+            }
+            Content::Tombstones(runs) => {
+                for run in runs {
+                    let pages = run.first..run.first + u64::from(run.pages);
+                    // Walk whichever is shorter.
+                    if run.pages > self.geo.slots() {
+                        for slot in 0..self.geo.slots() {
+                            if self.map.home(slot).is_some_and(|home| pages.contains(&home)) {
+                                self.map.clear(slot);
+                            }
+                        }
+                    } else {
+                        for slot in
+                            pages.flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
+                        {
+                            self.map.clear(slot);
+                        }
+                    }
+                }
+            }
+            Content::Invalid(segments) => {
+                for segment in segments {
+                    committed.remove(&segment);
+                    if segment < self.geo.read_segments {
+                        self.clear_segment(segment);
+                    }
+                }
+            }
+            Content::Committed(segments) => committed.extend(segments),
+            Content::FreeMap(runs) => {
+                for run in runs {
+                    if !self.take_run(run) {
+                        let (what, page) = ("a record of the log", self.page_of(slot));
+                        return Err(AttachError::Stranger { what, page });
+                    }
+                }
+            }
+            Content::ReadMap(_) => {}
         }
         Ok(())
     }

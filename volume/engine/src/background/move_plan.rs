@@ -242,6 +242,32 @@ impl Engine {
         let mut by_home: Vec<(u64, u32)> =
             items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
         by_home.sort_unstable();
+        let reads = self.reads_of(&items);
+        let mut segments: Vec<u32> =
+            items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
+        segments.dedup();
+        let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
+        let (writes, pages) = (Vec::new(), Vec::new());
+        let (number, begins) = (0, (0, 0));
+        Window {
+            number,
+            begins,
+            base,
+            items,
+            by_home,
+            reads,
+            next_read,
+            segments,
+            writes,
+            next_write,
+            phase,
+            pages,
+            sectors,
+        }
+    }
+
+    /// The runs to be read, in order of where they are read from.
+    fn reads_of(&self, items: &[WindowPage]) -> Vec<ReadRun> {
         let mut singles: Vec<ReadRun> = items
             .iter()
             .map(|i| ReadRun {
@@ -268,27 +294,7 @@ impl Engine {
                 _ => reads.push(run),
             }
         }
-        let mut segments: Vec<u32> =
-            items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
-        segments.dedup();
-        let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
-        let (writes, pages) = (Vec::new(), Vec::new());
-        let (number, begins) = (0, (0, 0));
-        Window {
-            number,
-            begins,
-            base,
-            items,
-            by_home,
-            reads,
-            next_read,
-            segments,
-            writes,
-            next_write,
-            phase,
-            pages,
-            sectors,
-        }
+        reads
     }
 
     pub(crate) fn step_move(&mut self, job: &mut Window) -> JobStep {
@@ -315,56 +321,8 @@ impl Engine {
                 job.phase = WindowPhase::Sum;
                 JobStep::Wait
             }
-            WindowPhase::Sum => {
-                if self.background.sums_awaited {
-                    return JobStep::Wait;
-                }
-                for item in &job.items {
-                    let at = (item.slot - job.base) as usize;
-                    if let Some(from) = item.from
-                        && !self.background.bad[at]
-                        && self.background.sums[at] != self.copies.sum(from)
-                    {
-                        self.damaged(from);
-                        self.background.bad[at] = true;
-                    }
-                }
-                // From here on nobody new reads what is about to be overwritten.
-                for item in &job.items {
-                    self.copies.clear(item.slot);
-                }
-                let most = Content::Invalid(Vec::new()).items_max();
-                for some in job.segments.chunks(most) {
-                    self.log.control(Content::Invalid(some.to_vec()), false);
-                }
-                self.sync.wait(Waiter::Move(job.number));
-                self.pump_log();
-                self.pump_sync();
-                job.phase = WindowPhase::Void;
-                JobStep::Again
-            }
-            WindowPhase::Void => {
-                match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                    None if self.log.starved || self.log.failed => {
-                        // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
-                        let todo = &mut self.background.todo;
-                        (todo.segment, todo.next) = job.begins;
-                        JobStep::Over
-                    }
-                    None => JobStep::Wait,
-                    Some(false) => JobStep::Over, // nothing was overwritten
-                    Some(true) if job.segments.iter().any(|&s| self.copies.is_read(s)) => {
-                        self.background.awaits_readers = true;
-                        JobStep::Wait
-                    }
-                    Some(true) => {
-                        self.background.awaits_readers = false;
-                        self.prepare_writes(job);
-                        job.phase = WindowPhase::Write;
-                        JobStep::Again
-                    }
-                }
-            }
+            WindowPhase::Sum => self.void_places(job),
+            WindowPhase::Void => self.await_void(job),
             WindowPhase::Write => {
                 if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
                     if !self.may_submit(false) {
@@ -388,6 +346,59 @@ impl Engine {
                 }
                 self.flip(job);
                 JobStep::Over
+            }
+        }
+    }
+
+    /// What was read is checked; what stands where the window goes is void from here on, and the area is to know.
+    fn void_places(&mut self, job: &mut Window) -> JobStep {
+        if self.background.sums_awaited {
+            return JobStep::Wait;
+        }
+        for item in &job.items {
+            let at = (item.slot - job.base) as usize;
+            if let Some(from) = item.from
+                && !self.background.bad[at]
+                && self.background.sums[at] != self.copies.sum(from)
+            {
+                self.damaged(from);
+                self.background.bad[at] = true;
+            }
+        }
+        // From here on nobody new reads what is about to be overwritten.
+        for item in &job.items {
+            self.copies.clear(item.slot);
+        }
+        let most = Content::Invalid(Vec::new()).items_max();
+        for some in job.segments.chunks(most) {
+            self.log.control(Content::Invalid(some.to_vec()), false);
+        }
+        self.sync.wait(Waiter::Move(job.number));
+        self.pump_log();
+        self.pump_sync();
+        job.phase = WindowPhase::Void;
+        JobStep::Again
+    }
+
+    fn await_void(&mut self, job: &mut Window) -> JobStep {
+        match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+            None if self.log.starved || self.log.failed => {
+                // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
+                let todo = &mut self.background.todo;
+                (todo.segment, todo.next) = job.begins;
+                JobStep::Over
+            }
+            None => JobStep::Wait,
+            Some(false) => JobStep::Over, // nothing was overwritten
+            Some(true) if job.segments.iter().any(|&s| self.copies.is_read(s)) => {
+                self.background.awaits_readers = true;
+                JobStep::Wait
+            }
+            Some(true) => {
+                self.background.awaits_readers = false;
+                self.prepare_writes(job);
+                job.phase = WindowPhase::Write;
+                JobStep::Again
             }
         }
     }

@@ -8,13 +8,13 @@
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
 pub(crate) mod copies;
+pub(crate) mod engine_state;
 pub(crate) mod page_map;
 pub(crate) mod ram_cache;
 pub(crate) mod read;
 mod read_end;
 pub(crate) mod shape;
 mod status;
-pub(crate) mod volume_state;
 pub(crate) mod write;
 pub(crate) mod write_order;
 
@@ -31,10 +31,10 @@ use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
 use copies::Copies;
+use engine_state::EngineState;
 use ram_cache::RamCache;
 use read::{Join, Read, Waiting};
 use shape::Shape;
-use volume_state::VolumeState;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -48,7 +48,7 @@ pub struct Engine {
     pub(crate) copies: Copies,
     pub(crate) writes: WriteLog,
     pub(crate) writes_open: usize,
-    pub(crate) state: VolumeState,
+    pub(crate) state: EngineState,
     pub(crate) pending: Vec<Option<Pending>>,
     pub(crate) pending_free: Vec<u32>,
     pub(crate) buffers_free: Vec<u32>,
@@ -174,7 +174,7 @@ impl Engine {
             copies: Copies::new(&geo),
             writes: WriteLog::new(),
             writes_open: 0,
-            state: VolumeState::new(config.mode),
+            state: EngineState::new(config.mode),
             pending: Vec::with_capacity(256),
             pending_free: Vec::with_capacity(256),
             buffers_free: Vec::with_capacity(256),

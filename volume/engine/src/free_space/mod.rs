@@ -2,7 +2,7 @@
 //! itself nothing is free and no replica stands anywhere: every call then answers at once that there is nothing.
 //!
 //! - `free_map`: what the client has discarded, and what the area knows of that.
-//! - `replicas`: where replicas stand, and which give way.
+//! - `replicas`: where replicas stand, and how hot they are; `watermarks`: which give way.
 //! - `replicate`: the jobs that write replicas, and zeroes where they stood.
 //! - `discarded`: what requests to discarded pages wait for.
 //! - `interference`: what writing replicas costs clients.
@@ -13,6 +13,7 @@ mod free_map;
 pub(crate) mod interference;
 pub(crate) mod replicas;
 pub(crate) mod replicate;
+mod watermarks;
 
 use std::ops::Range;
 

@@ -14,17 +14,10 @@ use crate::core::shape::Shape;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
-/// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
-/// replicas go (3.2: the low watermark).
-const LOW: u64 = 10;
-/// It goes on once this much is (the high watermark).
-const HIGH: u64 = 15;
-/// Below this, whole regions go at once (the critical watermark).
-const CRITICAL: u64 = 5;
 /// What one use is worth in uses of others that came later: least recently and least frequently used go first.
 const USE: u64 = 32;
 /// Segments looked at for one that can be written anew: a request that comes meanwhile waits for no more.
-const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 64;
 /// Slots, and free ranges, that one [`RoomPart`] goes through.
 const SLOTS: u32 = 1 << 16;
 const RANGES: usize = 1 << 12;
@@ -104,16 +97,16 @@ pub struct Replicated {
 pub(crate) struct Replicas {
     per: u32,
     /// By segment; empty where copies stand in the area.
-    bound: Vec<Option<Bound>>,
+    pub(super) bound: Vec<Option<Bound>>,
     /// Every segment that is not bound, and some that are again.
     spare: VecDeque<u32>,
     /// Every segment that is bound: no more than how hot it is, itself, and since when; and some that no longer are.
     by_heat: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// The next to be looked at for having lost all its replicas.
-    look: u32,
+    pub(super) look: u32,
     /// First home page to segment.
-    by_place: BTreeMap<u64, u32>,
-    bound_pages: u64,
+    pub(super) by_place: BTreeMap<u64, u32>,
+    pub(super) bound_pages: u64,
     pub(crate) asked: VecDeque<Batch>,
     /// Where the last I/O at home ended: as near as a driver gets to where the head is (2.3).
     pub(crate) head: Lba,
@@ -147,7 +140,7 @@ impl Replicas {
     }
 
     /// The segments bound to any of these pages, and the slots that these are.
-    fn slots_at(&self, pages: Range<u64>) -> Vec<(u32, Range<u32>)> {
+    pub(super) fn slots_at(&self, pages: Range<u64>) -> Vec<(u32, Range<u32>)> {
         let before = self.by_place.range(..=pages.start).next_back();
         let rest =
             self.by_place.range(pages.start.saturating_add(1)..pages.end.max(pages.start + 1));
@@ -202,7 +195,7 @@ impl Replicas {
     }
 
     /// The least recently and least frequently used segment.
-    fn coldest(&mut self) -> Option<u32> {
+    pub(super) fn coldest(&mut self) -> Option<u32> {
         // What was used since it was put down is put down anew: once for each time that it was, at most.
         while let Some(&Reverse((heat, segment, since))) = self.by_heat.peek() {
             match self.bound[segment as usize].filter(|b| b.since == since).map(|b| b.heat()) {
@@ -220,7 +213,7 @@ impl Replicas {
     }
 
     /// A segment that is not bound, and that is not `read` any more.
-    fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..LOOKS {
             let segment = self.spare.pop_front()?;
             if self.is_bound(segment) {
@@ -400,91 +393,6 @@ impl Engine {
             }
         }
         self.free.replicas.unbind(segment);
-    }
-
-    /// Pages of home that are free of data and of replicas.
-    fn spare(&self) -> u64 {
-        self.free.map.free.pages().saturating_sub(self.free.replicas.bound_pages)
-    }
-
-    /// Whether so many pages may be replicated now.
-    pub(crate) fn may_replicate(&self, pages: u64) -> bool {
-        !self.free.replicas.suspended
-            && self.spare().saturating_sub(pages) * 100 >= self.free.map.home_pages * LOW
-    }
-
-    /// Gives way where little is free (3.2).
-    pub(crate) fn yield_space(&mut self) {
-        if !self.free.is_used() {
-            return;
-        }
-        let home = self.free.map.home_pages;
-        let is_below = |engine: &Self, percent: u64| engine.spare() * 100 < home * percent;
-        if !is_below(self, HIGH) {
-            self.free.replicas.suspended = false;
-            return;
-        }
-        if !is_below(self, LOW) {
-            return;
-        }
-        self.free.replicas.suspended = true;
-        let busy = self.background.replicating();
-        if is_below(self, CRITICAL) {
-            let region = self.free.map.region_pages();
-            let mut from = 0;
-            while is_below(self, LOW)
-                && let Some((&first, _)) = self.free.replicas.by_place.range(from..).next()
-            {
-                from = (first / region + 1) * region;
-                let there: Vec<u32> =
-                    self.free.replicas.by_place.range(first..from).map(|(_, &s)| s).collect();
-                for segment in there.into_iter().filter(|&s| Some(s) != busy) {
-                    self.drop_segment(segment);
-                }
-            }
-        } else {
-            while is_below(self, LOW)
-                && let Some(segment) = self.free.replicas.coldest().filter(|&s| Some(s) != busy)
-            {
-                self.drop_segment(segment);
-            }
-        }
-    }
-
-    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
-    pub(crate) fn take_segment(&mut self) -> Option<u32> {
-        let copies = &self.copies;
-        let read = |segment: u32| copies.is_read(segment);
-        if let Some(spare) = self.free.replicas.take_spare(read) {
-            return Some(spare);
-        }
-        let per = self.geo.segment_pages;
-        let empty =
-            |s: u32| (s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free);
-        let count = self.free.replicas.bound.len() as u32;
-        let look = self.free.replicas.look;
-        let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
-        let found = around.into_iter().find(|&s| !read(s) && empty(s));
-        self.free.replicas.look = (look + LOOKS as u32) % count.max(1);
-        let taken = found.or_else(|| self.free.replicas.coldest())?;
-        if read(taken) {
-            return None;
-        }
-        self.drop_segment(taken);
-        Some(taken)
-    }
-
-    /// Whether replicas that could be used stand in any of these pages; those that cannot make room.
-    pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
-        for (segment, _) in self.free.replicas.slots_at(pages) {
-            let first = segment * self.geo.segment_pages;
-            let mut slots = first..first + self.geo.segment_pages;
-            if slots.any(|slot| self.copies.state(slot) != State::Free) {
-                return true;
-            }
-            self.free.replicas.unbind(segment);
-        }
-        false
     }
 
     /// Whether a replica is just being read in these sectors of home.

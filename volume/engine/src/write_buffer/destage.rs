@@ -57,37 +57,7 @@ impl Engine {
     /// A batch of dirty pages. `None` where there is none that can be taken now.
     pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
         let most = (pages_in(self.config.stage_bytes) / 2) as usize;
-        let mut items: Vec<(u64, u32)> = Vec::new();
-        match which {
-            Which::Urgent(pages) | Which::Read(pages) => {
-                let dirty = |&page: &u64| {
-                    let slot = self.copies.find(page)?;
-                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
-                };
-                items.extend(pages.iter().filter_map(dirty));
-                items.sort_unstable();
-                items.dedup();
-                items.truncate(most);
-            }
-            Which::Oldest => {
-                let ring = self.log.ring;
-                for i in 0..ring.used() {
-                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
-                    for slot in slots {
-                        if self.copies.state(slot) == State::Dirty
-                            && let Some(page) = self.copies.home(slot)
-                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
-                        {
-                            items.push((page, slot));
-                        }
-                    }
-                    if items.len() + self.geo.segment_pages as usize > most {
-                        break;
-                    }
-                }
-                items.truncate(most);
-            }
-        }
+        let mut items = self.to_destage(which, most);
         if items.is_empty() {
             return None;
         }
@@ -131,6 +101,42 @@ impl Engine {
             spoiled: false,
             tail: self.log.ring.tail,
         })
+    }
+
+    /// Dirty pages and their slots, `most` at most.
+    fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(u64, u32)> {
+        let mut items: Vec<(u64, u32)> = Vec::new();
+        match which {
+            Which::Urgent(pages) | Which::Read(pages) => {
+                let dirty = |&page: &u64| {
+                    let slot = self.copies.find(page)?;
+                    (self.copies.state(slot) == State::Dirty).then_some((page, slot))
+                };
+                items.extend(pages.iter().filter_map(dirty));
+                items.sort_unstable();
+                items.dedup();
+                items.truncate(most);
+            }
+            Which::Oldest => {
+                let ring = self.log.ring;
+                for i in 0..ring.used() {
+                    let slots = self.log.slots_of((ring.tail + i) % ring.segments);
+                    for slot in slots {
+                        if self.copies.state(slot) == State::Dirty
+                            && let Some(page) = self.copies.home(slot)
+                            && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open)
+                        {
+                            items.push((page, slot));
+                        }
+                    }
+                    if items.len() + self.geo.segment_pages as usize > most {
+                        break;
+                    }
+                }
+                items.truncate(most);
+            }
+        }
+        items
     }
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> JobStep {
@@ -177,27 +183,29 @@ impl Engine {
                 JobStep::Again
             }
             DestagePhase::Write => self.write_destaged(job),
-            DestagePhase::Sync => {
-                if self.background.in_flight > 0 {
-                    return JobStep::Wait;
-                }
-                if self.background.failed || job.written == 0 {
-                    if self.background.failed && !job.spoiled {
-                        self.background.trouble = Some(Trouble::Home);
-                    }
-                    self.destage_came_to_nothing();
-                } else {
-                    if !job.spoiled {
-                        self.background.trouble =
-                            self.background.trouble.filter(Trouble::is_of_area);
-                    }
-                    self.log.ring.tail = job.tail;
-                    self.sync.wait(Waiter::Tail);
-                    self.pump_sync();
-                }
-                JobStep::Over
-            }
+            DestagePhase::Sync => self.end_destage(job),
         }
+    }
+
+    /// Home was flushed: the log's tail may pass what went there.
+    fn end_destage(&mut self, job: &Destage) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if self.background.failed || job.written == 0 {
+            if self.background.failed && !job.spoiled {
+                self.background.trouble = Some(Trouble::Home);
+            }
+            self.destage_came_to_nothing();
+        } else {
+            if !job.spoiled {
+                self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
+            }
+            self.log.ring.tail = job.tail;
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        }
+        JobStep::Over
     }
 
     /// Leaves out what is damaged, and moves the rest into the order of home.
