@@ -6,7 +6,7 @@ mod toy;
 use seekless_block::Op;
 use seekless_engine::{Engine, Mode, Target};
 use seekless_sim::crash::{
-    Fault, History, Looks, Machine, Placement, Setup, Slow, Step, Tally, explore, shrink,
+    Fault, History, HistoryStep, Looks, Machine, Placement, Setup, Slow, Tally, explore, shrink,
 };
 use toy::{Toy, Wrong};
 
@@ -134,19 +134,19 @@ fn setup() -> Setup {
     }
 }
 
-const fn ask(op: Op, page: u64, pages: u64, fua: bool) -> Step {
-    Step::Ask { op, start: page * 8, len: pages * 8, fua }
+const fn ask(op: Op, page: u64, pages: u64, fua: bool) -> HistoryStep {
+    HistoryStep::Ask { op, start: page * 8, len: pages * 8, fua }
 }
 
-const fn write(page: u64, pages: u64) -> Step {
+const fn write(page: u64, pages: u64) -> HistoryStep {
     ask(Op::Write, page, pages, false)
 }
 
-const FLUSH: Step = ask(Op::Flush, 0, 0, false);
-const SETTLE: Step = Step::Settle(1);
+const FLUSH: HistoryStep = ask(Op::Flush, 0, 0, false);
+const SETTLE: HistoryStep = HistoryStep::Settle(1);
 
 /// A history made by hand, with 40 states at each of its moments.
-fn holds(setup: Setup, steps: Vec<Step>) {
+fn holds(setup: Setup, steps: Vec<HistoryStep>) {
     let history = History { seed: 0, setup, steps };
     if let Err(failure) = explore::<Engine>(&history, &Looks::Each(40), &mut Tally::default()) {
         panic!("{failure}");
@@ -179,28 +179,28 @@ fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
         write(31, 1),
         write(29, 1),
         write(31, 1),
-        Step::Ask { op: Op::Discard, start: 248, len: 6, fua: true },
-        Step::Settle(5_807_804_807_935_814_913),
+        HistoryStep::Ask { op: Op::Discard, start: 248, len: 6, fua: true },
+        HistoryStep::Settle(5_807_804_807_935_814_913),
         write(30, 2),
         write(1, 2),
         write(1, 1),
-        Step::Execute(5),
+        HistoryStep::Execute(5),
         write(14, 2),
         FLUSH,
-        Step::Execute(40),
+        HistoryStep::Execute(40),
         write(4, 3),
-        Step::Execute(44),
-        Step::Repeat(0),
-        Step::Execute(21),
-        Step::Execute(31),
-        Step::Execute(0),
-        Step::Execute(7),
-        Step::Execute(32),
-        Step::Repeat(3),
+        HistoryStep::Execute(44),
+        HistoryStep::Repeat(0),
+        HistoryStep::Execute(21),
+        HistoryStep::Execute(31),
+        HistoryStep::Execute(0),
+        HistoryStep::Execute(7),
+        HistoryStep::Execute(32),
+        HistoryStep::Repeat(3),
         write(29, 1),
-        Step::Execute(35),
-        Step::Execute(31),
-        Step::Execute(58),
+        HistoryStep::Execute(35),
+        HistoryStep::Execute(31),
+        HistoryStep::Execute(58),
     ];
     holds(Setup { home: 263, stage_bytes: 1 << 17, ..setup() }, steps);
 }
@@ -210,7 +210,7 @@ fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
 #[test]
 fn writes_to_the_same_sectors_wait_for_each_other() {
     let page = |op| ask(op, 4, 1, false);
-    let first = Step::Execute(0);
+    let first = HistoryStep::Execute(0);
     let steps = vec![
         write(4, 1),
         FLUSH,
@@ -232,14 +232,14 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
 /// there would leave the map with pages of which nothing is left.
 #[test]
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
-    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
-    let mut steps = vec![fua(234, 24), put(290, 96), Step::Execute(53), FLUSH];
-    steps.extend([35, 36].map(Step::Execute));
-    steps.extend([put(298, 16), Step::Execute(4), put(26, 24), put(122, 88)]);
-    steps.extend([44, 53, 9, 29, 11].map(Step::Execute));
-    steps.push(Step::Crash { choice: 10_330_180_736_643_164_423, again: vec![5, 9] });
+    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
+    let mut steps = vec![fua(234, 24), put(290, 96), HistoryStep::Execute(53), FLUSH];
+    steps.extend([35, 36].map(HistoryStep::Execute));
+    steps.extend([put(298, 16), HistoryStep::Execute(4), put(26, 24), put(122, 88)]);
+    steps.extend([44, 53, 9, 29, 11].map(HistoryStep::Execute));
+    steps.push(HistoryStep::Crash { choice: 10_330_180_736_643_164_423, again: vec![5, 9] });
     steps.push(fua(266, 64));
-    steps.extend([34, 15, 55, 18, 42, 47, 59, 12, 53, 54, 33].map(Step::Execute));
+    steps.extend([34, 15, 55, 18, 42, 47, 59, 12, 53, 54, 33].map(HistoryStep::Execute));
     steps.push(put(58, 56));
     let history = History { steps, ..History::of(5286) };
     held(&history, &[8_302_879_367_852_347_465, 0, 1, 2]);
@@ -249,7 +249,7 @@ fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
 #[test]
 fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
     for choice in 0..40 {
-        let crash = Step::Crash { choice, again: Vec::new() };
+        let crash = HistoryStep::Crash { choice, again: Vec::new() };
         let history = History {
             seed: choice,
             setup: setup(),
@@ -259,7 +259,7 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
                 crash,
                 ask(Op::Read, 0, 20, false),
                 SETTLE,
-                Step::Repeat(1),
+                HistoryStep::Repeat(1),
                 SETTLE,
             ],
         };
@@ -273,31 +273,31 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
 /// has passed does not come back.
 #[test]
 fn an_older_tail_in_the_log_brings_nothing_back() {
-    let write = |start, len| Step::Ask { op: Op::Write, start, len, fua: false };
+    let write = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: false };
     let steps = vec![
         write(220, 16),
         write(110, 2),
         write(188, 56),
-        Step::Ask { op: Op::Write, start: 4, len: 8, fua: true },
-        Step::Ask { op: Op::Discard, start: 108, len: 32, fua: false },
-        Step::Settle(11_296_791_047_197_221_015),
-        Step::Repeat(3),
-        Step::Settle(6_968_010_622_243_367_218),
-        Step::Crash { choice: 10_462_587_185_068_127_645, again: vec![11] },
+        HistoryStep::Ask { op: Op::Write, start: 4, len: 8, fua: true },
+        HistoryStep::Ask { op: Op::Discard, start: 108, len: 32, fua: false },
+        HistoryStep::Settle(11_296_791_047_197_221_015),
+        HistoryStep::Repeat(3),
+        HistoryStep::Settle(6_968_010_622_243_367_218),
+        HistoryStep::Crash { choice: 10_462_587_185_068_127_645, again: vec![11] },
         write(28, 24),
-        Step::Replicate(vec![(14, vec![(4, 3)]), (16, vec![(27, 1)])]),
-        Step::Ask { op: Op::Read, start: 29, len: 2, fua: false },
-        Step::Execute(4),
+        HistoryStep::Replicate(vec![(14, vec![(4, 3)]), (16, vec![(27, 1)])]),
+        HistoryStep::Ask { op: Op::Read, start: 29, len: 2, fua: false },
+        HistoryStep::Execute(4),
         write(23, 4),
         write(23, 4),
         FLUSH,
-        Step::Repeat(3),
+        HistoryStep::Repeat(3),
         write(12, 80),
-        Step::Settle(2_339_556_393_551_815_742),
+        HistoryStep::Settle(2_339_556_393_551_815_742),
         write(36, 12),
-        Step::Execute(56),
+        HistoryStep::Execute(56),
         FLUSH,
-        Step::Execute(28),
+        HistoryStep::Execute(28),
     ];
     let history = History { steps, ..History::with_replicas(37) };
     held(&history, &[5_376_942_182_401_617_089]);
@@ -308,17 +308,17 @@ fn an_older_tail_in_the_log_brings_nothing_back() {
 #[test]
 fn a_page_that_is_written_is_not_called_free_any_more() {
     let steps = vec![
-        Step::Ask { op: Op::Discard, start: 101, len: 23, fua: true },
-        Step::Ask { op: Op::Read, start: 73, len: 22, fua: false },
-        Step::Replicate(vec![(0, vec![(2, 3), (26, 1), (4, 3)])]),
-        Step::Execute(3),
-        Step::Ask { op: Op::Write, start: 142, len: 64, fua: true },
-        Step::Replicate(vec![(0, vec![(21, 3), (6, 2), (10, 2)]), (0, vec![(5, 3)])]),
-        Step::Execute(60),
-        Step::Replicate(vec![(9, vec![(20, 1), (1, 2), (7, 2)]), (0, vec![(1, 2), (0, 2)])]),
-        Step::Ask { op: Op::Discard, start: 78, len: 8, fua: false },
-        Step::Replicate(vec![(0, vec![(26, 1), (7, 2)]), (0, vec![(20, 1)])]),
-        Step::Install(vec![
+        HistoryStep::Ask { op: Op::Discard, start: 101, len: 23, fua: true },
+        HistoryStep::Ask { op: Op::Read, start: 73, len: 22, fua: false },
+        HistoryStep::Replicate(vec![(0, vec![(2, 3), (26, 1), (4, 3)])]),
+        HistoryStep::Execute(3),
+        HistoryStep::Ask { op: Op::Write, start: 142, len: 64, fua: true },
+        HistoryStep::Replicate(vec![(0, vec![(21, 3), (6, 2), (10, 2)]), (0, vec![(5, 3)])]),
+        HistoryStep::Execute(60),
+        HistoryStep::Replicate(vec![(9, vec![(20, 1), (1, 2), (7, 2)]), (0, vec![(1, 2), (0, 2)])]),
+        HistoryStep::Ask { op: Op::Discard, start: 78, len: 8, fua: false },
+        HistoryStep::Replicate(vec![(0, vec![(26, 1), (7, 2)]), (0, vec![(20, 1)])]),
+        HistoryStep::Install(vec![
             (110, 16, 0),
             (190, 16, 0),
             (110, 8, 16),
@@ -328,26 +328,29 @@ fn a_page_that_is_written_is_not_called_free_any_more() {
             (110, 24, 8),
             (110, 8, 0),
         ]),
-        Step::Execute(12),
-        Step::Ask { op: Op::Write, start: 107, len: 12, fua: true },
-        Step::Ask { op: Op::Discard, start: 102, len: 32, fua: false },
-        Step::Ask { op: Op::Discard, start: 86, len: 128, fua: false },
-        Step::Ask { op: Op::Write, start: 110, len: 8, fua: false },
-        Step::Execute(26),
-        Step::Ask { op: Op::Discard, start: 182, len: 40, fua: false },
-        Step::Execute(34),
-        Step::Replicate(vec![(25, vec![(8, 1)]), (22, vec![(16, 2), (17, 1), (9, 1)])]),
-        Step::Ask { op: Op::Discard, start: 78, len: 56, fua: false },
-        Step::Ask { op: Op::Read, start: 90, len: 38, fua: false },
-        Step::Ask { op: Op::Discard, start: 101, len: 5, fua: false },
-        Step::Ask { op: Op::Read, start: 111, len: 37, fua: false },
-        Step::Ask { op: Op::Write, start: 78, len: 32, fua: false },
-        Step::Ask { op: Op::Discard, start: 119, len: 2, fua: true },
-        Step::Repeat(0),
-        Step::Ask { op: Op::Discard, start: 70, len: 24, fua: false },
-        Step::Replicate(vec![(20, vec![(3, 3), (8, 1), (20, 3)]), (23, vec![(7, 1), (23, 1)])]),
-        Step::Repeat(2),
-        Step::Settle(566409539458823013),
+        HistoryStep::Execute(12),
+        HistoryStep::Ask { op: Op::Write, start: 107, len: 12, fua: true },
+        HistoryStep::Ask { op: Op::Discard, start: 102, len: 32, fua: false },
+        HistoryStep::Ask { op: Op::Discard, start: 86, len: 128, fua: false },
+        HistoryStep::Ask { op: Op::Write, start: 110, len: 8, fua: false },
+        HistoryStep::Execute(26),
+        HistoryStep::Ask { op: Op::Discard, start: 182, len: 40, fua: false },
+        HistoryStep::Execute(34),
+        HistoryStep::Replicate(vec![(25, vec![(8, 1)]), (22, vec![(16, 2), (17, 1), (9, 1)])]),
+        HistoryStep::Ask { op: Op::Discard, start: 78, len: 56, fua: false },
+        HistoryStep::Ask { op: Op::Read, start: 90, len: 38, fua: false },
+        HistoryStep::Ask { op: Op::Discard, start: 101, len: 5, fua: false },
+        HistoryStep::Ask { op: Op::Read, start: 111, len: 37, fua: false },
+        HistoryStep::Ask { op: Op::Write, start: 78, len: 32, fua: false },
+        HistoryStep::Ask { op: Op::Discard, start: 119, len: 2, fua: true },
+        HistoryStep::Repeat(0),
+        HistoryStep::Ask { op: Op::Discard, start: 70, len: 24, fua: false },
+        HistoryStep::Replicate(vec![
+            (20, vec![(3, 3), (8, 1), (20, 3)]),
+            (23, vec![(7, 1), (23, 1)]),
+        ]),
+        HistoryStep::Repeat(2),
+        HistoryStep::Settle(566409539458823013),
     ];
     let history = History { steps, ..History::with_replicas(85_000_035) };
     held(&history, &[1]);
@@ -359,18 +362,21 @@ fn a_page_that_is_written_is_not_called_free_any_more() {
 #[test]
 fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
     let steps = vec![
-        Step::Ask { op: Op::Discard, start: 52, len: 136, fua: false },
-        Step::Ask { op: Op::Discard, start: 84, len: 104, fua: true },
-        Step::Replicate(vec![(19, vec![(17, 3), (35, 3)]), (16, vec![(19, 1), (6, 2), (0, 2)])]),
-        Step::Execute(15),
+        HistoryStep::Ask { op: Op::Discard, start: 52, len: 136, fua: false },
+        HistoryStep::Ask { op: Op::Discard, start: 84, len: 104, fua: true },
+        HistoryStep::Replicate(vec![
+            (19, vec![(17, 3), (35, 3)]),
+            (16, vec![(19, 1), (6, 2), (0, 2)]),
+        ]),
+        HistoryStep::Execute(15),
         write(52, 24),
-        Step::Execute(24),
+        HistoryStep::Execute(24),
         write(76, 56),
         write(60, 40),
-        Step::Replicate(vec![(8, vec![(32, 1)])]),
-        Step::Ask { op: Op::Discard, start: 159, len: 17, fua: false },
-        Step::Replicate(vec![(6, vec![(37, 2)]), (18, vec![(21, 1), (13, 3), (10, 3)])]),
-        Step::Settle(5_648_348_424_458_152_421),
+        HistoryStep::Replicate(vec![(8, vec![(32, 1)])]),
+        HistoryStep::Ask { op: Op::Discard, start: 159, len: 17, fua: false },
+        HistoryStep::Replicate(vec![(6, vec![(37, 2)]), (18, vec![(21, 1), (13, 3), (10, 3)])]),
+        HistoryStep::Settle(5_648_348_424_458_152_421),
     ];
     let history = History { steps, ..History::with_replicas(209_000_048) };
     held(&history, &[10_232_971_874_912_810_759]);
@@ -381,17 +387,17 @@ fn a_page_that_is_about_to_be_called_stained_is_not_absorbed() {
 #[test]
 fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
     let steps = vec![
-        Step::Ask { op: Op::Discard, start: 76, len: 160, fua: false },
-        Step::Execute(14),
-        Step::Replicate(vec![(12, vec![(35, 3), (32, 2), (27, 3)]), (27, vec![(31, 3)])]),
-        Step::Ask { op: Op::Discard, start: 308, len: 16, fua: true },
-        Step::Replicate(vec![(1, vec![(37, 1), (36, 3), (15, 2)])]),
-        Step::Slow(Some(Slow::Writes(Target::Area))),
-        Step::Ask { op: Op::Discard, start: 4, len: 64, fua: false },
-        Step::Settle(15_734_564_667_299_840_665),
-        Step::Ask { op: Op::Write, start: 20, len: 16, fua: true },
-        Step::Withdraw,
-        Step::Restart(None),
+        HistoryStep::Ask { op: Op::Discard, start: 76, len: 160, fua: false },
+        HistoryStep::Execute(14),
+        HistoryStep::Replicate(vec![(12, vec![(35, 3), (32, 2), (27, 3)]), (27, vec![(31, 3)])]),
+        HistoryStep::Ask { op: Op::Discard, start: 308, len: 16, fua: true },
+        HistoryStep::Replicate(vec![(1, vec![(37, 1), (36, 3), (15, 2)])]),
+        HistoryStep::Slow(Some(Slow::Writes(Target::Area))),
+        HistoryStep::Ask { op: Op::Discard, start: 4, len: 64, fua: false },
+        HistoryStep::Settle(15_734_564_667_299_840_665),
+        HistoryStep::Ask { op: Op::Write, start: 20, len: 16, fua: true },
+        HistoryStep::Withdraw,
+        HistoryStep::Restart(None),
     ];
     let history = History { steps, ..History::with_replicas(210_000_017) };
     held(&history, &[]);
@@ -400,50 +406,50 @@ fn a_page_that_a_waiting_write_takes_is_cleaned_once() {
 /// A repair that cuts the log has it go on elsewhere: where that cannot be read either, it is written anew as well.
 #[test]
 fn where_a_repaired_log_goes_on_can_be_read() {
-    let write = |start, len| Step::Ask { op: Op::Write, start, len, fua: false };
-    let steps = vec![write(118, 40), Step::Pass, write(158, 16)];
+    let write = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: false };
+    let steps = vec![write(118, 40), HistoryStep::Pass, write(158, 16)];
     let history = History { steps, ..History::of(605_000_020) };
     held(&history, &[14_065_995_842_203_270_172]);
 }
 
-const fn discard(start: u64, len: u64) -> Step {
-    Step::Ask { op: Op::Discard, start, len, fua: false }
+const fn discard(start: u64, len: u64) -> HistoryStep {
+    HistoryStep::Ask { op: Op::Discard, start, len, fua: false }
 }
 
-const fn put(start: u64, len: u64) -> Step {
-    Step::Ask { op: Op::Write, start, len, fua: false }
+const fn put(start: u64, len: u64) -> HistoryStep {
+    HistoryStep::Ask { op: Op::Write, start, len, fua: false }
 }
 
 /// The log is not written over where recovery begins, which only a checkpoint moves on.
 #[test]
 fn the_log_is_not_written_over_where_recovery_begins() {
     let steps = vec![
-        Step::Ask { op: Op::Write, start: 168, len: 40, fua: true },
+        HistoryStep::Ask { op: Op::Write, start: 168, len: 40, fua: true },
         put(144, 128),
-        Step::Execute(51),
+        HistoryStep::Execute(51),
         put(144, 16),
-        Step::Execute(5),
-        Step::Execute(10),
-        Step::Execute(50),
-        Step::Repeat(2),
+        HistoryStep::Execute(5),
+        HistoryStep::Execute(10),
+        HistoryStep::Execute(50),
+        HistoryStep::Repeat(2),
         put(336, 8),
-        Step::Execute(9),
-        Step::Execute(4),
+        HistoryStep::Execute(9),
+        HistoryStep::Execute(4),
         put(408, 16),
         put(112, 24),
         FLUSH,
-        Step::Execute(41),
+        HistoryStep::Execute(41),
         put(352, 8),
-        Step::Execute(1),
-        Step::Execute(54),
+        HistoryStep::Execute(1),
+        HistoryStep::Execute(54),
         put(24, 16),
-        Step::Execute(42),
-        Step::Execute(10),
+        HistoryStep::Execute(42),
+        HistoryStep::Execute(10),
         put(343, 12),
-        Step::Settle(16_770_097_098_839_622_845),
-        Step::Ask { op: Op::Write, start: 352, len: 24, fua: true },
+        HistoryStep::Settle(16_770_097_098_839_622_845),
+        HistoryStep::Ask { op: Op::Write, start: 352, len: 24, fua: true },
         put(368, 64),
-        Step::Settle(2_668_202_333_849_757_652),
+        HistoryStep::Settle(2_668_202_333_849_757_652),
         put(336, 16),
         put(368, 16),
     ];
@@ -456,15 +462,15 @@ fn the_log_is_not_written_over_where_recovery_begins() {
 fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
     let steps = vec![
         discard(320, 112),
-        Step::Ask { op: Op::Discard, start: 0, len: 112, fua: true },
+        HistoryStep::Ask { op: Op::Discard, start: 0, len: 112, fua: true },
         put(264, 24),
         put(170, 11),
         discard(160, 128),
         discard(32, 96),
-        Step::Settle(9_548_198_960_265_090_940),
-        Step::Replicate(vec![(12, vec![(12, 3), (48, 3)]), (14, vec![(34, 2), (8, 2)])]),
+        HistoryStep::Settle(9_548_198_960_265_090_940),
+        HistoryStep::Replicate(vec![(12, vec![(12, 3), (48, 3)]), (14, vec![(34, 2), (8, 2)])]),
         put(128, 24),
-        Step::Settle(1_491_235_560_334_588_173),
+        HistoryStep::Settle(1_491_235_560_334_588_173),
     ];
     let history = History { steps, ..History::with_replicas(2_126_000_084) };
     held(&history, &[864_099_757_172_742_244]);
@@ -475,16 +481,16 @@ fn a_page_does_not_come_home_over_a_write_that_waits_for_zeroes() {
 fn a_discard_under_way_does_not_outlast_a_withdrawal() {
     let steps = vec![
         discard(0, 64),
-        Step::Settle(10_724_723_992_646_800_253),
-        Step::Replicate(vec![(3, vec![(15, 1)])]),
+        HistoryStep::Settle(10_724_723_992_646_800_253),
+        HistoryStep::Replicate(vec![(3, vec![(15, 1)])]),
         put(8, 24),
-        Step::Withdraw,
-        Step::Drain,
-        Step::Mode(Mode::WriteThrough),
+        HistoryStep::Withdraw,
+        HistoryStep::Drain,
+        HistoryStep::Mode(Mode::WriteThrough),
         put(32, 72),
-        Step::Settle(13_584_425_468_748_455_160),
+        HistoryStep::Settle(13_584_425_468_748_455_160),
         discard(0, 88),
-        Step::Restart(Some((32, 20))),
+        HistoryStep::Restart(Some((32, 20))),
     ];
     held(&History { steps, ..History::with_replicas(2_003_000_059) }, &[]);
 }
@@ -493,14 +499,14 @@ fn a_discard_under_way_does_not_outlast_a_withdrawal() {
 /// clean it once replicas are withdrawn.
 #[test]
 fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained() {
-    let fua = |op, start, len| Step::Ask { op, start, len, fua: true };
+    let fua = |op, start, len| HistoryStep::Ask { op, start, len, fua: true };
     let steps = vec![
         discard(213, 22),
         put(240, 16),
         discard(216, 32),
         put(210, 11),
         discard(240, 56),
-        Step::Install(vec![
+        HistoryStep::Install(vec![
             (224, 24, 0),
             (208, 24, 0),
             (144, 24, 0),
@@ -512,14 +518,14 @@ fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained()
         discard(249, 1),
         fua(Op::Discard, 241, 11),
         fua(Op::Write, 240, 16),
-        Step::Execute(34),
+        HistoryStep::Execute(34),
         discard(208, 104),
         discard(208, 96),
-        Step::Execute(30),
-        Step::Execute(24),
-        Step::Mode(Mode::WriteBack),
+        HistoryStep::Execute(30),
+        HistoryStep::Execute(24),
+        HistoryStep::Mode(Mode::WriteBack),
         discard(208, 104),
-        Step::Restart(Some((242, 10))),
+        HistoryStep::Restart(Some((242, 10))),
     ];
     held(&History { steps, ..History::with_replicas(9_602_000_046) }, &[]);
 }
@@ -529,11 +535,17 @@ fn a_page_that_is_written_and_discarded_while_it_is_called_free_is_not_stained()
 #[test]
 fn a_drain_that_is_asked_again_before_it_is_noted_down_leaves_no_second_segment_out() {
     let steps = vec![
-        Step::Drain,
-        Step::Break(Fault { target: Target::Area, op: Op::Write, left: Some(2) }),
-        Step::Install(vec![(120, 24, 0), (104, 16, 0), (120, 24, 0), (168, 16, 8), (384, 16, 0)]),
-        Step::Drain,
-        Step::Settle(260_113_740_458_041_961),
+        HistoryStep::Drain,
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Write, left: Some(2) }),
+        HistoryStep::Install(vec![
+            (120, 24, 0),
+            (104, 16, 0),
+            (120, 24, 0),
+            (168, 16, 8),
+            (384, 16, 0),
+        ]),
+        HistoryStep::Drain,
+        HistoryStep::Settle(260_113_740_458_041_961),
     ];
     held(&History { steps, ..History::of(20_000_000_377) }, &[75_653_300_196_569_665]);
 }
@@ -541,15 +553,15 @@ fn a_drain_that_is_asked_again_before_it_is_noted_down_leaves_no_second_segment_
 /// Replicas that the area cannot be told of make way for the checkpoint that has its log go on.
 #[test]
 fn a_log_that_failed_under_replicas_goes_on() {
-    let broken = |op, left| Step::Break(Fault { target: Target::Area, op, left });
+    let broken = |op, left| HistoryStep::Break(Fault { target: Target::Area, op, left });
     let steps = vec![
         discard(23, 120),
-        Step::Execute(9),
+        HistoryStep::Execute(9),
         broken(Op::Write, Some(7)),
-        Step::Pass,
-        Step::Replicate(vec![(7, vec![(17, 3)])]),
+        HistoryStep::Pass,
+        HistoryStep::Replicate(vec![(7, vec![(17, 3)])]),
         broken(Op::Read, None),
-        Step::Heal,
+        HistoryStep::Heal,
     ];
     held(&History { steps, ..History::with_faults(2_105_000_015, true) }, &[]);
 }
@@ -558,18 +570,18 @@ fn a_log_that_failed_under_replicas_goes_on() {
 #[test]
 fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
     let steps = vec![
-        Step::Ask { op: Op::Write, start: 191, len: 8, fua: true },
-        Step::Restart(Some((166, 20))),
+        HistoryStep::Ask { op: Op::Write, start: 191, len: 8, fua: true },
+        HistoryStep::Restart(Some((166, 20))),
         discard(191, 8),
-        Step::Execute(62),
-        Step::Repeat(0),
+        HistoryStep::Execute(62),
+        HistoryStep::Repeat(0),
         FLUSH,
-        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
-        Step::Execute(49),
-        Step::Execute(7),
-        Step::Execute(60),
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        HistoryStep::Execute(49),
+        HistoryStep::Execute(7),
+        HistoryStep::Execute(60),
         put(185, 15),
-        Step::Heal,
+        HistoryStep::Heal,
     ];
     held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
 }
@@ -578,15 +590,15 @@ fn who_waits_for_a_region_goes_on_whichever_round_tells_of_it() {
 #[test]
 fn what_the_area_may_take_for_clean_does_not_count_as_stained() {
     let steps = vec![
-        Step::Drain,
-        Step::Replicate(vec![(22, vec![(14, 3), (9, 2)])]),
+        HistoryStep::Drain,
+        HistoryStep::Replicate(vec![(22, vec![(14, 3), (9, 2)])]),
         discard(124, 80),
-        Step::Heal,
-        Step::Withdraw,
-        Step::Break(Fault { target: Target::Area, op: Op::Write, left: None }),
-        Step::Settle(5_441_029_808_904_492_466),
+        HistoryStep::Heal,
+        HistoryStep::Withdraw,
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Write, left: None }),
+        HistoryStep::Settle(5_441_029_808_904_492_466),
         put(202, 5),
-        Step::Execute(0),
+        HistoryStep::Execute(0),
     ];
     let history = History { steps, ..History::with_faults(2_660_000_237, true) };
     held(&history, &[47_584_624_101_050_292]);
@@ -600,15 +612,15 @@ fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
     let steps = vec![
         discard(191, 8),
         discard(151, 40),
-        Step::Execute(16),
-        Step::Execute(26),
-        Step::Replicate(sides),
-        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
-        Step::Withdraw,
+        HistoryStep::Execute(16),
+        HistoryStep::Execute(26),
+        HistoryStep::Replicate(sides),
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        HistoryStep::Withdraw,
         put(191, 8),
-        Step::Settle(3_178_339_877_995_524_214),
+        HistoryStep::Settle(3_178_339_877_995_524_214),
         put(159, 8),
-        Step::Heal,
+        HistoryStep::Heal,
     ];
     held(&History { steps, ..History::with_faults(2_420_000_062, true) }, &[]);
 }
@@ -617,13 +629,13 @@ fn nobody_waits_for_what_the_area_cannot_be_told_of_zeroes() {
 #[test]
 fn a_withdrawal_that_home_keeps_says_so() {
     let steps = vec![
-        Step::Ask { op: Op::Discard, start: 144, len: 104, fua: true },
-        Step::Execute(43),
-        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
-        Step::Replicate(vec![(20, vec![(22, 1), (0, 3), (19, 3)])]),
-        Step::Execute(52),
-        Step::Withdraw,
-        Step::Heal,
+        HistoryStep::Ask { op: Op::Discard, start: 144, len: 104, fua: true },
+        HistoryStep::Execute(43),
+        HistoryStep::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        HistoryStep::Replicate(vec![(20, vec![(22, 1), (0, 3), (19, 3)])]),
+        HistoryStep::Execute(52),
+        HistoryStep::Withdraw,
+        HistoryStep::Heal,
     ];
     held(&History { steps, ..History::with_faults(2_400_000_018, true) }, &[]);
 }
@@ -631,17 +643,17 @@ fn a_withdrawal_that_home_keeps_says_so() {
 /// Nobody waits for a log that is full, where the checkpoint that would make room fails.
 #[test]
 fn nobody_waits_for_a_full_log_that_cannot_go_on() {
-    let broken = |op| Step::Break(Fault { target: Target::Area, op, left: None });
+    let broken = |op| HistoryStep::Break(Fault { target: Target::Area, op, left: None });
     let steps = vec![
         discard(80, 128),
         put(56, 112),
-        Step::Execute(9),
+        HistoryStep::Execute(9),
         broken(Op::Flush),
-        Step::Withdraw,
-        Step::Restart(None),
+        HistoryStep::Withdraw,
+        HistoryStep::Restart(None),
         put(176, 24),
         broken(Op::Write),
-        Step::Heal,
+        HistoryStep::Heal,
     ];
     held(&History { steps, ..History::with_faults(2_201_000_051, true) }, &[]);
 }
@@ -651,10 +663,10 @@ fn nobody_waits_for_a_full_log_that_cannot_go_on() {
 fn a_discarded_page_whose_write_failed_is_read_as_home_has_it() {
     let steps = vec![
         discard(23, 72),
-        Step::Execute(14),
-        Step::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
+        HistoryStep::Execute(14),
+        HistoryStep::Break(Fault { target: Target::Home, op: Op::Write, left: None }),
         put(23, 104),
-        Step::Heal,
+        HistoryStep::Heal,
     ];
     let history = History { steps, ..History::with_faults(2_101_000_020, true) };
     held(&history, &[6_679_661_146_299_608_871]);
@@ -666,12 +678,12 @@ fn what_the_area_was_not_told_is_stained_does_not_count_as_such() {
     let steps = vec![
         discard(8, 152),
         put(32, 16),
-        Step::Settle(15_888_833_837_764_859_463),
-        Step::Replicate(vec![(8, vec![(35, 3), (24, 3)])]),
-        Step::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
+        HistoryStep::Settle(15_888_833_837_764_859_463),
+        HistoryStep::Replicate(vec![(8, vec![(35, 3), (24, 3)])]),
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Flush, left: None }),
         put(57, 17),
         put(93, 4),
-        Step::Settle(7_113_830_946_236_746_201),
+        HistoryStep::Settle(7_113_830_946_236_746_201),
     ];
     held(&History { steps, ..History::with_faults(2_109_000_065, true) }, &[0, 1, 2]);
 }
@@ -679,7 +691,7 @@ fn what_the_area_was_not_told_is_stained_does_not_count_as_such() {
 /// A write in RAM that takes the place of one with FUA, which has yet to end there.
 #[test]
 fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
-    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
     let steps = vec![
         put(32, 8),
         fua(32, 24),
@@ -687,11 +699,11 @@ fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
         fua(24, 8),
         put(32, 24),
         put(24, 16),
-        Step::Execute(6),
+        HistoryStep::Execute(6),
         put(8, 24),
-        Step::Ask { op: Op::Read, start: 17, len: 36, fua: false },
+        HistoryStep::Ask { op: Op::Read, start: 17, len: 36, fua: false },
         put(0, 16),
-        Step::Settle(2_439_701_296_257_376_660),
+        HistoryStep::Settle(2_439_701_296_257_376_660),
     ];
     held(&History { steps, ..History::of(1_304_000_147) }, &[11_262_792_678_358_048_332]);
 }
@@ -699,27 +711,27 @@ fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
 /// A record that was to vouch for another, and that the device failed, vouches for nothing: damage before it is not told.
 #[test]
 fn a_write_that_failed_vouches_for_nothing() {
-    let fua = |start, len| Step::Ask { op: Op::Write, start, len, fua: true };
+    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
     let steps = vec![
         put(336, 16),
         put(328, 8),
-        Step::Restart(Some((333, 11))),
+        HistoryStep::Restart(Some((333, 11))),
         put(360, 8),
-        Step::Heal,
+        HistoryStep::Heal,
         put(96, 16),
-        Step::Ask { op: Op::Read, start: 299, len: 33, fua: false },
+        HistoryStep::Ask { op: Op::Read, start: 299, len: 33, fua: false },
         put(320, 16),
         put(360, 8),
-        Step::Execute(40),
+        HistoryStep::Execute(40),
         put(344, 8),
-        Step::Execute(15),
+        HistoryStep::Execute(15),
         fua(360, 16),
-        Step::Execute(28),
+        HistoryStep::Execute(28),
         fua(320, 8),
-        Step::Execute(33),
-        Step::Execute(13),
-        Step::Break(Fault { target: Target::Area, op: Op::Write, left: Some(7) }),
-        Step::Settle(8_913_831_110_263_397_677),
+        HistoryStep::Execute(33),
+        HistoryStep::Execute(13),
+        HistoryStep::Break(Fault { target: Target::Area, op: Op::Write, left: Some(7) }),
+        HistoryStep::Settle(8_913_831_110_263_397_677),
     ];
     let history = History { steps, ..History::with_faults(73, false) };
     held(&history, &[15_199_769_146_976_240_467]);
