@@ -90,42 +90,7 @@ impl History {
             20 | 21 => 0,
             _ => rng.random_range(0..4u32).saturating_sub(1),
         });
-        let mut count = 20..200;
-        match bent {
-            Bent::Fair => {}
-            Bent::Wrap => {
-                // The log is small, and goes round and round.
-                (setup.area, setup.write_back) = (96 * PAGE_SECTORS, true);
-                setup.write_buffer_percent = rng.random_range(25..70);
-                let (settles, slow) = (rng.random_range(0..3), rng.random_range(2..8));
-                for (kind, weight) in
-                    [(0, 45), (1, 12), (2, 12), (4, 12), (6, 6), (11, settles), (19, slow)]
-                {
-                    weights[kind] = weight;
-                }
-                for kind in [7, 8, 12, 14, 15, 17, 18, 22] {
-                    weights[kind] = rng.random_range(0..2);
-                }
-                count = 80..250;
-            }
-            Bent::Contend => {
-                // Many writes to few pages are on their way at a time.
-                setup.write_back = true;
-                setup.write_buffer_percent = rng.random_range(20..70);
-                for (kind, weight) in
-                    [(0, 24), (1, 8), (2, 8), (3, 3), (5, 6), (6, 6), (7, 4), (8, 8), (19, 3)]
-                {
-                    weights[kind] = weight;
-                }
-                for kind in [12, 14, 15, 17, 18, 22] {
-                    weights[kind] = rng.random_range(0..2);
-                }
-            }
-            Bent::Break => {
-                weights[20] = rng.random_range(1..6);
-                weights[21] = rng.random_range(1..6);
-            }
-        }
+        let count = lean(bent, &mut rng, &mut setup, &mut weights);
         let pages = (setup.home - setup.grid) / PAGE_SECTORS;
         let hot = rng.random_range(0..pages);
         let mut mix = Mix {
@@ -172,6 +137,52 @@ impl History {
     pub(crate) fn never_absorbs(&self) -> bool {
         !self.setup.write_back && !self.steps.contains(&HistoryStep::Mode(Mode::WriteBack))
     }
+}
+
+/// What a bent makes of the setup and of the weights of steps; and how many steps there are.
+fn lean(
+    bent: Bent,
+    rng: &mut Pcg64Mcg,
+    setup: &mut Setup,
+    weights: &mut [u32; KINDS],
+) -> std::ops::Range<u32> {
+    let mut count = 20..200;
+    match bent {
+        Bent::Fair => {}
+        Bent::Wrap => {
+            // The log is small, and goes round and round.
+            (setup.area, setup.write_back) = (96 * PAGE_SECTORS, true);
+            setup.write_buffer_percent = rng.random_range(25..70);
+            let (settles, slow) = (rng.random_range(0..3), rng.random_range(2..8));
+            for (kind, weight) in
+                [(0, 45), (1, 12), (2, 12), (4, 12), (6, 6), (11, settles), (19, slow)]
+            {
+                weights[kind] = weight;
+            }
+            for kind in [7, 8, 12, 14, 15, 17, 18, 22] {
+                weights[kind] = rng.random_range(0..2);
+            }
+            count = 80..250;
+        }
+        Bent::Contend => {
+            // Many writes to few pages are on their way at a time.
+            setup.write_back = true;
+            setup.write_buffer_percent = rng.random_range(20..70);
+            for (kind, weight) in
+                [(0, 24), (1, 8), (2, 8), (3, 3), (5, 6), (6, 6), (7, 4), (8, 8), (19, 3)]
+            {
+                weights[kind] = weight;
+            }
+            for kind in [12, 14, 15, 17, 18, 22] {
+                weights[kind] = rng.random_range(0..2);
+            }
+        }
+        Bent::Break => {
+            weights[20] = rng.random_range(1..6);
+            weights[21] = rng.random_range(1..6);
+        }
+    }
+    count
 }
 
 fn setup(rng: &mut Pcg64Mcg) -> Setup {

@@ -34,6 +34,8 @@ pub struct Tally {
     pub killed: u64,
     /// Of these, those in the midst of a resize.
     pub resized: u64,
+    /// Of these, those in which somebody else wrote home before the engine came back.
+    pub strangers: u64,
     /// Device I/Os that failed, in histories.
     pub failed: u64,
     /// Of the histories: pages that a plan moved, writes absorbed, pages brought home, reads of copies, copies proven.
@@ -59,6 +61,7 @@ impl Tally {
         self.mended += other.mended;
         self.killed += other.killed;
         self.resized += other.resized;
+        self.strangers += other.strangers;
         self.failed += other.failed;
         self.count(other.done);
     }

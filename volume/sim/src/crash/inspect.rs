@@ -36,7 +36,9 @@ pub(super) fn inspect<M: Machine>(
     };
     let (mut image, mut past) = left;
     bare_home_is_complete(history, setup, &image, &past.model)?;
+    let was = stamp;
     let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
+    tally.strangers += u64::from(stamp != was);
     let damage = if !look.killed && rng.random_ratio(1, 4) {
         rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
     } else {
@@ -99,24 +101,7 @@ pub(super) fn go_on<M: Machine>(
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
-    for _ in 0..rng.random_range(0..6) {
-        let op = if setup.replicas > 0 && rng.random_ratio(1, 3) {
-            let pages = (setup.home - setup.grid) / PAGE_SECTORS;
-            let mut page = || rng.random_range(0..pages);
-            let side = (page(), vec![(page(), 1), (page(), 1)]);
-            world.replicate(replicate(&[side], setup))?;
-            Op::Discard
-        } else {
-            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
-        };
-        let start = rng.random_range(0..setup.home);
-        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
-        world.issue(
-            op,
-            Extent::new(start, len),
-            if rng.random() { Flags::FUA } else { Flags::NONE },
-        )?;
-    }
+    serve(&mut world, setup, rng)?;
     world.rest(order)?;
     world.read_all(rng.random_range(1..24), order)?;
     if world.has_failed() {
@@ -141,6 +126,33 @@ pub(super) fn go_on<M: Machine>(
         return Err("all at rest after a drain, and home is not all there is".to_owned());
     }
     world.bare_home()
+}
+
+/// A few requests of clients.
+fn serve<M: Machine>(
+    world: &mut World<M>,
+    setup: &Setup,
+    rng: &mut Pcg64Mcg,
+) -> Result<(), String> {
+    for _ in 0..rng.random_range(0..6) {
+        let op = if setup.replicas > 0 && rng.random_ratio(1, 3) {
+            let pages = (setup.home - setup.grid) / PAGE_SECTORS;
+            let mut page = || rng.random_range(0..pages);
+            let side = (page(), vec![(page(), 1), (page(), 1)]);
+            world.replicate(replicate(&[side], setup))?;
+            Op::Discard
+        } else {
+            [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
+        };
+        let start = rng.random_range(0..setup.home);
+        let len = if op == Op::Flush { 0 } else { rng.random_range(1..30).min(setup.home - start) };
+        world.issue(
+            op,
+            Extent::new(start, len),
+            if rng.random() { Flags::FUA } else { Flags::NONE },
+        )?;
+    }
+    Ok(())
 }
 
 /// Where nothing keeps others from home, somebody may write there before the engine comes back. The stamp that then

@@ -77,7 +77,7 @@ impl<M: Machine> Live<M> {
         step: &HistoryStep,
         mut look: impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
-        let (world, setup) = (&mut self.world, &self.setup);
+        let world = &mut self.world;
         match step {
             &HistoryStep::Ask { op, start, len, fua } => {
                 let flags = if fua { Flags::FUA } else { Flags::NONE };
@@ -125,53 +125,11 @@ impl<M: Machine> Live<M> {
                 self.ends_or_says_why("a detach", detach, M::is_detached)?;
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
-            &HistoryStep::Restart(by_another) => {
-                if by_another.is_some() {
-                    // Whoever uses home by itself sees what stands in discarded pages.
-                    world.handle(Input::Withdraw)?;
-                    if setup.placement == Placement::Elsewhere && !world.is_home_open() {
-                        world.drain()?;
-                    }
-                }
-                world.rest(by_another.map_or(0, |b| b.0))?;
-                if by_another.is_some()
-                    && setup.placement == Placement::Elsewhere
-                    && !world.is_home_open()
-                {
-                    return Err("drained and withdrawn, and the guard stays up".to_owned());
-                }
-                self.stop(&mut look)?;
-                let world = &mut self.world;
-                if by_another.is_some() && !world.machine().stained().is_empty() {
-                    return Err("all at rest, and replicas are not withdrawn".to_owned());
-                }
-                if !world.machine().is_dirty() {
-                    world.bare_home()?;
-                    if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
-                        let start = start.min(self.setup.home - 1);
-                        let len = len.min(self.setup.home - start);
-                        world.by_another(Extent::new(start, len))?;
-                        self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
-                    }
-                }
-                // What an orderly stop leaves is on the medium: none of it is lost with the caches.
-                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
-            }
+            &HistoryStep::Restart(by_another) => self.restart(by_another, &mut look)?,
             // What has replicas is not resized.
             HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &HistoryStep::Resize { home, area } => {
-                world.rest(1)?;
-                world.drain()?;
-                world.rest(1)?;
-                if setup.placement == Placement::Elsewhere && !world.is_home_open() {
-                    return Err("drained, and the guard stays up".to_owned());
-                }
-                self.stop(&mut look)?;
-                if self.world.machine().is_dirty() {
-                    return Err("drained and detached, and home is not all there is".to_owned());
-                }
-                self.world.bare_home()?;
-                self.resize(home, area, &mut look)?;
+                self.bring_home_and_resize(home, area, &mut look)?
             }
             HistoryStep::Kill { choice } => {
                 let left = self.world.killed(false, &mut Pcg64Mcg::seed_from_u64(*choice));
@@ -182,6 +140,67 @@ impl<M: Machine> Live<M> {
             }
         }
         look(Moment::Live(&self.world), self.stamp)
+    }
+
+    /// All comes to rest and the engine is stopped in order; then somebody else may write these sectors of home.
+    fn restart(
+        &mut self,
+        by_another: Option<(u64, u64)>,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (world, setup) = (&mut self.world, &self.setup);
+        if by_another.is_some() {
+            // Whoever uses home by itself sees what stands in discarded pages.
+            world.handle(Input::Withdraw)?;
+            if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+                world.drain()?;
+            }
+        }
+        world.rest(by_another.map_or(0, |b| b.0))?;
+        if by_another.is_some() && setup.placement == Placement::Elsewhere && !world.is_home_open()
+        {
+            return Err("drained and withdrawn, and the guard stays up".to_owned());
+        }
+        self.stop(look)?;
+        let world = &mut self.world;
+        if by_another.is_some() && !world.machine().stained().is_empty() {
+            return Err("all at rest, and replicas are not withdrawn".to_owned());
+        }
+        if !world.machine().is_dirty() {
+            world.bare_home()?;
+            if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
+                let start = start.min(self.setup.home - 1);
+                let len = len.min(self.setup.home - start);
+                world.by_another(Extent::new(start, len))?;
+                self.stamp[0] = self.stamp[0].wrapping_add(1).max(1);
+            }
+        }
+        // What an orderly stop leaves is on the medium: none of it is lost with the caches.
+        self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
+        Ok(())
+    }
+
+    /// All is brought home and the engine is stopped in order; home and area get other sizes.
+    fn bring_home_and_resize(
+        &mut self,
+        home: u64,
+        area: u64,
+        look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (world, setup) = (&mut self.world, &self.setup);
+        world.rest(1)?;
+        world.drain()?;
+        world.rest(1)?;
+        if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+            return Err("drained, and the guard stays up".to_owned());
+        }
+        self.stop(look)?;
+        if self.world.machine().is_dirty() {
+            return Err("drained and detached, and home is not all there is".to_owned());
+        }
+        self.world.bare_home()?;
+        self.resize(home, area, look)?;
+        Ok(())
     }
 
     fn stop(
