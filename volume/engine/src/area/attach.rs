@@ -6,7 +6,7 @@ use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
-use crate::core::page_map::State;
+use crate::core::page_map::{State, slots};
 use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
@@ -456,7 +456,7 @@ fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
 impl Engine {
     /// What an attach takes for proven of the copies that it found.
     fn doubt_copies(&mut self, clean: bool, trusted: bool) {
-        for slot in 0..self.geo.slots() {
+        for slot in slots(0..self.geo.slots()) {
             match (self.copies.state(slot), self.copies.is_log(slot)) {
                 (State::Free, _) => {}
                 // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.

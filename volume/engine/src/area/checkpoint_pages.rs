@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use crate::area::attach::Moment;
+use crate::core::page_map::Slot;
 use crate::format::{
     CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE, Page, PlanHeader,
     PlanPage, RUNS_PER_PAGE, Run,
@@ -75,7 +76,7 @@ impl CheckpointPages {
                 let slots = engine.geo.slots();
                 let entry = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots { engine.copies.entry(slot) } else { Entry::FREE }
+                    if slot < slots { engine.copies.entry(Slot(slot)) } else { Entry::FREE }
                 };
                 let entries = std::array::from_fn(entry);
                 CheckpointPage { uuid, generation, first, entries }.encode(page);
@@ -103,7 +104,11 @@ impl CheckpointPages {
                 let slots = engine.geo.read_slots();
                 let wanted = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots { engine.background.todo.wanted(slot) } else { None }
+                    if slot < slots {
+                        engine.background.todo.wanted(Slot(slot)).map(|p| p.0)
+                    } else {
+                        None
+                    }
                 };
                 let wanted = std::array::from_fn(wanted);
                 PlanPage { uuid, generation: self.moment.plan, first, wanted }.encode(page);

@@ -7,7 +7,7 @@ use seekless_block::{Device, Lba, PAGE_BYTES, PAGE_SECTORS};
 
 use crate::area::attach::AttachError;
 use crate::area::proof::Proof;
-use crate::core::page_map::{PageMap, State};
+use crate::core::page_map::{HomePage, PageMap, Slot, State, slots};
 use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, CheckpointHeader, CheckpointPage, Content, ENTRIES_PER_PAGE, Entry, FreeMapPage,
@@ -34,7 +34,7 @@ pub(crate) struct Recovered {
     pub(crate) previous: u32,
     pub(crate) records: u64,
     /// Runs that the plan at hand wants, as `(slot, home page, pages)`; `None` where there is none that can be read.
-    pub(crate) plan: Option<Vec<(u32, u64, u32)>>,
+    pub(crate) plan: Option<Vec<(Slot, HomePage, u32)>>,
     /// What the client has discarded and not written since; of it, what may hold bytes of replicas; and what is open.
     pub(crate) free: Extents,
     pub(crate) stained: Extents,
@@ -161,7 +161,7 @@ impl Recovered {
                     return Err(AttachError::Stranger { what, page: number });
                 }
                 for (slot, entry) in (first..slots).zip(&page.entries) {
-                    if !self.take(slot, *entry) {
+                    if !self.take(Slot(slot), *entry) {
                         return Err(AttachError::Stranger { what, page: number });
                     }
                 }
@@ -204,8 +204,8 @@ impl Recovered {
     /// A page that stands in the log was written after it was discarded: a discard makes void what stands there.
     pub(super) fn use_logged(&mut self) {
         if self.geo.free_map_pages() > 0 {
-            for slot in self.geo.read_slots()..self.geo.slots() {
-                if let Some(first) = self.map.home(slot) {
+            for slot in slots(self.geo.read_slots()..self.geo.slots()) {
+                if let Some(HomePage(first)) = self.map.home(slot) {
                     self.take_run(Run { first, pages: 1, kind: RunKind::Used });
                 }
             }
@@ -248,7 +248,7 @@ impl Recovered {
         let mut page: Page = [0; PAGE_BYTES as usize];
         for segment in 0..self.geo.read_segments {
             let first = segment * per;
-            if (first..first + per).all(|slot| self.map.state(slot) == State::Free) {
+            if slots(first..first + per).all(|slot| self.map.state(slot) == State::Free) {
                 continue;
             }
             // Where it cannot be read, or is damaged, its copies are lost, no more.
@@ -261,11 +261,11 @@ impl Recovered {
                 self.clear_segment(segment);
                 continue;
             };
-            for slot in first..first + per {
-                let at = u64::from(slot - first).wrapping_sub(1);
+            for slot in slots(first..first + per) {
+                let at = u64::from(slot.0 - first).wrapping_sub(1);
                 let stands = place.wrapping_add(at);
                 let named = entries.get(at as usize).map(|e| e.home);
-                let good = self.map.home(slot).is_some_and(|home| {
+                let good = self.map.home(slot).is_some_and(|HomePage(home)| {
                     named == Some(home)
                         && self.stained.contains(stands)
                         && !self.free.contains(home)
@@ -280,32 +280,32 @@ impl Recovered {
     }
 
     /// What the plan at hand wants. A damaged plan costs its copies, no more.
-    pub(super) fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(u32, u64, u32)>> {
-        let (start, slots) = (self.geo.plan_at(), self.geo.read_slots());
+    pub(super) fn load_plan(&self, area: &mut dyn Device) -> Option<Vec<(Slot, HomePage, u32)>> {
+        let (start, read_slots) = (self.geo.plan_at(), self.geo.read_slots());
         let (uuid, generation) = (self.superblock.uuid, self.superblock.plan_generation);
         let mut page: Page = [0; PAGE_BYTES as usize];
         area.read(page_extent(start, 1), &mut page).ok()?;
         let header = PlanHeader::decode(&page).ok()?;
-        if (header.uuid, header.generation, header.slots) != (uuid, generation, slots.into()) {
+        if (header.uuid, header.generation, header.slots) != (uuid, generation, read_slots.into()) {
             return None;
         }
-        let mut wants: Vec<(u32, u64, u32)> = Vec::new();
+        let mut wants: Vec<(Slot, HomePage, u32)> = Vec::new();
         let mut first = 0;
-        while first < slots {
+        while first < read_slots {
             area.read(page_extent(start + 1 + u64::from(first / PLAN_PER_PAGE), 1), &mut page)
                 .ok()?;
             let read = PlanPage::decode(&page).ok()?;
             if (read.uuid, read.generation, read.first) != (uuid, generation, first) {
                 return None;
             }
-            for (slot, home) in (first..slots).zip(read.wanted) {
+            for (slot, home) in (first..read_slots).zip(read.wanted) {
                 let Some(home) = home else { continue };
                 if home >= self.home_pages() || slot.is_multiple_of(self.geo.segment_pages) {
                     return None;
                 }
                 match wants.last_mut() {
-                    Some((s, p, n)) if *s + *n == slot && *p + u64::from(*n) == home => *n += 1,
-                    _ => wants.push((slot, home, 1)),
+                    Some((s, p, n)) if s.0 + *n == slot && p.0 + u64::from(*n) == home => *n += 1,
+                    _ => wants.push((Slot(slot), HomePage(home), 1)),
                 }
             }
             first = first.saturating_add(PLAN_PER_PAGE);
@@ -314,17 +314,17 @@ impl Recovered {
     }
 
     /// Takes an entry into the map. False where no such home page exists.
-    pub(super) fn take(&mut self, slot: u32, entry: Entry) -> bool {
+    pub(super) fn take(&mut self, slot: Slot, entry: Entry) -> bool {
         if entry.state != State::Free {
             if entry.home >= self.home_pages() {
                 return false;
             }
             // Replicas stand beside each other; what is in the log stands alone.
-            let log = slot >= self.geo.read_segments * self.geo.segment_pages;
+            let log = slot.0 >= self.geo.read_segments * self.geo.segment_pages;
             if log || self.geo.free_map_pages() == 0 {
-                self.map.set(slot, entry.home, entry.state, entry.sum);
+                self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
             } else {
-                self.map.add(slot, entry.home, entry.state, entry.sum);
+                self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);
             }
         }
         true
@@ -332,7 +332,7 @@ impl Recovered {
 
     /// The page of the area that a slot of the log or of a map is.
     pub(super) fn page_of(&self, slot: u32) -> u64 {
-        self.geo.page_of(slot).unwrap_or_default()
+        self.geo.page_of(Slot(slot)).unwrap_or_default()
     }
 
     pub(super) fn log_slot(&self, segment: u32) -> u32 {
@@ -341,7 +341,7 @@ impl Recovered {
 
     pub(super) fn clear_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
-        (first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
+        slots(first..first + self.geo.segment_pages).for_each(|slot| self.map.clear(slot));
     }
 
     /// A segment of the log. Pages that the device cannot read are zeroes, and noted down: neither a header nor, but where
@@ -372,9 +372,13 @@ impl Recovered {
                 let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
                 let log = self.geo.read_segments * self.geo.segment_pages;
                 let free = entry.state != State::Free
-                    && self.map.find_all(entry.home).zip(0..).all(|(s, n)| s < log && n < most);
+                    && self
+                        .map
+                        .find_all(HomePage(entry.home))
+                        .zip(0..)
+                        .all(|(s, n)| s.0 < log && n < most);
                 if free {
-                    self.take(slot, entry);
+                    self.take(Slot(slot), entry);
                 }
             }
         }

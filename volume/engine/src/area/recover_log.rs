@@ -6,7 +6,7 @@ use seekless_block::{Device, PAGE_BYTES};
 
 use crate::area::attach::AttachError;
 use crate::area::recover::Recovered;
-use crate::core::page_map::State;
+use crate::core::page_map::{Slot, State, pages, slots};
 use crate::format::{Content, Entry, Header, Position, Run, RunKind, page_extent, page_sum};
 
 /// Pages of the log, 256 MiB, that a crash may have lost behind a record while it kept one that was written after them: more
@@ -262,7 +262,7 @@ impl Recovered {
         }
         // Behind its end, where the checkpoint may know of records that are lost, the log goes on.
         let (head, page) = (self.log_slot(self.ring.head), self.page.min(per));
-        (head + page..head + per).for_each(|slot| self.map.clear(slot));
+        slots(head + page..head + per).for_each(|slot| self.map.clear(slot));
         // What the tail has passed is at home; what it has not is newer than home, as far as anyone knows.
         for segment in 0..self.ring.segments {
             let live = self.ring.distance(self.ring.tail, segment)
@@ -285,7 +285,7 @@ impl Recovered {
             Content::Data(entries) => {
                 for (place, entry) in (slot + 1..).zip(entries) {
                     self.take_run(Run { first: entry.home, pages: 1, kind: RunKind::Used });
-                    if !self.take(place, Entry { state: State::Dirty, ..entry }) {
+                    if !self.take(Slot(place), Entry { state: State::Dirty, ..entry }) {
                         let page = self.page_of(slot);
                         return Err(AttachError::Stranger { what: "a record of the log", page });
                     }
@@ -293,17 +293,17 @@ impl Recovered {
             }
             Content::Tombstones(runs) => {
                 for run in runs {
-                    let pages = run.first..run.first + u64::from(run.pages);
+                    let void = run.first..run.first + u64::from(run.pages);
                     // Walk whichever is shorter.
                     if run.pages > self.geo.slots() {
-                        for slot in 0..self.geo.slots() {
-                            if self.map.home(slot).is_some_and(|home| pages.contains(&home)) {
+                        for slot in slots(0..self.geo.slots()) {
+                            if self.map.home(slot).is_some_and(|home| void.contains(&home.0)) {
                                 self.map.clear(slot);
                             }
                         }
                     } else {
                         for slot in
-                            pages.flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
+                            pages(void).flat_map(|home| self.map.find_all(home)).collect::<Vec<_>>()
                         {
                             self.map.clear(slot);
                         }

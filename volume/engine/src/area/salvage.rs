@@ -5,6 +5,7 @@ use seekless_block::Device;
 use crate::area::attach::AttachError;
 use crate::area::recover::{Recovered, begin};
 use crate::area::recover_log::LogFound;
+use crate::core::page_map::slots;
 
 /// The same from an area whose log is broken or whose checkpoint is damaged: as much as can be had. What is lost of
 /// the log is said by how its records are numbered.
@@ -44,8 +45,9 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
                 r.apply(area, before)?;
             }
             (r.ring.head, r.page) = at;
-            salvage.doubtful =
-                (r.log_slot(0)..r.geo.slots()).filter_map(|slot| r.map.home(slot)).collect();
+            salvage.doubtful = slots(r.log_slot(0)..r.geo.slots())
+                .filter_map(|slot| Some(r.map.home(slot)?.0))
+                .collect();
             salvage.cut(&mut r, &log);
             log
         }

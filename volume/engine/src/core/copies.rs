@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use seekless_block::{Extent, PAGE_SECTORS};
 
-use super::page_map::{PageMap, State};
+use super::page_map::{HomePage, PageMap, Slot, State, pages, slots};
 use super::shape::Shape;
 use super::write_order::Mark;
 use crate::format::{Entry, PageSum};
@@ -51,23 +51,23 @@ impl Copies {
         self.map = map;
     }
 
-    pub(crate) const fn segment_of(&self, slot: u32) -> u32 {
-        slot / self.segment_pages
+    pub(crate) const fn segment_of(&self, slot: Slot) -> u32 {
+        slot.0 / self.segment_pages
     }
 
     /// Whether a slot is one of the write buffer.
-    pub(crate) const fn is_log(&self, slot: u32) -> bool {
-        slot >= self.log
+    pub(crate) const fn is_log(&self, slot: Slot) -> bool {
+        slot.0 >= self.log
     }
 
     /// A read begins in the segment of this slot.
-    pub(crate) fn begin_read(&mut self, slot: u32) {
-        self.readers[(slot / self.segment_pages) as usize] += 1;
+    pub(crate) fn begin_read(&mut self, slot: Slot) {
+        self.readers[(slot.0 / self.segment_pages) as usize] += 1;
     }
 
     /// A read that began there has ended.
-    pub(crate) fn end_read(&mut self, slot: u32) {
-        self.readers[(slot / self.segment_pages) as usize] -= 1;
+    pub(crate) fn end_read(&mut self, slot: Slot) {
+        self.readers[(slot.0 / self.segment_pages) as usize] -= 1;
     }
 
     /// Whether anything reads in this segment.
@@ -76,27 +76,28 @@ impl Copies {
     }
 
     /// What is known of a copy of this home page, where there is one.
-    pub(crate) fn state_of(&self, page: u64) -> Option<State> {
+    pub(crate) fn state_of(&self, page: HomePage) -> Option<State> {
         self.map.find(page).map(|slot| self.map.state(slot))
     }
 
     /// What the map says of a slot, as it is written down.
-    pub(crate) fn entry(&self, slot: u32) -> Entry {
-        let whole = |home| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
+    pub(crate) fn entry(&self, slot: Slot) -> Entry {
+        let whole =
+            |HomePage(home)| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
         self.map.home(slot).map_or(Entry::FREE, whole)
     }
 }
 
 impl Engine {
     /// The sectors of slots within the area; none of them is a replica's.
-    pub(crate) fn place_of(&self, slot: u32, pages: u64) -> Extent {
+    pub(crate) fn place_of(&self, slot: Slot, pages: u64) -> Extent {
         let page = self.geo.page_of(slot);
-        debug_assert!(page.is_some(), "slot {slot} does not stand in the area");
+        debug_assert!(page.is_some(), "{slot:?} does not stand in the area");
         Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 
     /// Where slots stand that follow each other in one segment.
-    pub(crate) fn stand(&self, slot: u32, pages: u64) -> (Target, Extent) {
+    pub(crate) fn stand(&self, slot: Slot, pages: u64) -> (Target, Extent) {
         match self.free.place(slot) {
             Some(page) => (Target::Home, self.home_of(page, pages)),
             None => (Target::Area, self.place_of(slot, pages)),
@@ -104,20 +105,20 @@ impl Engine {
     }
 
     /// The slots of the copies of the pages an extent touches, in `scratch`.
-    pub(super) fn copies_of(&mut self, extent: Extent) -> Vec<u32> {
-        let mut slots = std::mem::take(&mut self.scratch);
-        slots.clear();
-        let pages = self.pages_of(extent);
+    pub(super) fn copies_of(&mut self, extent: Extent) -> Vec<Slot> {
+        let mut found = std::mem::take(&mut self.scratch);
+        found.clear();
+        let touched = self.pages_of(extent);
         // A discard may span the whole device: walk whichever is shorter.
-        if pages.end - pages.start > u64::from(self.geo.slots()) {
-            let all = 0..self.geo.slots();
-            slots.extend(
-                all.filter(|&s| self.copies.home(s).is_some_and(|page| pages.contains(&page))),
+        if touched.end - touched.start > u64::from(self.geo.slots()) {
+            let holds = |home: HomePage| touched.contains(&home.0);
+            found.extend(
+                slots(0..self.geo.slots()).filter(|&s| self.copies.home(s).is_some_and(holds)),
             );
         } else {
-            slots.extend(pages.flat_map(|page| self.copies.find_all(page)));
+            found.extend(pages(touched).flat_map(|page| self.copies.find_all(page)));
         }
-        slots
+        found
     }
 
     /// The copies of the pages an extent touches, those in such a state, are not to be used any more.
@@ -132,7 +133,7 @@ impl Engine {
     }
 
     /// The copy in a slot is not to be used any more.
-    pub(crate) fn drop_copy(&mut self, slot: u32) {
+    pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)
         {
@@ -142,7 +143,7 @@ impl Engine {
     }
 
     /// A slot's bytes do not match their checksum. True where they were the only copy.
-    pub(crate) fn damaged(&mut self, slot: u32) -> bool {
+    pub(crate) fn damaged(&mut self, slot: Slot) -> bool {
         self.stats.damaged += 1;
         match self.copies.state(slot) {
             State::Dirty => true,
@@ -154,7 +155,7 @@ impl Engine {
     }
 
     /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
-    pub(crate) fn judge(&mut self, page: u64, sum: PageSum, mark: Mark) {
+    pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, mark: Mark) {
         let suspect = |engine: &Self| {
             engine.copies.find_all(page).find(|&slot| engine.copies.state(slot) == State::Suspect)
         };

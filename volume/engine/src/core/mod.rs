@@ -32,6 +32,7 @@ use crate::{
 };
 use copies::Copies;
 use engine_state::EngineState;
+use page_map::Slot;
 use ram_cache::RamCache;
 use read::{Join, Read, Waiting};
 use shape::Shape;
@@ -74,7 +75,7 @@ pub struct Engine {
     pub(crate) free: FreeSpace,
     pub(crate) out: VecDeque<Output>,
     pub(crate) stats: Stats,
-    pub(crate) scratch: Vec<u32>,
+    pub(crate) scratch: Vec<Slot>,
     pub(crate) now: SimTime,
 }
 
@@ -436,7 +437,7 @@ impl Engine {
     }
 
     /// The sectors of home pages.
-    pub(crate) fn home_of(&self, first: u64, pages: u64) -> Extent {
-        Extent::new(self.config.grid.0 + first * PAGE_SECTORS, pages * PAGE_SECTORS)
+    pub(crate) fn home_of(&self, first: impl Into<u64>, pages: u64) -> Extent {
+        Extent::new(self.config.grid.0 + first.into() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 }

@@ -9,7 +9,7 @@ use seekless_block::{
     StreamId,
 };
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::core::ram_cache::pieces;
 use crate::core::write_order::Mark;
 use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
@@ -31,7 +31,7 @@ pub(crate) struct Read {
     pub(super) join: u32,
     pub(super) target: Target,
     /// The slot in which it begins, of a read of a copy.
-    pub(super) from: Option<u32>,
+    pub(super) from: Option<Slot>,
     /// What is read, in the target's addresses.
     pub(super) io: Extent,
     /// Where `wanted` starts within `io`.
@@ -79,7 +79,7 @@ pub(crate) struct Waiting {
 pub(super) enum Found {
     Home,
     /// All of it, from this slot on.
-    Copy(u32),
+    Copy(Slot),
     /// Nowhere: the client has discarded all of it.
     Zeroes,
     Pieces,
@@ -90,7 +90,7 @@ pub(super) enum Found {
 enum Piece {
     Home,
     /// A slot, and those behind it.
-    Copy(u32),
+    Copy(Slot),
     Zeroes,
 }
 
@@ -172,7 +172,7 @@ impl Engine {
             None
         } else {
             // Of several the nearest.
-            let runs = self.copies.runs(pages.start, (pages.end - pages.start) as u32);
+            let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
             runs.min_by_key(|&slot| self.way_to(slot))
         };
         // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
@@ -183,7 +183,9 @@ impl Engine {
             return Found::Copy(slot);
         }
         let dirty = self.copies.count(State::Dirty) > 0
-            && pages.into_iter().any(|page| self.copies.state_of(page) == Some(State::Dirty));
+            && pages
+                .into_iter()
+                .any(|page| self.copies.state_of(HomePage(page)) == Some(State::Dirty));
         match copy {
             Some(slot) if dirty => Found::Copy(slot),
             _ if dirty => Found::Pieces,
@@ -198,7 +200,7 @@ impl Engine {
             Found::Copy(slot) => Some(slot),
             Found::Home | Found::Pieces | Found::Zeroes => None,
         };
-        let reads = |f: &Read, slot: u32| {
+        let reads = |f: &Read, slot: Slot| {
             f.from.is_some_and(|first| {
                 first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
             })
@@ -254,7 +256,7 @@ impl Engine {
     fn new_read(
         part: Part,
         (target, io): (Target, Extent),
-        from: Option<u32>,
+        from: Option<Slot>,
         skip: Sectors,
     ) -> Read {
         let Part { id, wanted, offset, join } = part;
@@ -262,15 +264,15 @@ impl Engine {
     }
 
     /// Reads whole pages, as checksums are a page's, and with RAM to put them the whole aligned cluster.
-    fn read_copy(&mut self, part: Part, slot: u32, asked: Asked) {
+    fn read_copy(&mut self, part: Part, slot: Slot, asked: Asked) {
         let pages = self.pages_of(part.wanted);
-        let (mut from, mut to) = (slot, slot + (pages.end - pages.start) as u32);
+        let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
         let cluster = (self.config.cluster.0 / PAGE_BYTES) as u32;
         if cluster > 0 && !self.cache.is_off() {
             // Only pages that stand there now: one that comes while the read is in flight may have been read before
             // it was written.
-            let usable = |s: u32| matches!(self.copies.state(s), State::Clean | State::Dirty);
-            while from > slot / cluster * cluster && usable(from - 1) {
+            let usable = |s: u32| matches!(self.copies.state(Slot(s)), State::Clean | State::Dirty);
+            while from > slot.0 / cluster * cluster && usable(from - 1) {
                 from -= 1;
             }
             let end = (to.div_ceil(cluster) * cluster).min(self.geo.slots());
@@ -279,8 +281,8 @@ impl Engine {
             }
         }
         self.note_read(slot, pages.clone());
-        let stand = self.stand(from, u64::from(to - from));
-        let skip = Sectors(u64::from(slot - from) * PAGE_SECTORS)
+        let stand = self.stand(Slot(from), u64::from(to - from));
+        let skip = Sectors(u64::from(slot.0 - from) * PAGE_SECTORS)
             + (part.wanted.start - self.home_of(pages.start, 1).start);
         let whole = self.whole_pages_of(part.wanted) == pages;
         if !whole && stand.1.bytes() > self.config.buffer_bytes {
@@ -288,14 +290,14 @@ impl Engine {
         } else {
             self.stats.copy_reads += 1;
             self.free.was_read(slot);
-            self.submit_read(Self::new_read(part, stand, Some(from), skip), asked);
+            self.submit_read(Self::new_read(part, stand, Some(Slot(from)), skip), asked);
         }
     }
 
     /// Pages are read from this slot on: the log is no place to read from.
-    fn note_read(&mut self, slot: u32, pages: std::ops::Range<u64>) {
+    fn note_read(&mut self, slot: Slot, pages: std::ops::Range<u64>) {
         if self.copies.is_log(slot) {
-            pages.for_each(|page| self.background.was_read(page));
+            pages.for_each(|page| self.background.was_read(HomePage(page)));
         }
     }
 
@@ -313,7 +315,8 @@ impl Engine {
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
             // A clean copy is passed by: home is as good, and what stands beside it there comes along.
-            let slot = self.copies.find(page).filter(|&s| self.copies.state(s) == State::Dirty);
+            let slot =
+                self.copies.find(HomePage(page)).filter(|&s| self.copies.state(s) == State::Dirty);
             let from = match slot {
                 Some(slot) => Piece::Copy(slot),
                 None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
@@ -325,7 +328,7 @@ impl Engine {
                 (Some((run, Piece::Copy(first))), Piece::Copy(slot))
                     if whole.contains(&page)
                         && whole.contains(&(page - 1))
-                        && u64::from(slot) == u64::from(*first) + run.len.0 / PAGE_SECTORS
+                        && u64::from(slot.0) == u64::from(first.0) + run.len.0 / PAGE_SECTORS
                         && run.bytes() < self.config.buffer_bytes =>
                 {
                     run.len += this.len;

@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 
-use super::page_map::State;
+use super::page_map::{HomePage, State, pages, slots};
 use super::ram_cache::pieces;
 use super::read::{ALONE, Join, Read, Waiting};
 use super::write_order::Mark;
@@ -43,7 +43,8 @@ impl Engine {
             return (0, 0);
         }
         let pages = self.whole_pages_of(io);
-        let any = pages.clone().any(|page| self.copies.state_of(page) == Some(State::Suspect));
+        let any =
+            pages.clone().any(|page| self.copies.state_of(HomePage(page)) == Some(State::Suspect));
         if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
     }
 
@@ -56,7 +57,7 @@ impl Engine {
                 let wanted = Extent::new(read.io.start.0 + read.skip.0, read.wanted.len.0);
                 let mut fault = false;
                 let mut again = false;
-                for ((slot, &sum), at) in (slot..).zip(sums).zip(0..) {
+                for ((slot, &sum), at) in slots(slot.0..u32::MAX).zip(sums).zip(0..) {
                     if sum != self.copies.sum(slot) {
                         let lost = self.damaged(slot);
                         let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
@@ -81,7 +82,7 @@ impl Engine {
             }
             None => {
                 let (first, _) = read.proves;
-                for (page, &sum) in (first..).zip(sums) {
+                for (page, &sum) in pages(first..u64::MAX).zip(sums) {
                     self.judge(page, sum, read.mark);
                 }
             }
@@ -143,7 +144,7 @@ impl Engine {
                 let count = pages.end - pages.start;
                 let exact = read.io.len.0 == count * PAGE_SECTORS;
                 let (mut lost, mut spare) = (false, !exact);
-                for slot in first..first + count as u32 {
+                for slot in slots(first.0..first.0 + count as u32) {
                     if self.copies.state(slot) == State::Dirty {
                         lost = true;
                     } else {
@@ -209,7 +210,9 @@ impl Engine {
         for piece in pieces(home) {
             let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
             let stale = logged
-                && self.pages_of(part).any(|p| self.copies.state_of(p) == Some(State::Dirty));
+                && self
+                    .pages_of(part)
+                    .any(|p| self.copies.state_of(HomePage(p)) == Some(State::Dirty));
             if !stale {
                 self.fill_piece(part, buffer, from + (part.start - home.start), mark);
             }

@@ -4,7 +4,7 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, State};
 use crate::core::ram_cache::pieces;
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
@@ -126,9 +126,9 @@ impl Engine {
         for page in [touched.start, touched.end.saturating_sub(1)] {
             if touched.contains(&page)
                 && !whole.contains(&page)
-                && self.copies.state_of(page) == Some(State::Dirty)
+                && self.copies.state_of(HomePage(page)) == Some(State::Dirty)
             {
-                self.background.urgent(page);
+                self.background.urgent(HomePage(page));
                 wait = true;
             }
         }
@@ -151,13 +151,13 @@ impl Engine {
     }
 
     /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
-    pub(crate) fn fail_blocked(&mut self, page: u64, fault: fn(Extent) -> Fault) {
+    pub(crate) fn fail_blocked(&mut self, page: HomePage, fault: fn(Extent) -> Fault) {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
             let in_part = !waits.is_read()
-                && self.pages_of(extent).contains(&page)
-                && !self.whole_pages_of(extent).contains(&page);
+                && self.pages_of(extent).contains(&page.0)
+                && !self.whole_pages_of(extent).contains(&page.0);
             if in_part {
                 self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
             } else {

@@ -9,7 +9,7 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State, slots};
 use crate::core::shape::Shape;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
@@ -129,9 +129,9 @@ impl Replicas {
     }
 
     /// The home page that a slot is.
-    pub(crate) fn place(&self, slot: u32) -> Option<u64> {
-        let bound = (*self.bound.get((slot / self.per.max(1)) as usize)?)?;
-        let at = (slot % self.per).checked_sub(1)?;
+    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
+        let bound = (*self.bound.get((slot.0 / self.per.max(1)) as usize)?)?;
+        let at = (slot.0 % self.per).checked_sub(1)?;
         (at < bound.pages).then(|| bound.first + u64::from(at))
     }
 
@@ -185,10 +185,10 @@ impl Replicas {
     }
 
     /// A replica in this slot was read.
-    pub(crate) fn touch(&mut self, slot: u32) {
+    pub(crate) fn touch(&mut self, slot: Slot) {
         self.uses += 1;
         let uses = self.uses;
-        if let Some(Some(bound)) = self.bound.get_mut((slot / self.per.max(1)) as usize) {
+        if let Some(Some(bound)) = self.bound.get_mut((slot.0 / self.per.max(1)) as usize) {
             (bound.uses, bound.used_at) = (bound.uses + 1, uses);
             self.reads += 1;
         }
@@ -256,19 +256,20 @@ impl Engine {
     #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        matches!(self.copies.state_of(page), Some(State::Clean | State::Dirty))
+        matches!(self.copies.state_of(HomePage(page)), Some(State::Clean | State::Dirty))
     }
 
     /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
     pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        let places = self.copies.find_all(page).filter_map(|slot| self.free.replicas.place(slot));
+        let places =
+            self.copies.find_all(HomePage(page)).filter_map(|slot| self.free.replicas.place(slot));
         places.map(|place| self.home_of(place, 1).start)
     }
 
     /// Whether one more replica of a home page may be made: it has fewer than it may, and nothing of it is in doubt or in
     /// the write buffer.
-    pub(crate) fn may_have_another(&self, page: u64) -> bool {
+    pub(crate) fn may_have_another(&self, page: HomePage) -> bool {
         let mut replicas = 0;
         let fine = self.copies.find_all(page).all(|slot| {
             replicas += 1;
@@ -287,15 +288,15 @@ impl Engine {
     /// leads to is refused where it should be.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
-        let slots = if self.free.is_used() { self.geo.read_slots() } else { 0 };
-        let end = from.slot.saturating_add(SLOTS).min(slots);
-        let standing = (from.slot..end).filter_map(|slot| self.copies.home(slot));
+        let all = if self.free.is_used() { self.geo.read_slots() } else { 0 };
+        let end = from.slot.saturating_add(SLOTS).min(all);
+        let standing = slots(from.slot..end).filter_map(|slot| Some(self.copies.home(slot)?.0));
         let asked = self.free.replicas.asked.iter().filter(|_| from == RoomFrom::default());
         let asked = asked.flat_map(|batch| batch.homes.iter().copied());
         let placed = standing.chain(asked).map(|page| self.home_of(page, 1).start).collect();
         let (free, page) = self.room_from(from.page, RANGES);
         let page = page.unwrap_or(self.free.map.home_pages);
-        let over = end >= slots && page >= self.free.map.home_pages;
+        let over = end >= all && page >= self.free.map.home_pages;
         let next = (!over).then_some(RoomFrom { page, slot: end });
         RoomPart { free, placed, next }
     }
@@ -367,8 +368,8 @@ impl Engine {
         if self.free.replicas.by_place.is_empty() {
             return;
         }
-        for (_, slots) in self.free.replicas.slots_at(pages) {
-            for slot in slots {
+        for (_, taken) in self.free.replicas.slots_at(pages) {
+            for slot in slots(taken) {
                 if self.copies.state(slot) != State::Free {
                     self.stats.yielded += 1;
                     self.copies.clear(slot);
@@ -379,14 +380,14 @@ impl Engine {
 
     /// Whether a replica stands in any of these pages of home, whatever is known of it.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
-        let mut slots = self.free.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
-        slots.any(|slot| self.copies.state(slot) != State::Free)
+        let taken = self.free.replicas.slots_at(pages).into_iter();
+        taken.flat_map(|(_, taken)| slots(taken)).any(|slot| self.copies.state(slot) != State::Free)
     }
 
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
-        for slot in first..first + self.geo.segment_pages {
+        for slot in slots(first..first + self.geo.segment_pages) {
             if self.copies.state(slot) != State::Free {
                 self.stats.yielded += 1;
                 self.copies.clear(slot);
@@ -412,13 +413,13 @@ impl Engine {
     }
 
     /// How far from the head a slot is that is a page of home (2.3).
-    pub(crate) fn way_to(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn way_to(&self, slot: Slot) -> Option<u64> {
         let page = self.free.replicas.place(slot)?;
         Some(self.free.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
     }
 
     /// Whether a replica is nearer to the head than its home.
-    pub(crate) fn is_nearer(&self, slot: u32, home: Lba) -> bool {
+    pub(crate) fn is_nearer(&self, slot: Slot, home: Lba) -> bool {
         self.way_to(slot).is_none_or(|way| way < self.free.replicas.head.0.abs_diff(home.0))
     }
 
@@ -470,7 +471,7 @@ mod tests {
                 match what {
                     0 => all.bind(segment, u64::from(segment) * 300, 200),
                     1 => all.unbind(segment),
-                    2 => all.touch(segment * all.per + 3),
+                    2 => all.touch(Slot(segment * all.per + 3)),
                     _ => {
                         if let Some(spare) = all.take_spare(|s| s == segment) {
                             prop_assert!(!all.is_bound(spare) && spare != segment);

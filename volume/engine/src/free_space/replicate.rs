@@ -7,7 +7,7 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
 use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
@@ -107,7 +107,7 @@ impl Engine {
             let can = page < self.free.map.home_pages
                 && !seen.contains(page)
                 && !self.free.map.free.contains(page)
-                && self.may_have_another(page)
+                && self.may_have_another(HomePage(page))
                 && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
             if can {
                 seen.insert(page..page + 1);
@@ -288,7 +288,7 @@ impl Engine {
         self.stats.metadata_bytes += PAGE_BYTES;
         self.out.push_back(Output::Put { page, to: stage(0) });
         let what = BackgroundIo { stage: 0, pages: 1, destage: None, meta: false };
-        let place = self.place_of(job.segment * self.geo.segment_pages, 1);
+        let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
         self.submit_background(what, Target::Area, Op::Write, place, Some(stage(0)));
     }
 
@@ -298,12 +298,12 @@ impl Engine {
         let mut good = 0;
         for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
             if self.background.bad[at]
-                || !self.may_have_another(home)
+                || !self.may_have_another(HomePage(home))
                 || self.free.replicas.withdrawing
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.add(slot, home, State::Clean, self.background.sums[at]);
+                self.copies.add(Slot(slot), HomePage(home), State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::replicas::LOOKS;
 use crate::Engine;
-use crate::core::page_map::State;
+use crate::core::page_map::{State, slots};
 
 /// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
 /// replicas go (3.2: the low watermark).
@@ -73,8 +73,9 @@ impl Engine {
             return Some(spare);
         }
         let per = self.geo.segment_pages;
-        let empty =
-            |s: u32| (s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free);
+        let empty = |s: u32| {
+            slots(s * per..(s + 1) * per).all(|slot| self.copies.state(slot) == State::Free)
+        };
         let count = self.free.replicas.bound.len() as u32;
         let look = self.free.replicas.look;
         let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
@@ -92,8 +93,9 @@ impl Engine {
     pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
         for (segment, _) in self.free.replicas.slots_at(pages) {
             let first = segment * self.geo.segment_pages;
-            let mut slots = first..first + self.geo.segment_pages;
-            if slots.any(|slot| self.copies.state(slot) != State::Free) {
+            if slots(first..first + self.geo.segment_pages)
+                .any(|slot| self.copies.state(slot) != State::Free)
+            {
                 return true;
             }
             self.free.replicas.unbind(segment);

@@ -6,6 +6,7 @@ use seekless_block::{Extent, SimTime};
 
 use super::ring::Ring;
 use crate::Memory;
+use crate::core::page_map::{Slot, slots};
 use crate::core::shape::Shape;
 use crate::format::{Content, Entry};
 
@@ -17,7 +18,7 @@ const DEPTH: u32 = 2;
 pub(super) struct Record {
     pub(super) content: Content,
     /// Slot of its header.
-    pub(super) slot: u32,
+    pub(super) slot: Slot,
     /// The absorbed writes that it holds parts of.
     pub(super) writes: Vec<u32>,
     /// Who waits for it, where it is no data.
@@ -60,7 +61,7 @@ impl Record {
 /// The log's memory.
 #[derive(Debug)]
 pub(crate) struct Log {
-    pub(super) first_slot: u32,
+    pub(super) first_slot: Slot,
     pub(super) segment_pages: u32,
     pub(crate) ring: Ring,
     /// Where the next record's header goes, within the ring's head.
@@ -98,7 +99,7 @@ pub(crate) struct Log {
 impl Log {
     pub(crate) fn new(geo: &Shape) -> Self {
         Self {
-            first_slot: geo.read_segments * geo.segment_pages,
+            first_slot: Slot(geo.read_slots()),
             segment_pages: geo.segment_pages,
             ring: Ring::new(geo.log_segments),
             head_page: 0,
@@ -215,9 +216,14 @@ impl Log {
         self.head_page == 0
     }
 
-    pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
-        let first = self.first_slot + segment * self.segment_pages;
-        first..first + self.segment_pages
+    pub(crate) fn slots_of(&self, segment: u32) -> impl Iterator<Item = Slot> + use<> {
+        let first = self.first_of(segment).0;
+        slots(first..first + self.segment_pages)
+    }
+
+    /// The first slot of a segment.
+    pub(super) fn first_of(&self, segment: u32) -> Slot {
+        self.first_slot + segment * self.segment_pages
     }
 
     pub(super) fn record(&mut self, number: u64) -> &mut Record {

@@ -15,7 +15,7 @@ pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::format::{Content, Entry, Header, PageSum, Position};
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
 use log::Record;
@@ -32,7 +32,7 @@ impl Engine {
     }
 
     /// Whether recovery could bring back what stands in the slot.
-    pub(crate) fn is_live(&self, slot: u32) -> bool {
+    pub(crate) fn is_live(&self, slot: Slot) -> bool {
         self.copies.is_log(slot)
             && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
     }
@@ -106,7 +106,7 @@ impl Engine {
         }
         let buffer = self.take_buffer();
         let log = &mut self.log;
-        let slot = log.slots_of(log.ring.head).start + log.head_page;
+        let slot = log.first_of(log.ring.head) + log.head_page;
         log.head_page += 1;
         log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
@@ -257,8 +257,8 @@ impl Engine {
                 durable: log.durable,
                 plan_generation: self.background.plan_generation(),
                 position: Position {
-                    segment: record.slot / log.segment_pages,
-                    page: record.slot % log.segment_pages,
+                    segment: record.slot.0 / log.segment_pages,
+                    page: record.slot.0 % log.segment_pages,
                 },
                 previous: log.previous,
                 tail: self.geo.read_segments + record.tail,
@@ -339,8 +339,8 @@ impl Engine {
             _ => Vec::new(),
         };
         if ok {
-            for (slot, entry) in (record.slot + 1..).zip(&entries) {
-                self.copies.set(slot, entry.home, State::Dirty, entry.sum);
+            for (slot, entry) in (record.slot.0 + 1..).zip(&entries) {
+                self.copies.set(Slot(slot), HomePage(entry.home), State::Dirty, entry.sum);
             }
         }
         let mut writes = std::mem::take(&mut record.writes);
