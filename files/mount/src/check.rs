@@ -9,10 +9,10 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError, Opened};
-use seekless_store::{Config, Examined, FileNumber, Gfs, State, examine};
+use seekless_store::{Config, Examined, FileNumber, FileState, GroupStore, examine};
 
 use crate::error::MountError;
-use crate::home::{self, Found, Home, Marker};
+use crate::underlying::{self, Marker, MarkerFound, UnderlyingDir};
 
 /// Room for entries of a directory.
 const ENTRIES_BYTES: usize = 32 << 10;
@@ -28,7 +28,7 @@ pub struct Checked {
     pub grouped: u64,
     /// Files that a crash left on their way; the next mount decides about them.
     pub on_their_way: u64,
-    /// Entries without a marker: files that were removed, or are home. The next mount drops them as it meets them.
+    /// Entries without a marker: files that were removed, or are underlying. The next mount drops them as it meets them.
     pub dead: u64,
     /// Files whose bytes are in a group that is damaged.
     pub damaged: Vec<PathBuf>,
@@ -59,9 +59,9 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
         |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
     let mut disk = FileDevice::new(Opened::path(store, true)?);
     let mut found = Checked { store: examine(&mut disk).map_err(attach)?, ..Checked::default() };
-    let gfs = Gfs::attach(&mut disk, Config::default()).map_err(attach)?;
-    let home = Home::open(dir)?;
-    match home.binding().map_err(failed(dir, "read its extended attributes"))? {
+    let gfs = GroupStore::attach(&mut disk, Config::default()).map_err(attach)?;
+    let underlying = UnderlyingDir::open(dir)?;
+    match underlying.binding().map_err(failed(dir, "read its extended attributes"))? {
         Some((uuid, true)) if uuid == gfs.uuid() => {}
         None if gfs.file_count() == 0 => {}
         _ => {
@@ -74,8 +74,8 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     // Inodes that the store has, by their numbers.
     let mut grouped = FxHashMap::default();
     for (number, file) in gfs.files() {
-        let handle = home.handle_named(&file.name);
-        let inode = handle.map(|h| home.open_handle(&h, OFlags::PATH));
+        let handle = underlying.handle_named(&file.name);
+        let inode = handle.map(|h| underlying.open_handle(&h, OFlags::PATH));
         let (fd, stat) = match inode {
             Some(Ok(fd)) => {
                 let stat = rustix::fs::fstat(&fd).map_err(failed(dir, "look at an inode in it"))?;
@@ -88,10 +88,10 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
             Some(Err(e)) => return Err(failed(dir, "open an inode in it")(e).into()),
         };
         let expected = Marker { store: gfs.uuid(), file: number, ino: stat.st_ino };
-        let marker = home::marker(&fd).map_err(failed(dir, "look for a marker in it"))?;
-        let settled = file.state == State::Settled;
+        let marker = underlying::marker(&fd).map_err(failed(dir, "look for a marker in it"))?;
+        let settled = file.state == FileState::Settled;
         found.on_their_way += u64::from(!settled);
-        if marker == Found::Marker(expected) {
+        if marker == MarkerFound::Marker(expected) {
             grouped.insert(stat.st_ino, (number, settled));
         } else if settled {
             found.dead += 1;
@@ -112,25 +112,25 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
             }
             return Ok(());
         }
-        match (entry, home::marker(fd)?) {
+        match (entry, underlying::marker(fd)?) {
             (Some((number, _)), _) => {
                 found.grouped += 1;
                 if damaged.contains(number) {
                     found.damaged.push(path.to_owned());
                 }
             }
-            (None, Found::Nothing) => {}
+            (None, MarkerFound::Nothing) => {}
             (None, _) => found.lost.push(path.to_owned()),
         }
         Ok(())
     };
-    walk(&home, &mut look).map_err(|(path, e)| failed(&dir.join(path), "look at it")(e))?;
+    walk(&underlying, &mut look).map_err(|(path, e)| failed(&dir.join(path), "look at it")(e))?;
     Ok(found)
 }
 
 /// Calls `look` with every inode below, by each of its names.
 fn walk(
-    home: &Home,
+    underlying: &UnderlyingDir,
     look: &mut dyn FnMut(&Path, &rustix::fd::OwnedFd, &Stat) -> Result<(), Errno>,
 ) -> Result<(), (PathBuf, Errno)> {
     let mut left = vec![PathBuf::new()];
@@ -138,7 +138,7 @@ fn walk(
         let of = |e: Errno| (dir.clone(), e);
         let path = if dir.as_os_str().is_empty() { Path::new(".") } else { &dir };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(home.root(), path, flags, Mode::empty()).map_err(of)?;
+        let fd = rustix::fs::openat(underlying.root(), path, flags, Mode::empty()).map_err(of)?;
         let mut room = Vec::with_capacity(ENTRIES_BYTES);
         let mut entries = RawDir::new(&fd, room.spare_capacity_mut());
         while let Some(entry) = entries.next() {

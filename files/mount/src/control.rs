@@ -5,27 +5,27 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use seekless_block::Duration;
-use seekless_store::Phase;
+use seekless_store::DiskPhase;
 use serde::{Deserialize, Serialize};
 
-use crate::live::Live;
+use crate::mounted_dir::MountedDir;
 
-/// To be read: a [`State`] as JSON.
-pub const STATE: &str = "trusted.seekless.state";
-/// To be set, to [`SHUFFLE`] or [`RETURN`]; ends when that has been done.
-pub const DO: &str = "trusted.seekless.do";
+/// To be read: a [`MountStatus`] as JSON.
+pub const STATUS_XATTR: &str = "trusted.seekless.state";
+/// To be set, to [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`]; ends when that has been done.
+pub const COMMAND_XATTR: &str = "trusted.seekless.do";
 /// Form groups anew now.
-pub const SHUFFLE: &[u8] = b"shuffle";
+pub const SHUFFLE_COMMAND: &[u8] = b"shuffle";
 /// Bring every file home, and form no groups any more. `NOSPC` where a file could not be brought.
-pub const RETURN: &[u8] = b"return";
+pub const RETURN_COMMAND: &[u8] = b"return";
 
-/// The schema of [`State`].
-pub const STATE_SCHEMA: &str = "seekless.fs/1";
+/// The schema of [`MountStatus`].
+pub const STATUS_SCHEMA: &str = "seekless.fs/1";
 
 /// How a mount stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
-    /// [`STATE_SCHEMA`].
+pub struct MountStatus {
+    /// [`STATUS_SCHEMA`].
     pub schema: String,
     /// The directory that is mounted.
     pub directory: String,
@@ -77,7 +77,7 @@ pub struct State {
     pub damaged: u64,
     /// The directory's disk, where it is known to sleep.
     #[serde(default)]
-    pub disk: Option<DiskState>,
+    pub disk: Option<DiskStatus>,
     /// No groups are formed any more.
     pub returning: bool,
     /// The latest that went wrong and is no client's fault.
@@ -86,7 +86,7 @@ pub struct State {
 
 /// How the time of a directory's disk was spent since the mount, by the kernel's counters and the time after which it sleeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskState {
+pub struct DiskStatus {
     /// What it is taken to do now: `turning`, `drowsy` (about to sleep) or `asleep`.
     pub phase: String,
     /// Milliseconds at work, by the kernel's count.
@@ -105,16 +105,16 @@ pub struct DiskState {
     pub millijoules: Option<[u64; 4]>,
 }
 
-fn disk(live: &Live) -> Option<DiskState> {
+fn disk(live: &MountedDir) -> Option<DiskStatus> {
     let rest = live.rest.as_ref()?;
     let phase = match rest.look() {
-        Phase::Turning => "turning",
-        Phase::Drowsy => "drowsy",
-        Phase::Asleep => "asleep",
+        DiskPhase::Turning => "turning",
+        DiskPhase::Drowsy => "drowsy",
+        DiskPhase::Asleep => "asleep",
     };
     let spent = rest.spent();
     let ms = |d: Duration| d.0 / 1_000_000;
-    Some(DiskState {
+    Some(DiskStatus {
         phase: phase.to_owned(),
         busy_ms: ms(spent.busy),
         idle_ms: ms(Duration(spent.rest.awake.0 - spent.busy.0)),
@@ -126,16 +126,16 @@ fn disk(live: &Live) -> Option<DiskState> {
     })
 }
 
-pub(super) fn state_of(live: &Live) -> State {
+pub(super) fn state_of(live: &MountedDir) -> MountStatus {
     let groups = &live.groups;
     let (inodes, open_files) = live.known();
     let shuffler = &live.shuffler;
     let (learned_files, wanted_groups) = shuffler.told();
     groups.gfs(|gfs| {
         let stats = gfs.stats();
-        State {
-            schema: STATE_SCHEMA.to_owned(),
-            directory: groups.home.path().display().to_string(),
+        MountStatus {
+            schema: STATUS_SCHEMA.to_owned(),
+            directory: groups.underlying.path().display().to_string(),
             pid: std::process::id(),
             store: groups.uuid().iter().map(|b| format!("{b:02x}")).collect(),
             requests: shuffler.requests.load(Relaxed),
@@ -166,18 +166,18 @@ pub(super) fn state_of(live: &Live) -> State {
     })
 }
 
-pub(super) fn state(live: &Live) -> Result<Vec<u8>, Errno> {
+pub(super) fn state(live: &MountedDir) -> Result<Vec<u8>, Errno> {
     serde_json::to_vec(&state_of(live)).map_err(|_| Errno::IO)
 }
 
-pub(super) fn act(live: &Live, what: &[u8]) -> Result<(), Errno> {
+pub(super) fn act(live: &MountedDir, what: &[u8]) -> Result<(), Errno> {
     match what {
-        SHUFFLE => {
+        SHUFFLE_COMMAND => {
             live.shuffle();
             Ok(())
         }
-        RETURN if live.shuffler.bring_home(&live.groups) == 0 => Ok(()),
-        RETURN => Err(Errno::NOSPC),
+        RETURN_COMMAND if live.shuffler.bring_home(&live.groups) == 0 => Ok(()),
+        RETURN_COMMAND => Err(Errno::NOSPC),
         _ => Err(Errno::INVAL),
     }
 }

@@ -1,17 +1,17 @@
 //! What the fuzz targets call, here so that a test can replay their corpora: decoders of what stands in extended attributes and in a
 //! group store. Each checks what must hold for any bytes at all.
 
-use crate::handle::Handle;
-use crate::home::{self, Marker};
-use crate::rows::{Row, Rows};
+use crate::inode_handle::InodeHandle;
+use crate::inode_table::{InodeRow, InodeTable};
+use crate::underlying::{self, Marker};
 
 #[derive(Clone, Copy)]
 struct Found;
 
-impl Row for Found {
-    type Key = Handle;
+impl InodeRow for Found {
+    type Key = InodeHandle;
 
-    fn key(&self, handle: Handle) -> Handle {
+    fn key(&self, handle: InodeHandle) -> InodeHandle {
         handle
     }
 }
@@ -21,10 +21,10 @@ impl Row for Found {
 /// # Panics
 /// Where a handle is not the bytes that it came from.
 pub fn handle(data: &[u8]) {
-    if let Some(handle) = Handle::from_name(data) {
+    if let Some(handle) = InodeHandle::from_name(data) {
         assert_eq!(handle.to_name(), data);
         assert_eq!(handle.shape().handle(handle.data()), Some(handle));
-        let mut rows = Rows::new(handle.shape());
+        let mut rows = InodeTable::new(handle.shape());
         rows.insert(handle, Found);
         assert!(rows.get(handle).is_some_and(|(found, _)| found == handle));
     }
@@ -38,7 +38,7 @@ pub fn marker(data: &[u8]) {
     if let Some(marker) = Marker::decode(data) {
         assert_eq!(marker.encode()[..], *data);
     }
-    if let Some((store, Some(handle))) = home::bound(data) {
+    if let Some((store, Some(handle))) = underlying::bound(data) {
         assert_eq!([&store[..], &handle.to_name()].concat(), data);
     }
 }

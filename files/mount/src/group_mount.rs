@@ -13,16 +13,16 @@ use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
 use seekless_host::{FileDevice, HostError, Opened, cannot, fuse_mount, signature};
-use seekless_store::{Config, GroupConfig, Phase, format_store};
+use seekless_store::{Config, DiskPhase, GroupConfig, format_store};
 
-use crate::control::{self, State};
+use crate::control::{self, MountStatus};
+use crate::disk_watch::{DiskSleep, WatchedDisk};
 use crate::error::MountError;
-use crate::front::Front;
-use crate::groups::Groups;
-use crate::home::Home;
-use crate::live::Live;
-use crate::rest::{Sleep, Watched};
+use crate::fuse_requests::FuseRequests;
+use crate::grouped_files::GroupedFiles;
+use crate::mounted_dir::MountedDir;
 use crate::shuffle::{Shuffled, Shuffler};
+use crate::underlying::UnderlyingDir;
 
 /// Threads that take requests.
 const THREADS: usize = 4;
@@ -45,7 +45,7 @@ pub struct MountOptions {
     /// How files are grouped.
     pub groups: GroupConfig,
     /// The directory's disk sleeps: background work heeds that.
-    pub sleep: Option<Sleep>,
+    pub sleep: Option<DiskSleep>,
     /// The kernel may read and write files that are not grouped by itself.
     pub passthrough: bool,
 }
@@ -54,13 +54,13 @@ pub struct MountOptions {
 #[derive(Debug)]
 pub struct GroupMount {
     point: PathBuf,
-    live: Arc<Live>,
+    live: Arc<MountedDir>,
     session: Option<JoinHandle<()>>,
     keeper: Option<(Sender<()>, JoinHandle<()>)>,
     gone: bool,
 }
 
-impl Live {
+impl MountedDir {
     pub(crate) fn shuffle(&self) -> Shuffled {
         self.shuffler.shuffle(&self.groups, |h| self.is_open(h))
     }
@@ -68,7 +68,7 @@ impl Live {
     /// What is to be done now and then; `due` is since when a shuffle has been waiting.
     fn look_after(&self, due: &mut Option<Instant>) {
         self.shuffler.learn();
-        let phase = self.rest.as_ref().map_or(Phase::Turning, Watched::look);
+        let phase = self.rest.as_ref().map_or(DiskPhase::Turning, WatchedDisk::look);
         self.groups.tick(phase);
         if self.rest.is_some() {
             self.shuffler.read_ahead(&self.groups, phase);
@@ -178,13 +178,14 @@ impl GroupMount {
         more_files();
         // What a client asks for is made as it says.
         rustix::process::umask(rustix::fs::Mode::empty());
-        let home = Home::open(dir)?;
+        let underlying = UnderlyingDir::open(dir)?;
         let opened = Opened::path(&options.store, false)?;
         let config = Config { cache: options.cache, ..Config::default() };
-        let groups = Groups::attach(home, FileDevice::new(opened), config, &options.store)?;
+        let groups =
+            GroupedFiles::attach(underlying, FileDevice::new(opened), config, &options.store)?;
         let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
-        let rest = options.sleep.as_ref().map(|sleep| Watched::new(dir, sleep)).transpose()?;
-        let live = Arc::new(Live::new(groups, shuffler, rest)?);
+        let rest = options.sleep.as_ref().map(|sleep| WatchedDisk::new(dir, sleep)).transpose()?;
+        let live = Arc::new(MountedDir::new(groups, shuffler, rest)?);
         let what = "mount over it";
         let device = fuse_mount::attach(
             point,
@@ -201,7 +202,7 @@ impl GroupMount {
         };
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd) = (Some(THREADS), true);
-        let front = Front { live: Arc::clone(&live), passthrough: options.passthrough };
+        let front = FuseRequests { live: Arc::clone(&live), passthrough: options.passthrough };
         let session =
             Session::from_fd(front, device, SessionACL::All, config).map_err(fail(point, what))?;
         let thread = std::thread::Builder::new().name("seekless-store".into()).spawn(move || {
@@ -223,7 +224,7 @@ impl GroupMount {
 
     /// How it stands.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> MountStatus {
         control::state_of(&self.live)
     }
 
@@ -271,7 +272,7 @@ impl GroupMount {
         self.take_away_anyhow();
         self.stop_keeper();
         let release = self.live.shuffler.is_stopped();
-        let path = self.live.groups.home.path().to_owned();
+        let path = self.live.groups.underlying.path().to_owned();
         self.live.groups.end(release).map_err(|fault| HostError::Refused {
             path,
             why: format!("the group store could not be put to rest: {fault}"),
@@ -302,10 +303,13 @@ impl Drop for GroupMount {
 }
 
 /// What holds of the directory's own mount holds of this one.
-fn mount_flags(live: &Live) -> Result<MountFlags, MountError> {
+fn mount_flags(live: &MountedDir) -> Result<MountFlags, MountError> {
     use rustix::fs::StatVfsMountFlags as Own;
-    let own =
-        live.groups.home.statvfs().map_err(cannot("ask for the directory's mount options"))?;
+    let own = live
+        .groups
+        .underlying
+        .statvfs()
+        .map_err(cannot("ask for the directory's mount options"))?;
     let mut flags = MountFlags::empty();
     flags.set(MountFlags::NODEV, own.f_flag.contains(Own::NODEV));
     flags.set(MountFlags::NOSUID, own.f_flag.contains(Own::NOSUID));

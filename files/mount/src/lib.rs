@@ -8,24 +8,27 @@
 #![forbid(unsafe_code)]
 
 mod check;
-mod content;
 mod control;
+mod data_requests;
+mod disk_watch;
 mod error;
-mod front;
+mod fuse_requests;
 pub mod fuzzing;
 mod group_mount;
-mod groups;
-mod handle;
-mod home;
-mod live;
-mod names;
-mod rest;
-mod rows;
+mod grouped_files;
+mod inode_handle;
+mod inode_table;
+mod mounted_dir;
+mod name_requests;
 mod shuffle;
+mod underlying;
 
 pub use check::{Checked, check};
-pub use control::{DO, DiskState, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
+pub use control::{
+    COMMAND_XATTR, DiskStatus, MountStatus, RETURN_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA,
+    STATUS_XATTR,
+};
+pub use disk_watch::DiskSleep;
 pub use error::MountError;
 pub use group_mount::{GroupMount, MountOptions, format};
-pub use rest::Sleep;
 pub use shuffle::Shuffled;

@@ -1,6 +1,6 @@
 //! EEFS's group shuffle: who opens which file after which is learned, stream by stream, and every so many requests, or
 //! when no file has been opened for a while, groups are formed anew: what belongs together comes to the group store, what no
-//! longer belongs goes home. Clients wait for none of it: what they do goes into a list, and whoever shuffles reads it.
+//! longer belongs goes underlying. Clients wait for none of it: what they do goes into a list, and whoever shuffles reads it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::StreamId;
 use seekless_store::{
-    Ask, FILE_BYTES_MAX, Fault, FileNumber, GroupConfig, GroupConfigError, Phase, Successors, ahead,
+    Ask, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupConfig, GroupConfigError, Successors,
+    ahead,
 };
 
-use crate::groups::Groups;
-use crate::handle::Handle;
-use crate::live::held;
-use crate::rows::{Row, Rows};
+use crate::grouped_files::GroupedFiles;
+use crate::inode_handle::InodeHandle;
+use crate::inode_table::{InodeRow, InodeTable};
+use crate::mounted_dir::held;
 
 /// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
 const SEEN_MAX: usize = 1 << 16;
@@ -30,13 +31,13 @@ const TOGETHER: usize = 16;
 
 /// What is learned from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Seen {
+pub(super) enum Observed {
     /// A stream has opened a file of this size.
-    Opened { stream: StreamId, handle: Handle, size: u64 },
+    Opened { stream: StreamId, handle: InodeHandle, size: u64 },
     /// A file that could be written was closed, with this size.
-    Written { handle: Handle, size: u64 },
+    Written { handle: InodeHandle, size: u64 },
     /// It was removed.
-    Gone(Handle),
+    Gone(InodeHandle),
 }
 
 /// What a shuffle did.
@@ -46,7 +47,7 @@ pub struct Shuffled {
     pub groups: usize,
     /// Files that came to the group store.
     pub came: usize,
-    /// Files that went home.
+    /// Files that went underlying.
     pub returned: usize,
     /// Groups that found no room.
     pub refused: usize,
@@ -56,9 +57,9 @@ pub struct Shuffled {
 struct Learned {
     graph: Successors,
     /// Files remembered.
-    files: Rows<Size>,
+    files: InodeTable<Size>,
     /// Files that were opened last, for reading ahead of them.
-    recent: Vec<Handle>,
+    recent: Vec<InodeHandle>,
 }
 
 /// Of a file that is remembered.
@@ -75,11 +76,11 @@ impl Size {
     }
 }
 
-impl Row for Size {
+impl InodeRow for Size {
     /// The learner's number.
     type Key = u64;
 
-    fn key(&self, handle: Handle) -> u64 {
+    fn key(&self, handle: InodeHandle) -> u64 {
         handle.id()
     }
 }
@@ -87,7 +88,7 @@ impl Row for Size {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shuffler {
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<Observed>>,
     learned: Mutex<Learned>,
     /// Requests, and opens, when it was shuffled last.
     at: (AtomicU64, AtomicU64),
@@ -116,10 +117,10 @@ impl Shuffler {
         config: GroupConfig,
         every: u64,
         idle: Option<Duration>,
-        groups: &Groups,
+        groups: &GroupedFiles,
     ) -> Result<Self, GroupConfigError> {
         let mut graph = Successors::new(config)?;
-        let mut files = Rows::new(groups.home.handle().shape());
+        let mut files = InodeTable::new(groups.underlying.handle().shape());
         // No more than is remembered; the last are the newest.
         groups.gfs(|gfs| {
             let all = gfs.groups();
@@ -132,7 +133,7 @@ impl Shuffler {
             for group in &all[all.len() - newest..] {
                 let member = |n: &FileNumber| {
                     let file = gfs.file(*n)?;
-                    Some((groups.home.handle_named(&file.name)?, Size::of(file.size.into())))
+                    Some((groups.underlying.handle_named(&file.name)?, Size::of(file.size.into())))
                 };
                 let members: Vec<_> = group.iter().filter_map(member).collect();
                 // As often round as it takes to predict; what is seen from now on outweighs that soon.
@@ -165,8 +166,8 @@ impl Shuffler {
     }
 
     /// Notes what a client did.
-    pub(super) fn saw(&self, what: Seen) {
-        if matches!(what, Seen::Opened { .. }) {
+    pub(super) fn saw(&self, what: Observed) {
+        if matches!(what, Observed::Opened { .. }) {
             self.opens.fetch_add(1, Relaxed);
         }
         let mut seen = held(&self.seen);
@@ -185,27 +186,28 @@ impl Shuffler {
     fn take_up(&self, learned: &mut Learned) {
         for seen in std::mem::take(&mut *held(&self.seen)) {
             match seen {
-                Seen::Opened { stream, handle, size } => {
+                Observed::Opened { stream, handle, size } => {
                     learned.graph.observe(stream, handle.id());
                     learned.files.insert(handle, Size::of(size));
                     if learned.recent.len() < RECENT_MAX {
                         learned.recent.push(handle);
                     }
                 }
-                Seen::Written { handle, size } => {
+                Observed::Written { handle, size } => {
                     if let Some(file) = learned.files.get_mut(handle.id()) {
                         *file = Size::of(size);
                     }
                 }
-                Seen::Gone(handle) => {
+                Observed::Gone(handle) => {
                     learned.graph.forget(handle.id());
                     learned.files.remove(handle.id());
                 }
             }
         }
         if learned.files.len() > learned.graph.files() + learned.graph.files() / 4 {
-            let gone = |h: &Handle| !learned.graph.knows(h.id());
-            let gone: Vec<Handle> = learned.files.iter().map(|(h, _)| h).filter(gone).collect();
+            let gone = |h: &InodeHandle| !learned.graph.knows(h.id());
+            let gone: Vec<InodeHandle> =
+                learned.files.iter().map(|(h, _)| h).filter(gone).collect();
             for handle in gone {
                 learned.files.remove(handle.id());
             }
@@ -225,8 +227,8 @@ impl Shuffler {
     }
 
     /// Reads groups that are likely to be used next, while the disk turns. What was opened while it sleeps waits.
-    pub(super) fn read_ahead(&self, groups: &Groups, phase: Phase) {
-        if phase == Phase::Asleep {
+    pub(super) fn read_ahead(&self, groups: &GroupedFiles, phase: DiskPhase) {
+        if phase == DiskPhase::Asleep {
             return;
         }
         let mut learned = held(&self.learned);
@@ -248,7 +250,7 @@ impl Shuffler {
 
     /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while, or none
     /// for so long that the disk is about to sleep.
-    pub(super) fn is_due(&self, phase: Phase) -> bool {
+    pub(super) fn is_due(&self, phase: DiskPhase) -> bool {
         if self.stopped.load(Relaxed) {
             return false;
         }
@@ -261,7 +263,7 @@ impl Shuffler {
             *quiet = (opens, Instant::now());
         }
         let idle =
-            self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle || phase == Phase::Drowsy);
+            self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle || phase == DiskPhase::Drowsy);
         since(&self.requests, &self.at.0) >= self.every
             || (idle && since(&self.opens, &self.at.1) > 0)
     }
@@ -269,8 +271,8 @@ impl Shuffler {
     /// Forms groups anew. `busy` says whether a file is open.
     pub(super) fn shuffle(
         &self,
-        groups: &Groups,
-        busy: impl Fn(&Handle) -> bool + Sync,
+        groups: &GroupedFiles,
+        busy: impl Fn(&InodeHandle) -> bool + Sync,
     ) -> Shuffled {
         let mut learned = held(&self.learned);
         self.at.0.store(self.requests.load(Relaxed), Relaxed);
@@ -281,7 +283,7 @@ impl Shuffler {
             return done;
         }
         let small = |id: u64| learned.files.get(id).is_some_and(|(_, size)| size.is_small());
-        let wanted: Vec<Vec<Handle>> = learned
+        let wanted: Vec<Vec<InodeHandle>> = learned
             .graph
             .groups(small)
             .into_iter()
@@ -289,11 +291,11 @@ impl Shuffler {
             .collect();
         done.groups = wanted.len();
         self.wanted.store(wanted.len() as u64, Relaxed);
-        let stays: FxHashSet<Handle> = wanted.iter().flatten().copied().collect();
+        let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
         let mut leaves = groups.those(|h| !stays.contains(h));
         leaves.truncate(MOVES_MAX);
         done.returned = groups.bring_all_home(&leaves);
-        let standing = Standing::of(groups);
+        let standing = CurrentGroups::of(groups);
         let mut gone = Vec::new();
         let mut wanted = wanted.into_iter();
         let mut is_full = false;
@@ -342,7 +344,7 @@ impl Shuffler {
 
     /// Brings everything home; nothing leaves it again. Returns how many files are left in the store: those that could not
     /// be brought.
-    pub(super) fn bring_home(&self, groups: &Groups) -> usize {
+    pub(super) fn bring_home(&self, groups: &GroupedFiles) -> usize {
         self.stopped.store(true, Relaxed);
         // Whoever shuffles sees that and ends.
         let _learned = held(&self.learned);
@@ -352,17 +354,17 @@ impl Shuffler {
 }
 
 /// The groups as they stand.
-struct Standing(FxHashMap<u32, usize>);
+struct CurrentGroups(FxHashMap<u32, usize>);
 
-impl Standing {
-    fn of(groups: &Groups) -> Self {
+impl CurrentGroups {
+    fn of(groups: &GroupedFiles) -> Self {
         let mut members = FxHashMap::<u32, usize>::default();
         groups.gfs(|g| g.files().for_each(|(_, f)| *members.entry(f.group).or_default() += 1));
         Self(members)
     }
 
     /// Whether exactly these files are a group.
-    fn has(&self, groups: &Groups, files: &[Handle]) -> bool {
+    fn has(&self, groups: &GroupedFiles, files: &[InodeHandle]) -> bool {
         let numbers: Vec<_> = files.iter().map(|h| groups.peek(h).map(|k| k.number)).collect();
         let of = |n: &Option<FileNumber>| groups.gfs(|g| g.file((*n)?).map(|f| f.group));
         let Some(Some(group)) = numbers.first().map(of) else { return false };

@@ -146,7 +146,7 @@ pub fn replicate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seekless_block::Bytes;
+    use seekless_block::{Bytes, SimTime};
     use seekless_engine::format::Geometry;
 
     #[test]

@@ -8,8 +8,8 @@ use crate::ffs::Work;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
-    Arrival, Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Member,
-    Output, Phase, Reply, RequestId, Rest, ahead, format_store,
+    Arrival, Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupStore,
+    Input, IoId, Member, Output, Reply, RequestId, SleepClock, ahead, format_store,
 };
 use seekless_store::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
@@ -55,11 +55,11 @@ struct Seen {
 
 #[derive(Debug)]
 pub(super) struct Eefs {
-    gfs: Gfs,
+    gfs: GroupStore,
     medium: MemDevice,
     graph: Successors,
     /// When the disk sleeps, if it does.
-    rest: Option<Rest>,
+    rest: Option<SleepClock>,
     /// Since when a shuffle has been waiting.
     due: Option<SimTime>,
     here: FxHashMap<u64, FileNumber>,
@@ -98,10 +98,10 @@ impl Eefs {
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
         Ok(Self {
-            gfs: Gfs::attach(&mut medium, config)?,
+            gfs: GroupStore::attach(&mut medium, config)?,
             medium,
             graph: Successors::new(options.groups)?,
-            rest: sleeps_after.map(|after| Rest::new(after, SimTime(0))),
+            rest: sleeps_after.map(|after| SleepClock::new(after, SimTime(0))),
             due: None,
             here: FxHashMap::default(),
             asked: FxHashMap::default(),
@@ -303,7 +303,7 @@ impl World {
     /// What is likely to be read next is read while the disk turns.
     fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
         let Some(eefs) = &self.eefs else { return Ok(()) };
-        if eefs.rest.is_none_or(|rest| rest.phase(self.now) == Phase::Asleep) {
+        if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
         }
         for file in ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied()) {

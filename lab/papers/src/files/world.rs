@@ -8,7 +8,7 @@ use crate::ffs::{Part, Work};
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
-use seekless_store::{IoId, What};
+use seekless_store::{IoId, IoPurpose};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::eefs::{Eefs, Move};
@@ -22,7 +22,7 @@ pub(super) enum Purpose {
     /// Nobody waits.
     Nothing,
     /// An I/O of the group store; what it writes has been put there.
-    Store(IoId, What),
+    Store(IoId, IoPurpose),
     /// The other module's sync.
     Other,
     /// A file on its way.
@@ -242,7 +242,7 @@ impl World {
         io: IoId,
         op: Op,
         extent: Extent,
-        what: What,
+        what: IoPurpose,
     ) -> Result<(), FilesError> {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
         // What reads is waited for; what writes is background, as the other module's delayed writes are.
@@ -286,7 +286,7 @@ impl World {
         let (causes, writes) = (&mut self.causes, op == Op::Write);
         *match (&chain.purpose, part) {
             (Purpose::Store(..), _) if !writes => &mut causes.groups_read,
-            (Purpose::Store(_, What::Group), _) => &mut causes.groups_written,
+            (Purpose::Store(_, IoPurpose::Group), _) => &mut causes.groups_written,
             (Purpose::Store(..), _) => &mut causes.log_written,
             (Purpose::Move(_) | Purpose::Other, _) if writes => &mut causes.moves_written,
             (Purpose::Move(_) | Purpose::Other, _) => &mut causes.moves_read,
