@@ -12,7 +12,7 @@ mod tables;
 pub use effects::{Effect, Evidence, Finding, effects};
 pub use run_record::{RunRecord, read_records};
 pub use spec::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
-pub use statistics::{Sample, Welch, student_t, welch};
+pub use statistics::Sample;
 pub use tables::{
     Best, Compared, Linearity, Measured, Quantity, Relative, Results, Row, advice_sentence,
 };

@@ -65,26 +65,26 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 
 /// The test whether two means differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Welch {
+pub(crate) struct Welch {
     /// Probability of a difference of at least this size if the means are equal.
-    pub p: f64,
+    pub(crate) p: f64,
     /// Degrees of freedom, estimated by Welch and Satterthwaite.
-    pub freedom: f64,
+    pub(crate) freedom: f64,
     /// Half the width of the 95% confidence interval of the difference.
-    pub reach: f64,
+    pub(crate) reach: f64,
 }
 
 impl Welch {
     /// Whether the difference is significant: p below 5%.
     #[must_use]
-    pub fn differs(&self) -> bool {
+    pub(crate) fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
 /// Welch's test. `None` if either sample has fewer than two values.
 #[must_use]
-pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
+pub(crate) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
         return None;
     }
@@ -103,7 +103,7 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
 
 /// The quantile of Student's t for a probability `q` above one half.
 #[must_use]
-pub fn student_t(freedom: f64, q: f64) -> f64 {
+pub(crate) fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
