@@ -12,11 +12,10 @@ use super::Args;
 /// The live page.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct HttpArgs {
-    /// Show a live page, a JSON API and metrics at HOST:PORT, PORT on this machine, or unix:PATH
+    /// A live page, JSON and metrics at HOST:PORT, PORT on this machine, or unix:PATH
     #[arg(long, value_name = "ADDRESS", help_heading = "Watching")]
     pub(super) http: Option<HttpAddress>,
-    /// What who asks must know, where ADDRESS can be reached from other machines: at least 16 characters. Other
-    /// users see it in the list of processes; better set SEEKLESS_HTTP_TOKEN
+    /// Token for other machines, 16 characters or more; SEEKLESS_HTTP_TOKEN is safer
     #[arg(long, value_name = "TOKEN", requires = "http", help_heading = "Watching")]
     pub(super) http_token: Option<String>,
 }

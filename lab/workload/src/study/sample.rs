@@ -1,6 +1,7 @@
 //! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the difference of two samples
 //! (Welch, 1947). A mean includes all values, outliers too.
 
+use crate::seeded_random::ln_gamma;
 use serde::Serialize;
 
 /// Several measurements of one quantity.
@@ -147,18 +148,6 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
         }
     }
     (front * f).clamp(0.0, 1.0)
-}
-
-/// The logarithm of the gamma function above 0, by Stirling's series after raising the argument.
-fn ln_gamma(z: f64) -> f64 {
-    let (mut z, mut lowered) = (z, 0.0);
-    while z < 12.0 {
-        lowered -= z.ln();
-        z += 1.0;
-    }
-    let inv = 1.0 / z;
-    let tail = inv * (1.0 / 12.0 - inv * inv * (1.0 / 360.0 - inv * inv / 1260.0));
-    lowered + (z - 0.5) * z.ln() - z + 0.5 * std::f64::consts::TAU.ln() + tail
 }
 
 #[cfg(test)]
