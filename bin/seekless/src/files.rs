@@ -160,7 +160,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
     seekless_host::fuse_mount::serve_under_memory_pressure();
     let ended = move || drop(send.send(Event::Unmounted));
     let mut mounted = GroupMount::mount(&args.dir, &args.mountpoint, &options, ended)?;
-    let state = mounted.state();
+    let state = mounted.status();
     let passes = if state.passthrough || args.no_passthrough {
         ""
     } else {
@@ -201,7 +201,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         if stopping && mounted.unmount()? {
             break;
         }
-        let state = mounted.state();
+        let state = mounted.status();
         if state.trouble != trouble {
             trouble = state.trouble;
             trouble.iter().for_each(|t| output::say(t));

@@ -113,8 +113,8 @@ impl SleepClock {
 
 /// What is likely to be read next, while the disk turns: a file was asked for, and of each group that the files stand in which
 /// it leads to and that is not in memory, one file. `number` knows which files are in groups.
-pub fn ahead(
-    gfs: &GroupStore,
+pub fn groups_to_read_ahead(
+    group_store: &GroupStore,
     graph: &Successors,
     file: u64,
     number: impl Fn(u64) -> Option<FileNumber>,
@@ -122,7 +122,7 @@ pub fn ahead(
     let mut found: Vec<(u32, FileNumber)> = Vec::new();
     for (to, _) in graph.predictions(file) {
         if let Some(number) = number(to)
-            && let Some(group) = gfs.absent_group(number)
+            && let Some(group) = group_store.absent_group(number)
             && found.iter().all(|(g, _)| *g != group)
         {
             found.push((group, number));

@@ -25,7 +25,7 @@ impl<F: FnMut() -> bool> OtherModule for F {
 /// A store, its device, and the module that has all other files.
 #[derive(Debug)]
 pub struct StoreOnDevice<D, O> {
-    gfs: GroupStore,
+    group_store: GroupStore,
     device: D,
     other: O,
     next: u64,
@@ -38,14 +38,14 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     /// # Errors
     /// As [`GroupStore::attach`].
     pub fn attach(mut device: D, other: O, config: Config) -> Result<Self, AttachError> {
-        let gfs = GroupStore::attach(&mut device, config)?;
-        Ok(Self { gfs, device, other, next: 0, ended: BTreeMap::new() })
+        let group_store = GroupStore::attach(&mut device, config)?;
+        Ok(Self { group_store, device, other, next: 0, ended: BTreeMap::new() })
     }
 
     /// What it knows.
     #[must_use]
-    pub const fn gfs(&self) -> &GroupStore {
-        &self.gfs
+    pub const fn group_store(&self) -> &GroupStore {
+        &self.group_store
     }
 
     /// Asks, and waits for the answer.
@@ -61,7 +61,7 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
         let first = self.next + 1;
         for ask in asks {
             self.next += 1;
-            self.gfs.handle(now, Input::Ask { id: RequestId(self.next), ask });
+            self.group_store.handle(now, Input::Ask { id: RequestId(self.next), ask });
         }
         self.carry_out(now);
         // Every ask ends once all I/O has ended that it made necessary.
@@ -71,13 +71,13 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
 
     /// Lets the store do what is due. Call it at [`GroupStore::wakeup`].
     pub fn tick(&mut self, now: SimTime) {
-        self.gfs.handle(now, Input::Tick);
+        self.group_store.handle(now, Input::Tick);
         self.carry_out(now);
     }
 
     /// See [`GroupStore::set_disk_phase`].
     pub const fn set_disk_phase(&mut self, phase: DiskPhase) {
-        self.gfs.set_disk_phase(phase);
+        self.group_store.set_disk_phase(phase);
     }
 
     /// The device, once the store is no longer needed. What was not synced is lost.
@@ -86,7 +86,7 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     }
 
     fn carry_out(&mut self, now: SimTime) {
-        while let Some(output) = self.gfs.poll() {
+        while let Some(output) = self.group_store.poll() {
             match output {
                 Output::Submit(mut io) => {
                     let done = match io.op {
@@ -101,11 +101,11 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
                         _ => self.device.flush(),
                     };
                     let result = done.is_ok().then_some(io.data);
-                    self.gfs.handle(now, Input::Done { io: io.id, result });
+                    self.group_store.handle(now, Input::Done { io: io.id, result });
                 }
                 Output::SyncOther => {
                     let done = self.other.sync();
-                    self.gfs.handle(now, Input::OtherSynced(done));
+                    self.group_store.handle(now, Input::OtherSynced(done));
                 }
                 Output::Complete { id, result } => {
                     self.ended.insert(id, result);

@@ -65,11 +65,11 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
             let _ = writeln!(text, "{}: {what}", dir.join(file).display());
         }
     }
-    if found.on_their_way > 0 {
+    if found.unsettled > 0 {
         let _ = writeln!(
             text,
             "harmless: {} files on their way, which the next mount settles",
-            found.on_their_way
+            found.unsettled
         );
     }
     if found.dead > 0 {

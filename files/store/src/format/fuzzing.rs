@@ -81,7 +81,7 @@ pub fn store(data: &[u8]) {
     else {
         return;
     };
-    let numbers: Vec<crate::FileNumber> = store.gfs().files().map(|(n, _)| n).collect();
+    let numbers: Vec<crate::FileNumber> = store.group_store().files().map(|(n, _)| n).collect();
     let now = seekless_block::SimTime(0);
     for file in numbers {
         let _ = store.ask(now, crate::Ask::Read { file, offset: 0, len: 1 << 16 });

@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
     Arrival, Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupStore,
-    Input, IoId, Member, Output, Reply, RequestId, SleepClock, ahead, format_store,
+    Input, IoId, Member, Output, Reply, RequestId, SleepClock, format_store, groups_to_read_ahead,
 };
 use seekless_store::{Group, Stability, Successors};
 use seekless_trace::{FileEvent, FileOp};
@@ -55,7 +55,7 @@ struct Seen {
 
 #[derive(Debug)]
 pub(super) struct Eefs {
-    gfs: GroupStore,
+    group_store: GroupStore,
     medium: MemDevice,
     graph: Successors,
     /// When the disk sleeps, if it does.
@@ -98,7 +98,7 @@ impl Eefs {
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
         Ok(Self {
-            gfs: GroupStore::attach(&mut medium, config)?,
+            group_store: GroupStore::attach(&mut medium, config)?,
             medium,
             graph: Successors::new(options.groups)?,
             rest: sleeps_after.map(|after| SleepClock::new(after, SimTime(0))),
@@ -127,11 +127,11 @@ impl Eefs {
 
     /// When something is to be done, if nothing else happens.
     pub(super) fn wakeup(&mut self, now: SimTime) -> Option<SimTime> {
-        let Some(rest) = &self.rest else { return self.gfs.wakeup() };
-        self.gfs.set_disk_phase(rest.phase(now));
+        let Some(rest) = &self.rest else { return self.group_store.wakeup() };
+        self.group_store.set_disk_phase(rest.phase(now));
         // What waits may go where the disk is about to sleep.
-        let phase = rest.next(now).filter(|_| !self.gfs.is_clean());
-        [self.gfs.wakeup(), phase].into_iter().flatten().min()
+        let phase = rest.next(now).filter(|_| !self.group_store.is_clean());
+        [self.group_store.wakeup(), phase].into_iter().flatten().min()
     }
 
     /// The disk does something.
@@ -143,20 +143,20 @@ impl Eefs {
 
     /// Hits, and what was looked for.
     pub(super) fn stats(&self) -> (u64, u64) {
-        let s = self.gfs.stats();
+        let s = self.group_store.stats();
         (s.hits, s.hits + s.groups_read)
     }
 
     /// Two caches, one memory: what was not used for longest goes, whichever it is in.
     pub(super) fn share(&mut self, memory: Bytes, ffs: &mut Ffs) -> Work {
-        let uses = self.gfs.cache_uses().max(ffs.uses());
-        self.gfs.raise_cache_uses(uses);
+        let uses = self.group_store.cache_uses().max(ffs.uses());
+        self.group_store.raise_cache_uses(uses);
         ffs.count_from(uses);
         let mut work = Work::default();
-        while self.gfs.cached_bytes() + ffs.cached_bytes() > memory.0 {
-            match (self.gfs.oldest_cache_use(), ffs.oldest_use()) {
+        while self.group_store.cached_bytes() + ffs.cached_bytes() > memory.0 {
+            match (self.group_store.oldest_cache_use(), ffs.oldest_use()) {
                 (Some(group), block) if block.is_none_or(|block| group < block) => {
-                    self.gfs.evict_oldest();
+                    self.group_store.evict_oldest();
                 }
                 (_, Some(_)) => super::world::join(&mut work, ffs.forget_oldest()),
                 _ => break,
@@ -181,9 +181,9 @@ impl Eefs {
     /// A file's bytes are asked for: notes what comes along with them.
     fn fetch(&mut self, file: u64, number: FileNumber) {
         self.fetches[1] += u64::from(self.fetched.remove(&file));
-        let Some(group) = self.gfs.absent_group(number) else { return };
+        let Some(group) = self.group_store.absent_group(number) else { return };
         for (&other, &n) in &self.here {
-            if other != file && self.gfs.file(n).is_some_and(|f| f.group == group) {
+            if other != file && self.group_store.file(n).is_some_and(|f| f.group == group) {
                 self.fetches[0] += u64::from(self.fetched.insert(other));
             }
         }
@@ -191,7 +191,7 @@ impl Eefs {
 
     /// Whether these files are a group, and no other is in it.
     fn stands(&self, files: &[u64]) -> bool {
-        let group = |n: &FileNumber| self.gfs.file(*n).map(|f| f.group);
+        let group = |n: &FileNumber| self.group_store.file(*n).map(|f| f.group);
         let groups: FxHashSet<Option<u32>> =
             files.iter().map(|f| self.here.get(f).and_then(group)).collect();
         let (1, Some(Some(one))) = (groups.len(), groups.iter().next()) else { return false };
@@ -256,7 +256,8 @@ impl World {
             }
             FileOp::Read => {
                 eefs.fetch(file, number);
-                let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
+                let attributes =
+                    eefs.group_store.file(number).map(|f| f.attributes).unwrap_or_default();
                 if event.offset == 0 {
                     let attributes = Attributes { accessed: time, ..attributes };
                     self.ask(Ask::SetAttributes { file: number, attributes }, Asked::Nothing)?;
@@ -306,7 +307,9 @@ impl World {
         if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
         }
-        for file in ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied()) {
+        for file in groups_to_read_ahead(&eefs.group_store, &eefs.graph, file, |f| {
+            eefs.here.get(&f).copied()
+        }) {
             self.ask(Ask::Read { file, offset: 0, len: 1 }, Asked::Nothing)?;
         }
         Ok(())
@@ -318,14 +321,14 @@ impl World {
         eefs.next += 1;
         eefs.asked.insert(eefs.next, asked);
         let id = RequestId(eefs.next);
-        eefs.gfs.handle(now, Input::Ask { id, ask });
+        eefs.group_store.handle(now, Input::Ask { id, ask });
         self.pump()
     }
 
     pub(super) fn tick_store(&mut self) -> Result<(), FilesError> {
         let now = self.now;
         if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::Tick);
+            eefs.group_store.handle(now, Input::Tick);
         }
         self.pump()
     }
@@ -338,27 +341,27 @@ impl World {
             data.resize(extent.bytes().0 as usize, 0);
             eefs.medium.read(extent, &mut data).map_err(seekless_store::AttachError::from)?;
         }
-        eefs.gfs.handle(now, Input::Done { io, result: Some(data) });
+        eefs.group_store.handle(now, Input::Done { io, result: Some(data) });
         self.pump()
     }
 
     pub(super) fn other_done(&mut self) -> Result<(), FilesError> {
         let now = self.now;
         if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::OtherSynced(true));
+            eefs.group_store.handle(now, Input::OtherSynced(true));
         }
         self.pump()
     }
 
     fn pump(&mut self) -> Result<(), FilesError> {
         while let Some(eefs) = &mut self.eefs
-            && let Some(output) = eefs.gfs.poll()
+            && let Some(output) = eefs.group_store.poll()
         {
             match output {
                 Output::Submit(io) => match io.op {
                     Op::Flush => {
                         // The disk has no cache that it would write back later.
-                        eefs.gfs
+                        eefs.group_store
                             .handle(self.now, Input::Done { io: io.id, result: Some(Vec::new()) });
                     }
                     Op::Write => {
