@@ -1,5 +1,5 @@
-//! Mounting a FUSE file system over a regular file, and unmounting it: by the kernel's call where we may,
-//! else with the help of `fusermount3`, which may. It refuses to know what is mounted.
+//! Mounting and unmounting FUSE file systems: by system calls, or without that privilege by the helper `fusermount3`. This
+//! module does not know what is mounted.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,18 +15,21 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{getgid, getuid};
 
-/// Where the kernel hands out FUSE connections.
+/// The device of the kernel that opens FUSE connections.
 pub const DEVICE: &str = "/dev/fuse";
 const HELPER: &str = "fusermount3";
 
-/// Lets this thread and those it starts from now on, among them a volume's, write to disk when the host is
-/// short of memory instead of waiting for memory that only they can free: a file system mounted on the
-/// volume would have them do that. Without the privilege (`CAP_SYS_RESOURCE`) nothing changes.
+/// Lets this thread, and threads that it starts from now on, write to disk when the host is short of memory. Otherwise they
+/// could wait for memory that only their own writes free: the dirty pages of a file system on the mount. Without
+/// `CAP_SYS_RESOURCE` nothing changes.
 pub fn serve_under_memory_pressure() {
     let _ = rustix::process::configure_io_flusher_behavior(true);
 }
 
-/// Mounts over `path`; what is asked of the file comes out of the descriptor.
+/// Mounts over the regular file `path`. Requests of the kernel are read from the descriptor.
+///
+/// # Errors
+/// The host or the helper refuses.
 pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let options = format!("rootmode=100600,user_id={user},group_id={group}");
@@ -40,7 +43,10 @@ pub fn mount(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     }
 }
 
-/// Mounts by the kernel's call, with options as fuse(4) has them, over what `rootmode` among them says.
+/// Mounts by a system call, with the options of fuse(4); `rootmode` among them says whether `path` is a file or a directory.
+///
+/// # Errors
+/// The host refuses.
 pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open(DEVICE)?;
     let options = CString::new(format!("fd={},{options}", device.as_raw_fd()))?;
@@ -48,12 +54,14 @@ pub fn attach(path: &Path, options: &str, flags: MountFlags) -> io::Result<Owned
     Ok(device.into())
 }
 
-/// Whether a FUSE mount is there that nobody serves any more. Its attributes the kernel may still know; room it must ask for.
+/// True if `path` is a FUSE mount whose server has died. The kernel may still know its attributes, but it must ask the server
+/// for the free space.
+#[must_use]
 pub fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|e| e == Errno::NOTCONN)
 }
 
-/// Has the helper mount; it sends the connection through the socket that is its standard input.
+/// Lets the helper mount. The helper sends the connection through a socket, its standard input.
 fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
     let mode = if read_only { "ro" } else { "rw" };
@@ -85,7 +93,10 @@ fn ask_helper(path: &Path, read_only: bool) -> io::Result<OwnedFd> {
     device.ok_or_else(|| explain("refuses", words.trim()))
 }
 
-/// Unmounts what is mounted over `path`. `lazily`: takes it out of sight even if it is in use.
+/// Unmounts `path`. `lazily`: hides a mount that is in use, which then ends with its last user.
+///
+/// # Errors
+/// The host or the helper refuses; `BUSY` if the mount is in use.
 pub fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(path, flags) {
@@ -97,7 +108,7 @@ pub fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
                 return Ok(());
             }
             let words = String::from_utf8_lossy(&output.stderr);
-            // It has words, but no code, for the one case that is no failure.
+            // The helper reports a busy mount only in its message.
             let busy = words.contains("busy");
             Err(if busy { Errno::BUSY.into() } else { explain("refuses", words.trim()) })
         }

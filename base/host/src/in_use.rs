@@ -1,9 +1,9 @@
-//! Who uses a device or file, as the kernel tells it: mounts and swap. It only looks.
+//! The user of a block device, as the kernel reports it: a mount or swap.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Of a block device: `major:minor`, and the same of its partitions.
+/// The `major:minor` of a block device and of its partitions.
 fn numbers(path: &Path) -> Vec<String> {
     let Ok(meta) = path.metadata() else { return Vec::new() };
     let own = number(meta.rdev());
@@ -23,8 +23,8 @@ fn number(device: u64) -> String {
     format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// Who holds a block device that cannot be had, in words.
-pub(crate) fn by_whom(path: &Path) -> String {
+/// The user of a busy block device, for an error message.
+pub(crate) fn user_of(path: &Path) -> String {
     let numbers = numbers(path);
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for line in mounts.lines() {

@@ -1,6 +1,6 @@
-//! What the volume and the files product both need of the operating system: files and block devices that are opened and
-//! locked, a device over such a file, the marks of file systems on a disk, FUSE mounts, the service manager, and system
-//! calls without a safe wrapper elsewhere. It knows neither product.
+//! The operating system, for the volume and for the files product: opened and locked files and block devices, a device over
+//! such a file, signatures of file systems on a disk, FUSE mounts, the service manager, and system calls without a safe
+//! wrapper elsewhere. This room knows neither product.
 #![deny(unsafe_code)]
 
 mod error;

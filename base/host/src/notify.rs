@@ -1,5 +1,4 @@
-//! What a service manager wants to hear, as sd_notify(3) of systemd has it: one datagram for each message, of
-//! lines `NAME=VALUE`. It refuses to know when there is something to say.
+//! Messages to a service manager, as in sd_notify(3) of systemd: one datagram for each message, with lines `NAME=VALUE`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,27 +11,27 @@ use crate::{HostError, cannot};
 
 /// Ready to serve.
 pub const READY: &str = "READY=1";
-/// On the way out.
+/// Stopping.
 pub const STOPPING: &str = "STOPPING=1";
-/// Alive; counts only where the unit has `WatchdogSec=`.
+/// Alive; the manager expects this message if the unit has `WatchdogSec=`.
 pub const ALIVE: &str = "WATCHDOG=1";
 
-/// Who started this program and listens.
+/// The service manager that started this program.
 #[derive(Debug)]
 pub struct Manager(UnixDatagram);
 
 impl Manager {
-    /// The one that `NOTIFY_SOCKET` names; `None` where nobody asked to be told.
+    /// The manager at `NOTIFY_SOCKET`; `None` if the variable is not set.
     ///
     /// # Errors
-    /// Where nobody listens there.
+    /// Nobody listens there.
     pub fn from_env() -> Result<Option<Self>, HostError> {
         let name = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty());
         let manager = name.map(|name| Self::new(&name)).transpose();
         manager.map_err(cannot("tell the service manager at NOTIFY_SOCKET"))
     }
 
-    /// One that listens at a path, or at an abstract name that begins with `@`.
+    /// A manager at a path, or at an abstract name that begins with `@`.
     fn new(name: &OsStr) -> io::Result<Self> {
         let address = match name.as_bytes() {
             [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,
@@ -40,13 +39,12 @@ impl Manager {
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address)?;
-        // A manager that does not read must not keep anyone from being served.
+        // A manager that does not read must not block the server.
         socket.set_nonblocking(true)?;
         Ok(Self(socket))
     }
 
-    /// Tells it; `status` is for people, and its first line is what they see. What cannot be told goes untold:
-    /// it changes nothing that is served.
+    /// Sends a message. People see the first line of `status`. A message that cannot be sent is dropped.
     pub fn tell(&self, state: &str, status: &str) {
         let status = status.lines().next().unwrap_or_default();
         let _ = self.0.send(format!("{state}\nSTATUS={status}").as_bytes());
@@ -76,7 +74,7 @@ mod tests {
             let n = socket.recv(&mut buf).unwrap();
             assert_eq!(&buf[..n], b"READY=1\nSTATUS=serving");
         }
-        // A manager that reads nothing holds nobody up.
+        // A manager that does not read blocks nothing.
         let manager = Manager::new(path.as_os_str()).unwrap();
         (0..10_000).for_each(|_| manager.tell(ALIVE, "here"));
         std::fs::remove_file(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Opening a file or a block device so that no other server of ours, and for a device nobody else, uses it meanwhile.
+//! Opening a file or a block device exclusively: a file against other servers of ours, a device against everybody.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::HostError;
-use crate::in_use::by_whom;
+use crate::in_use::user_of;
 
 /// A file or block device that is open and locked.
 #[derive(Debug)]
@@ -26,19 +26,19 @@ impl Opened {
     /// Opens and locks a file or block device. Readers share the lock.
     ///
     /// # Errors
-    /// Where the file cannot be opened, is in use, is neither a file nor a block device, or has no whole sectors.
+    /// The path cannot be opened, is in use, is neither a file nor a block device, or its size is no multiple of 512.
     pub fn path(path: &Path, read_only: bool) -> Result<Self, HostError> {
         let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
         let kind = path.metadata().map_err(fail("open it"))?.file_type();
         let mut options = File::options();
         options.read(true).write(!read_only);
         if kind.is_block_device() && !read_only {
-            // The kernel keeps such a device for one: no file system on it, no swap, no second server.
+            // With EXCL the kernel gives the device to one user: a mount, swap or one server.
             options.custom_flags(OFlags::EXCL.bits().cast_signed());
         }
         let file = options.open(path).map_err(|e| {
             if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) {
-                HostError::InUse { path: path.to_owned(), by: by_whom(path) }
+                HostError::InUse { path: path.to_owned(), by: user_of(path) }
             } else {
                 fail("open it")(e)
             }
@@ -59,7 +59,7 @@ impl Opened {
                 fail("lock it")(e.into())
             }
         })?;
-        // A block device's metadata has no size; its end has.
+        // The metadata of a block device has no size.
         let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
             .map_err(|e| fail("find its end")(e.into()))?;
         if !bytes.is_multiple_of(512) {

@@ -1,12 +1,11 @@
-//! What a disk looks like it holds, by the marks that file systems, partition tables and others leave near its
-//! beginning and its end. It only reads, and guesses nothing finer.
+//! Signatures of file systems, partition tables and other formats near the beginning and the end of a disk.
 
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES};
 
-/// Looked at, at either end.
+/// Bytes read at the beginning, and at the end.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Marks: where in bytes, what, of whom.
+/// Signatures: offset in bytes, bytes, name of the format.
 const MARKS: &[(usize, &[u8], &str)] = &[
     (0, b"SEEKLESS", "an area or a locator of seekless"),
     (0, b"SEEKGRPS", "a group store of seekless"),
@@ -32,7 +31,10 @@ const MARKS: &[(usize, &[u8], &str)] = &[
     (510, b"\x55\xaa", "a partition table or boot sector"),
 ];
 
-/// What a disk looks like it holds; `None` where its beginning and its end are all zeroes.
+/// The format on a disk, in words; `None` if the beginning and the end of the disk are all zeroes.
+///
+/// # Errors
+/// The disk cannot be read.
 pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
     let sectors = disk.capacity().0;
     let look = sectors.min(LOOK_BYTES / SECTOR_BYTES);
@@ -55,7 +57,8 @@ pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
     Ok(Some("something in its last MiB, such as a RAID member's mark".to_owned()))
 }
 
-/// Whose mark a disk carries that begins with these bytes.
+/// The format of a disk that begins with these bytes.
+#[must_use]
 pub fn marks(bytes: &[u8]) -> Option<&'static str> {
     let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
         bytes.get(at..at + mark.len()).is_some_and(|b| b == mark)
@@ -77,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_is_named_and_zeroes_are_free() {
+    fn formats_are_named_and_zeroes_are_free() {
         let said = |at, mark: &[u8]| found(&mut with(at, mark)).unwrap().unwrap_or_default();
         assert_eq!(found(&mut MemDevice::new(Sectors(8192))).unwrap(), None);
         assert_eq!(found(&mut MemDevice::new(Sectors(1))).unwrap(), None);
@@ -88,7 +91,7 @@ mod tests {
         assert_eq!(said(777_777, b"x"), "something unknown (byte 777777 is not zero)");
         assert_eq!(said(8191 * 512, b"EFI PART"), "a GPT partition table's spare copy at its end");
         assert!(said(8000 * 512, b"x").contains("last MiB"));
-        // In the middle nothing is looked for.
+        // The middle is not read.
         assert_eq!(found(&mut with(4096 * 512, b"x")).unwrap(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests of the kernel that have no safe wrapper elsewhere. It refuses to know what they are for.
+//! System calls without a safe wrapper elsewhere. This file is the only one of the room with unsafe code.
 #![allow(unsafe_code, reason = "each call says why it is sound")]
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
@@ -10,14 +10,14 @@ use rustix::ioctl::{NoArg, ioctl, opcode};
 
 /// `_IO(0x12, 95)` of linux/fs.h.
 const BLKRRPART: rustix::ioctl::Opcode = opcode::none(0x12, 95);
-/// Whoever looks at a new device, as udev does, is soon done.
+/// Wait for programs that look at a new device for a moment, as udev does.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Has the kernel look for a block device's partitions again; nothing where it is none, or can have none. Those of
-/// a table that is gone could be used until the next start otherwise.
+/// Lets the kernel read the partition table of a block device again; does nothing for other files. Otherwise partitions of an
+/// old table stay usable until the next boot.
 ///
 /// # Errors
-/// `BUSY` where a partition is in use.
+/// `BUSY` if a partition is in use.
 pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(device)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {
@@ -28,7 +28,7 @@ pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
         // SAFETY: the request takes no argument and touches no memory of ours.
         let result = unsafe { ioctl(device, NoArg::<BLKRRPART>::new()) };
         match result {
-            // A partition itself, or a device without.
+            // A partition, or a device that has none.
             Ok(()) | Err(Errno::INVAL | Errno::NOTTY | Errno::OPNOTSUPP) => return Ok(()),
             Err(Errno::BUSY | Errno::INTR) if start.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(20));
@@ -38,17 +38,17 @@ pub fn read_partitions(device: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
-/// `struct fsxattr` of linux/fs.h: flags, hints, project.
+/// Size of `struct fsxattr` of linux/fs.h in bytes.
 pub const FSXATTR_BYTES: usize = 28;
 /// `FS_IOC_FSGETXATTR` of linux/fs.h.
 pub const FSGETXATTR: u32 = 0x801c_581f;
 /// `FS_IOC_FSSETXATTR` of linux/fs.h.
 pub const FSSETXATTR: u32 = 0x401c_5820;
 
-/// What an inode has of flags, in the form that XFS began.
+/// The flags of an inode in the form of XFS, a `struct fsxattr`.
 ///
 /// # Errors
-/// The host's word; `NOTTY` or `OPNOTSUPP` where its file system has none.
+/// The error of the host; `NOTTY` or `OPNOTSUPP` if the file system has no such flags.
 pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     let mut found = [0; FSXATTR_BYTES];
     let fd = file.as_fd().as_raw_fd();
@@ -57,10 +57,10 @@ pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     if result == 0 { Ok(found) } else { Err(last_error()) }
 }
 
-/// Changes that.
+/// Changes these flags.
 ///
 /// # Errors
-/// As [`fsxattr`].
+/// See [`fsxattr`].
 pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errno> {
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the request reads a structure of 28 bytes, without a pointer in it; `fd` is open as long as `file` is borrowed.
@@ -68,31 +68,31 @@ pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errn
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Which signal tells of a lease that somebody waits for: `asm-generic/fcntl.h`.
+/// Sets the signal that reports a wait for a lease; `asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
 
-/// What a lease is refused for.
+/// The opens of a file that refuse a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// That others have the file open for writing.
+    /// Opens for writing by others.
     Writing,
-    /// That others have it open at all. The file must be open for writing here.
+    /// All opens by others. The file must be open for writing here.
     Any,
 }
 
-/// Takes and gives back a lease, which is granted only where nobody else has the file open. A mapping counts: it outlives the
-/// descriptor that it was made with, and where a file is passed through FUSE, the FUSE file too.
+/// Checks that nobody else has the file open: takes a lease and gives it back. A memory mapping counts as open. It outlives its
+/// descriptor, and with FUSE passthrough also the FUSE file.
 ///
 /// # Errors
-/// `AGAIN` where somebody has; else the host's word.
+/// `AGAIN` if the file is open elsewhere; or another error of the host.
 pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
     let fd = file.as_fd().as_raw_fd();
     let kind = match others {
         Others::Writing => libc::F_RDLCK,
         Others::Any => libc::F_WRLCK,
     };
-    // Who opens the file in between waits until the lease is given back, and we are told by a signal: by one that is
-    // ignored where nobody handles it. The default would end us.
+    // A program that opens the file meanwhile waits for the end of the lease, and the kernel sends us a signal. SIGURG is ignored
+    // by default; the default signal of leases would end this process.
     for (command, argument) in
         [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, kind), (libc::F_SETLEASE, libc::F_UNLCK)]
     {
@@ -107,7 +107,7 @@ pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
 /// `MAX_HANDLE_SZ` of linux/fcntl.h.
 const HANDLE_BYTES: usize = 128;
 
-/// `struct file_handle` with all the room that a file system may ask for.
+/// `struct file_handle` with space for the longest handle.
 #[repr(C)]
 struct FileHandle {
     bytes: u32,
@@ -115,15 +115,15 @@ struct FileHandle {
     data: [u8; HANDLE_BYTES],
 }
 
-/// The kind and the bytes of the handle that names an open file's inode for as long as it lives, whatever names it has.
+/// The kind and the bytes of the handle of an open file's inode. The handle is valid until the inode is removed.
 ///
 /// # Errors
-/// `OPNOTSUPP` where the file system has no handles.
+/// `OPNOTSUPP` if the file system has no handles.
 pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
     let mut handle = FileHandle { bytes: HANDLE_BYTES as u32, kind: 0, data: [0; HANDLE_BYTES] };
     let mut mount = 0;
-    // SAFETY: the path is a string that ends in a zero; the handle has room for as many bytes as it says, and begins as
-    // the kernel's structure does; the mount's number is one `int`.
+    // SAFETY: the path is a string that ends in a zero; the handle has space for as many bytes as it says, and begins as
+    // the kernel's structure does; the number of the mount is one `int`.
     let result = unsafe {
         libc::name_to_handle_at(
             file.as_raw_fd(),
@@ -140,10 +140,10 @@ pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
     Ok((handle.kind, data.to_vec()))
 }
 
-/// Opens the inode that a handle names, on the file system that `mount` is open on.
+/// Opens the inode of a handle on the file system of `mount`.
 ///
 /// # Errors
-/// `STALE` where it is gone.
+/// `STALE` if the inode was removed.
 pub fn open_handle(
     mount: BorrowedFd<'_>,
     kind: i32,
@@ -163,7 +163,7 @@ pub fn open_handle(
     if fd < 0 {
         return Err(last_error());
     }
-    // SAFETY: the kernel has just given us this descriptor, and nobody else knows it.
+    // SAFETY: the kernel has just returned this descriptor, and no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,5 +1,4 @@
-//! `seekless files`: a directory whose small files are kept in groups; arguments in, the live world called. It decides
-//! nothing.
+//! `seekless files`: a directory whose small files are kept in groups. This module parses arguments and calls the mount.
 
 mod offline;
 mod running;
@@ -22,9 +21,9 @@ use seekless_cli::args::duration;
 use seekless_cli::args::size;
 use seekless_cli::output;
 
-/// How often a mount that failed, or is in use, is looked after.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Files whose use is remembered, each at some 130 bytes; of those not used for longest a quarter is forgotten.
+/// Interval at which the status of the mount is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Remembered files, at most. Each takes about 130 bytes.
 const FILES_MAX: usize = 3 << 17;
 
 #[derive(Debug, Subcommand)]
@@ -39,54 +38,54 @@ pub(crate) enum Args {
 
 /// Mount a directory again, with small files that are used together kept side by side in a group store
 ///
-/// DIR stays an ordinary directory of its file system; which of its files are used together is learned from who opens what, and they
-/// move to the group store, a file or a device elsewhere, and back, while they are used. Clients of MOUNTPOINT, which may be
-/// DIR itself, see all files as ever. Without the mount, a file that is grouped looks empty in DIR: `seekless files unmount --return`
-/// brings every file home. Needs root, and a file system with file handles and trusted extended attributes, such as ext4,
-/// XFS or Btrfs. Stops on SIGINT or SIGTERM, with everything in order; see docs/believing/groups.md.
+/// DIR stays an ordinary directory of its file system. The mount learns from opened files which files are used together. These
+/// files move to the group store, a file or a device elsewhere, and back, while clients use them. Clients of MOUNTPOINT, which
+/// may be DIR itself, see all files unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
+/// --return` moves every file back. Needs root, and a file system with file handles and trusted extended attributes, such as
+/// ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # Over itself: whoever opens a file below /srv/www now talks to seekless
+  # Over itself: from now on seekless serves every file below /srv/www
   seekless files mount /srv/www /srv/www --store /var/lib/seekless/www.groups --create 1GiB
   seekless files status /srv/www
 
-  # All files home, and away
+  # Move all files back, and unmount
   seekless files unmount /srv/www --return")]
 pub(crate) struct MountArgs {
     /// The directory
     dir: PathBuf,
-    /// Where it is mounted: a directory, the same one perhaps
+    /// The directory to mount over; may be DIR
     mountpoint: PathBuf,
     /// The group store, made by `seekless files format`; not below DIR
     #[arg(long, value_name = "FILE-or-DEVICE")]
     store: PathBuf,
-    /// Make the store, as a sparse file of this size, if it is not there
+    /// Make the store as a sparse file of this size, if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     create: Option<Bytes>,
-    /// RAM for groups, beside the host's own
+    /// Memory for cached groups, beside the page cache of the host
     #[arg(long, value_parser = size, default_value = "64MiB")]
     cache: Bytes,
-    /// Form groups anew after so many requests; reads and writes that the kernel does by itself do not count
+    /// Form groups anew after this number of requests; reads and writes that the kernel does by itself do not count
     #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// And when no file was opened for so long; `none`: not for that
+    /// Form groups anew also if no file was opened for this time; `none`: never for that reason
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
-    /// DIR's disk sleeps after so long without work, as `hdparm -S` has told it: shuffles and changes that nobody syncs wait
-    /// while it does, for ten minutes at most, and groups likely to be read next are read while it turns
+    /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps, shuffles and unsynced changes
+    /// wait, for ten minutes at most. While it turns, groups that are likely to be read next are read ahead
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
     sleep: Option<Duration>,
-    /// What DIR's disk is, for its energy in `fs stat`: a name from `seekless disk list`, or a TOML file
+    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless disk list`, or a TOML file
     #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
     disk: Option<String>,
-    /// Have every read and write come to us, also of files that the kernel could read and write by itself: slower
+    /// Serve every read and write in this process, also of files that the kernel could read and write by itself: slower
     #[arg(long)]
     no_passthrough: bool,
-    /// So many of a file's latest successors count
+    /// Number of latest successors of a file that count
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
     window: u8,
-    /// And so many of them must be the same file to predict it
+    /// Number of these that must be the same file to predict that file
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Grouping")]
     needed: u8,
     /// Fewest files of a group
@@ -97,7 +96,7 @@ pub(crate) struct MountArgs {
     most: u32,
 }
 
-/// A wait that may be for ever.
+/// An idle time, or none.
 #[derive(Clone, Copy, Debug)]
 struct Idle(Option<Duration>);
 
@@ -160,11 +159,11 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
     seekless_host::fuse_mount::serve_under_memory_pressure();
     let ended = move || drop(send.send(Event::Unmounted));
     let mut mounted = GroupMount::mount(&args.dir, &args.mountpoint, &options, ended)?;
-    let state = mounted.state();
+    let state = mounted.status();
     let passes = if state.passthrough || args.no_passthrough {
         ""
     } else {
-        "; the kernel passes no files through"
+        "; without passthrough: the kernel refuses it"
     };
     output::print(&format!(
         "mounted {} at {}: {} files in {} groups{passes}",
@@ -181,16 +180,16 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
     tell(notify::READY, "mounted");
     let (mut stopping, mut trouble) = (false, None);
     loop {
-        match events.recv_timeout(LOOK_EVERY) {
+        match events.recv_timeout(CHECK_INTERVAL) {
             Ok(Event::Unmounted) => break,
-            // Asked twice: whoever still uses it gets errors from now on.
+            // The second signal: clients that still use the mount get errors from now on.
             Ok(Event::Stop) if stopping => break,
             Ok(Event::Stop) => {
                 stopping = true;
                 tell(notify::STOPPING, "unmounting");
                 if !mounted.unmount()? {
                     output::say(&format!(
-                        "{} is in use: waiting for its users; a second signal cuts them off",
+                        "{} is in use: waiting for its users; a second signal unmounts at once",
                         args.mountpoint.display()
                     ));
                 }
@@ -201,7 +200,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
         if stopping && mounted.unmount()? {
             break;
         }
-        let state = mounted.state();
+        let state = mounted.status();
         if state.trouble != trouble {
             trouble = state.trouble;
             trouble.iter().for_each(|t| output::say(t));

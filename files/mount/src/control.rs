@@ -1,5 +1,5 @@
-//! How a mount is asked and told: extended attributes of its root that stand nowhere. The kernel lets nobody but an
-//! administrator reach them, and no socket is needed.
+//! Status and commands of a mount: virtual extended attributes of its root. The kernel lets only an administrator use them,
+//! so that no socket is needed.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,40 +10,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::mounted_dir::MountedDir;
 
-/// To be read: a [`MountStatus`] as JSON.
+/// A read returns a [`MountStatus`] as JSON.
 pub const STATUS_XATTR: &str = "trusted.seekless.state";
-/// To be set, to [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`]; ends when that has been done.
+/// A write of [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`] runs the command, and returns after its end.
 pub const COMMAND_XATTR: &str = "trusted.seekless.do";
-/// Form groups anew now.
+/// Forms groups anew now.
 pub const SHUFFLE_COMMAND: &[u8] = b"shuffle";
-/// Bring every file home, and form no groups any more. `NOSPC` where a file could not be brought.
+/// Moves every file back, and stops the forming of groups. `NOSPC` if a file could not be moved.
 pub const RETURN_COMMAND: &[u8] = b"return";
 
 /// The schema of [`MountStatus`].
 pub const STATUS_SCHEMA: &str = "seekless.fs/1";
 
-/// How a mount stands.
+/// The status of a mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountStatus {
     /// [`STATUS_SCHEMA`].
     pub schema: String,
-    /// The directory that is mounted.
+    /// The mounted directory.
     pub directory: String,
-    /// The process that serves it.
+    /// The process that serves the mount.
     pub pid: u32,
     /// The store's UUID, in hexadecimal.
     pub store: String,
-    /// Requests of the kernel. What it does by itself with files that it has been lent is not among them.
+    /// Requests of the kernel, without reads and writes that the kernel does by itself.
     pub requests: u64,
-    /// Whether the kernel reads and writes files that are not grouped by itself.
+    /// True if the kernel reads and writes ungrouped files by itself.
     pub passthrough: bool,
     /// Inodes that the kernel knows.
     pub inodes: u64,
-    /// Files that are open.
+    /// Open files.
     pub open_files: u64,
     /// Files in the group store.
     pub grouped_files: u64,
-    /// Their bytes.
+    /// Bytes of these files.
     pub grouped_bytes: u64,
     /// Groups in the group store.
     pub groups: u64,
@@ -51,87 +51,87 @@ pub struct MountStatus {
     pub clusters_free: (u32, u32),
     /// Clusters of the store.
     pub clusters: u32,
-    /// Bytes of files in the store's memory.
+    /// Bytes of cached groups.
     pub cached_bytes: u64,
     /// Files that the learner remembers.
     pub learned_files: u64,
-    /// What clients did and the learner could not take up.
+    /// Actions of clients that the learner could not process.
     pub overlooked: u64,
     /// Shuffles since the mount.
     pub shuffles: u64,
     /// Groups that the last shuffle wanted.
     pub wanted_groups: u64,
-    /// Files that came to the group store since the mount.
+    /// Files that moved to the group store since the mount.
     pub came: u64,
-    /// Files that went home since the mount.
+    /// Files that moved back to the directory since the mount.
     pub returned: u64,
-    /// Files that were to come, and were used or written meanwhile.
+    /// Files that did not move to the store, because they were used or written meanwhile.
     pub given_up: u64,
-    /// Reads of grouped files that the kernel had not cached.
+    /// Reads of grouped files that were not in the cache of the kernel.
     pub grouped_reads: u64,
-    /// Of these, those that found their group in the store's memory.
+    /// Reads that found their group in the cache of the store.
     pub hits: u64,
     /// Groups read from the store.
     pub groups_read: u64,
-    /// Groups that did not match their checksum.
+    /// Groups with a wrong checksum.
     pub damaged: u64,
-    /// The directory's disk, where it is known to sleep.
+    /// The disk of the directory, if it sleeps.
     #[serde(default)]
     pub disk: Option<DiskStatus>,
-    /// No groups are formed any more.
+    /// True if no groups are formed any more.
     pub returning: bool,
-    /// The latest that went wrong and is no client's fault.
+    /// The latest error that no client caused.
     pub trouble: Option<String>,
 }
 
-/// How the time of a directory's disk was spent since the mount, by the kernel's counters and the time after which it sleeps.
+/// The time of a directory's disk since the mount, by the counters of the kernel and the time after which the disk sleeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
-    /// What it is taken to do now: `turning`, `drowsy` (about to sleep) or `asleep`.
+    /// Assumed phase: `turning`, `drowsy` (about to sleep) or `asleep`.
     pub phase: String,
-    /// Milliseconds at work, by the kernel's count.
+    /// Milliseconds busy, by the counters of the kernel.
     pub busy_ms: u64,
-    /// Milliseconds idle, its platters turning.
+    /// Milliseconds idle with turning platters.
     pub idle_ms: u64,
-    /// Milliseconds at rest.
+    /// Milliseconds asleep.
     pub asleep_ms: u64,
-    /// How often it went to rest.
+    /// Number of times the disk fell asleep.
     pub sleeps: u64,
-    /// Times without work that have ended: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer. Half a second is the shortest seen.
+    /// Number of ended idle times: below 1 s, 10 s, 1 min, 10 min, 1 h, and longer. The resolution is half a second.
     pub idle_times: [u64; 6],
-    /// Groups read ahead while it turned.
+    /// Groups read ahead while the platters turned.
     pub read_ahead: u64,
-    /// Millijoules at work, idle, at rest, and for going to rest and back; where its powers are known.
+    /// Millijoules busy, idle, asleep, and for spin-down and spin-up; only if the powers of the disk are known.
     pub millijoules: Option<[u64; 4]>,
 }
 
-fn disk(live: &MountedDir) -> Option<DiskStatus> {
-    let rest = live.rest.as_ref()?;
-    let phase = match rest.look() {
+fn disk_status(mounted: &MountedDir) -> Option<DiskStatus> {
+    let disk = mounted.disk.as_ref()?;
+    let phase = match disk.look() {
         DiskPhase::Turning => "turning",
         DiskPhase::Drowsy => "drowsy",
         DiskPhase::Asleep => "asleep",
     };
-    let spent = rest.spent();
+    let usage = disk.usage();
     let ms = |d: Duration| d.0 / 1_000_000;
     Some(DiskStatus {
         phase: phase.to_owned(),
-        busy_ms: ms(spent.busy),
-        idle_ms: ms(Duration(spent.rest.awake.0 - spent.busy.0)),
-        asleep_ms: ms(spent.rest.asleep),
-        sleeps: spent.rest.sleeps,
-        idle_times: spent.rest.idle,
-        read_ahead: live.shuffler.ahead.load(Relaxed),
-        millijoules: spent.energy.map(|e| e.map(|e| (e.as_joules_f64() * 1e3) as u64)),
+        busy_ms: ms(usage.busy),
+        idle_ms: ms(Duration(usage.sleep.awake.0 - usage.busy.0)),
+        asleep_ms: ms(usage.sleep.asleep),
+        sleeps: usage.sleep.sleeps,
+        idle_times: usage.sleep.idle,
+        read_ahead: mounted.shuffler.read_ahead.load(Relaxed),
+        millijoules: usage.energy.map(|e| e.map(|e| (e.as_joules_f64() * 1e3) as u64)),
     })
 }
 
-pub(super) fn state_of(live: &MountedDir) -> MountStatus {
-    let groups = &live.groups;
-    let (inodes, open_files) = live.known();
-    let shuffler = &live.shuffler;
-    let (learned_files, wanted_groups) = shuffler.told();
-    groups.gfs(|gfs| {
+pub(super) fn status_of(mounted: &MountedDir) -> MountStatus {
+    let groups = &mounted.groups;
+    let (inodes, open_files) = mounted.counts();
+    let shuffler = &mounted.shuffler;
+    let (learned_files, wanted_groups) = shuffler.remembered();
+    groups.group_store(|gfs| {
         let stats = gfs.stats();
         MountStatus {
             schema: STATUS_SCHEMA.to_owned(),
@@ -139,7 +139,7 @@ pub(super) fn state_of(live: &MountedDir) -> MountStatus {
             pid: std::process::id(),
             store: groups.uuid().iter().map(|b| format!("{b:02x}")).collect(),
             requests: shuffler.requests.load(Relaxed),
-            passthrough: live.passthrough.load(Relaxed),
+            passthrough: mounted.passthrough.load(Relaxed),
             inodes: inodes as u64,
             open_files: open_files as u64,
             grouped_files: groups.len() as u64,
@@ -159,24 +159,24 @@ pub(super) fn state_of(live: &MountedDir) -> MountStatus {
             hits: stats.hits,
             groups_read: stats.groups_read,
             damaged: stats.damaged,
-            disk: disk(live),
+            disk: disk_status(mounted),
             returning: shuffler.is_stopped(),
             trouble: groups.trouble(),
         }
     })
 }
 
-pub(super) fn state(live: &MountedDir) -> Result<Vec<u8>, Errno> {
-    serde_json::to_vec(&state_of(live)).map_err(|_| Errno::IO)
+pub(super) fn status(mounted: &MountedDir) -> Result<Vec<u8>, Errno> {
+    serde_json::to_vec(&status_of(mounted)).map_err(|_| Errno::IO)
 }
 
-pub(super) fn act(live: &MountedDir, what: &[u8]) -> Result<(), Errno> {
-    match what {
+pub(super) fn run_command(mounted: &MountedDir, command: &[u8]) -> Result<(), Errno> {
+    match command {
         SHUFFLE_COMMAND => {
-            live.shuffle();
+            mounted.shuffle();
             Ok(())
         }
-        RETURN_COMMAND if live.shuffler.bring_home(&live.groups) == 0 => Ok(()),
+        RETURN_COMMAND if mounted.shuffler.move_all_back(&mounted.groups) == 0 => Ok(()),
         RETURN_COMMAND => Err(Errno::NOSPC),
         _ => Err(Errno::INVAL),
     }

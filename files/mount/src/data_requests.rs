@@ -1,5 +1,5 @@
-//! What clients do with bytes: files that the group store has are read from there, and go home before they are written;
-//! all others are the other module's, by the kernel alone where it can.
+//! Requests for the contents of files. A file of the group store is read from there, and moves back to the directory before a
+//! write. All other files are read and written in the directory, by the kernel alone where it can.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -15,22 +15,23 @@ use crate::inode_handle::InodeHandle;
 use crate::mounted_dir::{Admitted, MountedDir, Open};
 use crate::shuffle::Observed;
 
+/// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
 
-/// What an open makes of its flags: the place in the file is the kernel's to know, and direct I/O needs buffers in places
-/// of which nobody here knows.
+/// The flags of a client's open that hold for ours. The kernel keeps the position in the file, and direct I/O needs aligned
+/// buffers, which we do not have.
 fn own_flags(flags: OFlags) -> OFlags {
     flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME)
 }
 
-fn word(e: &std::io::Error) -> Errno {
+fn errno(e: &std::io::Error) -> Errno {
     Errno::from_io_error(e).unwrap_or(Errno::IO)
 }
 
 impl MountedDir {
-    fn saw_open(&self, request: &Request, handle: InodeHandle, size: u64) {
+    fn observe_open(&self, request: &Request, handle: InodeHandle, size: u64) {
         let stream = StreamId(request.pid());
-        self.shuffler.saw(Observed::Opened { stream, handle, size });
+        self.shuffler.observe(Observed::Opened { stream, handle, size });
     }
 
     /// Opens a file.
@@ -42,40 +43,40 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
-        let cuts = flags.contains(OFlags::TRUNC);
-        let writes = cuts || !(flags & OFlags::RWMODE).is_empty();
-        // Until it counts as open, it must not be moved; one that will be written goes home first.
+        let truncates = flags.contains(OFlags::TRUNC);
+        let writes = truncates || !(flags & OFlags::RWMODE).is_empty();
+        // The file must not move before it counts as open. A file opened for writing moves back first.
         let (_reading, _changing) = if writes {
             (None, Some(self.groups.changing(&handle)))
         } else {
             (Some(self.groups.reading(&handle)), None)
         };
         if writes {
-            self.groups.touch(&handle);
-            if cuts {
-                self.groups.empty(&handle)?;
+            self.groups.note_write(&handle);
+            if truncates {
+                self.groups.make_empty(&handle)?;
             } else {
-                self.groups.bring_home(&handle)?;
+                self.groups.move_back(&handle)?;
             }
         }
-        let kept = self.groups.kept_whole(&handle)?;
-        let cut = if cuts { OFlags::TRUNC } else { OFlags::empty() };
-        let fd = self.open_node(ino, own_flags(flags) | cut)?;
+        let kept = self.groups.lookup_clean(&handle)?;
+        let truncate = if truncates { OFlags::TRUNC } else { OFlags::empty() };
+        let fd = self.open_node(ino, own_flags(flags) | truncate)?;
         let stat = rustix::fs::fstat(&fd)?;
-        if kept.is_none() && !cuts {
-            self.groups.is_whole(&fd, &stat)?;
+        if kept.is_none() && !truncates {
+            self.groups.check_ungrouped(&fd, &stat)?;
         }
-        if cuts && request.uid() != 0 && stat.st_mode & SET_IDS != 0 {
-            // Whoever rewrites it does not get its owner's rights; the kernel leaves that to us here.
+        if truncates && request.uid() != 0 && stat.st_mode & SET_IDS != 0 {
+            // A truncation clears the set-ID bits; the kernel leaves that to us here.
             let _ = rustix::fs::fchmod(&fd, Mode::from_raw_mode(stat.st_mode & 0o1777));
         }
         let size = kept.map_or(stat.st_size.unsigned_abs(), |k| k.size.into());
-        self.saw_open(request, handle, size);
-        Ok(self.admit(handle, fd, (kept.is_some(), writes), |fd| self.lend(fd, backing)))
+        self.observe_open(request, handle, size);
+        Ok(self.add_open(handle, fd, (kept.is_some(), writes), |fd| self.pass_through(fd, backing)))
     }
 
-    /// Has the kernel use a file by itself, where it can.
-    fn lend(
+    /// Lets the kernel read and write a file without us, where it can.
+    fn pass_through(
         &self,
         fd: &OwnedFd,
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
@@ -87,15 +88,15 @@ impl MountedDir {
             Ok(id) => Some(id),
             Err(e) => {
                 self.passthrough.store(false, Relaxed);
-                self.groups.note(format!(
-                    "the kernel passes no file through ({e}): every request comes to us"
+                self.groups.note_trouble(format!(
+                    "the kernel refuses passthrough ({e}): every request goes through this process"
                 ));
                 None
             }
         }
     }
 
-    /// Makes a file and opens it.
+    /// Creates a file and opens it.
     pub(super) fn create(
         &self,
         request: &Request,
@@ -105,7 +106,7 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<(FileAttr, u64, Admitted), Errno> {
         let dir = self.parent(parent)?;
-        let bits = Self::masked(&dir, bits, umask);
+        let bits = Self::mode_after_umask(&dir, bits, umask);
         let how =
             own_flags(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(bits & 0o7777);
@@ -119,29 +120,30 @@ impl MountedDir {
             }
             Err(e) => return Err(e),
         };
-        let made = Self::give(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));
+        let made = Self::give_to_client(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));
         let (attributes, generation) = made.inspect_err(|_| {
             let _ = rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty());
         })?;
         let handle = self.handle(attributes.ino.0)?;
-        self.saw_open(request, handle, 0);
+        self.observe_open(request, handle, 0);
         let _lock = self.groups.reading(&handle);
         let writes = !(flags & OFlags::RWMODE).is_empty();
-        let admitted = self.admit(handle, fd, (false, writes), |fd| self.lend(fd, backing));
+        let admitted =
+            self.add_open(handle, fd, (false, writes), |fd| self.pass_through(fd, backing));
         Ok((attributes, generation, admitted))
     }
 
-    /// Bytes of an open file: fewer only at its end.
+    /// Reads an open file; fewer than `len` bytes only at its end.
     pub(super) fn read(&self, fh: u64, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
         let open = self.opened(fh)?;
         {
             let _lock = self.groups.reading(&open.handle);
-            if let Some(kept) = self.groups.kept_whole(&open.handle)? {
+            if let Some(kept) = self.groups.lookup_clean(&open.handle)? {
                 if offset == 0 {
-                    // Reading its empty inode notes the time, if the file system is to note it at all.
+                    // A read of the empty inode updates the access time, if the file system keeps access times.
                     let _ = rustix::io::pread(&open.fd, &mut [0; 1], 0);
                 }
-                self.groups.now_cached(&open.handle, &kept);
+                self.groups.set_cached(&open.handle, &kept);
                 return self.groups.read(&kept, offset, len);
             }
         }
@@ -160,7 +162,7 @@ impl MountedDir {
         Ok(data)
     }
 
-    /// Writes to an open file, which has been home since it was opened for that.
+    /// Writes to an open file, which has been in the directory since its open for writing.
     pub(super) fn write(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let open = self.opened(fh)?;
         let mut done = 0;
@@ -175,10 +177,10 @@ impl MountedDir {
         Ok(done as u32)
     }
 
-    /// Makes an open file durable, wherever it is: what the group store has of it was durable before it had it.
+    /// Makes an open file durable. A file of the group store has been durable since its move.
     pub(super) fn sync(&self, fh: u64, data_only: bool) -> Result<(), Errno> {
         let open = self.opened(fh)?;
-        // That it is empty may be said by its marker alone, which has gone: no data.
+        // An empty file may owe its emptiness to a removed marker, which fdatasync does not cover.
         if data_only && rustix::fs::fstat(&open.fd)?.st_size > 0 {
             rustix::fs::fdatasync(&open.fd)
         } else {
@@ -191,12 +193,12 @@ impl MountedDir {
         rustix::fs::fallocate(&self.opened(fh)?.fd, how, at, len)
     }
 
-    /// The next data, or the next hole.
+    /// The position of the next data, or of the next hole.
     pub(super) fn seek(&self, fh: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
         let open = self.opened(fh)?;
         let at = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
         let _lock = self.groups.reading(&open.handle);
-        let kept = self.groups.kept_whole(&open.handle)?;
+        let kept = self.groups.lookup_clean(&open.handle)?;
         let found = match (whence, kept) {
             (libc::SEEK_DATA | libc::SEEK_HOLE, Some(kept)) if at >= kept.size.into() => {
                 return Err(Errno::NXIO);
@@ -217,14 +219,14 @@ impl MountedDir {
         len: u64,
     ) -> Result<u32, Errno> {
         let (from, to): (std::sync::Arc<Open>, _) = (self.opened(from)?, self.opened(to)?);
-        // As much as the answer can say.
+        // The reply has 32 bits.
         let len = len.min(1 << 30);
         {
             let _lock = self.groups.reading(&from.handle);
-            if let Some(kept) = self.groups.kept_whole(&from.handle)? {
+            if let Some(kept) = self.groups.lookup_clean(&from.handle)? {
                 let data = self.groups.read(&kept, from_at, len as u32)?;
-                let file = std::fs::File::from(to.fd.try_clone().map_err(|e| word(&e))?);
-                file.write_all_at(&data, to_at).map_err(|e| word(&e))?;
+                let file = std::fs::File::from(to.fd.try_clone().map_err(|e| errno(&e))?);
+                file.write_all_at(&data, to_at).map_err(|e| errno(&e))?;
                 return Ok(data.len() as u32);
             }
         }

@@ -1,5 +1,5 @@
-//! Whether the directory's disk sleeps, told by the kernel's counters of what it was asked for, by anybody, and by a timer that
-//! is the disk's own: nothing is asked of the disk itself. What waits for it is decided by [`seekless_store::SleepClock`].
+//! Whether the disk of the directory sleeps. The answer comes from the request counters of the kernel and the sleep timer of
+//! the disk; the disk itself is never asked. [`seekless_store::SleepClock`] decides which work waits.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -14,33 +14,33 @@ use seekless_store::{DiskPhase, SleepClock, SleepStats};
 use crate::error::MountError;
 use crate::mounted_dir::held;
 
-/// What a directory's disk does when nobody asks it for anything.
+/// How a disk behaves without requests.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSleep {
-    /// It sleeps after so long: what it was told, as by `hdparm -S`.
+    /// Idle time after which the disk sleeps, as set by `hdparm -S`.
     pub after: Duration,
-    /// What it takes in each state, where that is known.
+    /// Power in each state, if known.
     pub power: Option<PowerStates>,
 }
 
-/// How a disk's time and energy were spent.
+/// Time and energy of a disk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DiskUsage {
-    pub(super) rest: SleepStats,
-    /// At work.
+    pub(super) sleep: SleepStats,
+    /// Time busy.
     pub(super) busy: Duration,
-    /// At work, idle with its platters turning, at rest, and on its way to and from there.
+    /// Energy busy, idle with turning platters, asleep, and for spin-down and spin-up.
     pub(super) energy: Option<[Energy; 4]>,
 }
 
-/// What the kernel has counted.
+/// Counters of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted {
-    /// Reads, writes, discards and flushes that have ended.
+    /// Ended reads, writes, discards and flushes.
     requests: u64,
-    /// Those under way.
-    open: u64,
-    /// Milliseconds with any under way.
+    /// Requests in flight.
+    in_flight: u64,
+    /// Milliseconds with a request in flight.
     busy: u64,
 }
 
@@ -50,23 +50,24 @@ pub(super) struct WatchedDisk {
     counters: PathBuf,
     sleep: DiskSleep,
     started: Instant,
+    /// The clock, the counters at the mount, and the latest counters.
     seen: Mutex<(SleepClock, Counted, Counted)>,
 }
 
 impl Counted {
-    /// From a block device's `stat`; Documentation/block/stat.rst of Linux.
+    /// Parses the `stat` of a block device; see Documentation/block/stat.rst of Linux.
     fn of(text: &str) -> Option<Self> {
         let fields: Vec<u64> = text.split_whitespace().map_while(|f| f.parse().ok()).collect();
         let all = [0, 4, 11, 15].iter().filter_map(|&i| fields.get(i)).sum();
-        Some(Self { requests: all, open: *fields.get(8)?, busy: *fields.get(9)? })
+        Some(Self { requests: all, in_flight: *fields.get(8)?, busy: *fields.get(9)? })
     }
 }
 
 impl WatchedDisk {
-    /// The disk under a directory.
+    /// The disk of a directory.
     ///
     /// # Errors
-    /// Where its file system stands on no block device.
+    /// The file system of the directory is on no block device.
     pub(super) fn new(dir: &Path, sleep: &DiskSleep) -> Result<Self, MountError> {
         let fail = |what| {
             let path = dir.to_owned();
@@ -75,17 +76,18 @@ impl WatchedDisk {
         let device = dir.metadata().map_err(fail("look at it"))?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         let link = format!("/sys/dev/block/{major}:{minor}");
-        let mut place = Path::new(&link)
+        let mut disk = Path::new(&link)
             .canonicalize()
-            .map_err(fail("find the disk of its file system, to see when it sleeps"))?;
-        if place.join("partition").exists() {
-            place.pop();
+            .map_err(fail("find the disk of its file system, whose sleep is to be watched"))?;
+        if disk.join("partition").exists() {
+            disk.pop();
         }
-        let counters = place.join("stat");
-        let text = std::fs::read_to_string(&counters).map_err(fail("read its disk's counters"))?;
+        let counters = disk.join("stat");
+        let text =
+            std::fs::read_to_string(&counters).map_err(fail("read the counters of its disk"))?;
         let now = Counted::of(&text).unwrap_or_default();
-        let rest = SleepClock::new(sleep.after, SimTime(0));
-        let seen = Mutex::new((rest, now, now));
+        let clock = SleepClock::new(sleep.after, SimTime(0));
+        let seen = Mutex::new((clock, now, now));
         Ok(Self { counters, sleep: *sleep, started: Instant::now(), seen })
     }
 
@@ -93,12 +95,12 @@ impl WatchedDisk {
         SimTime(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// Looks what the disk was asked for since the last time; what it does now.
+    /// Reads the counters, and returns the phase of the disk.
     pub(super) fn look(&self) -> DiskPhase {
         let text = std::fs::read_to_string(&self.counters).unwrap_or_default();
         let (mut seen, now) = (held(&self.seen), self.now());
         if let Some(counted) = Counted::of(&text) {
-            if counted != seen.2 || counted.open > 0 {
+            if counted != seen.2 || counted.in_flight > 0 {
                 seen.0.used(now);
             }
             seen.2 = counted;
@@ -106,31 +108,31 @@ impl WatchedDisk {
         seen.0.phase(now)
     }
 
-    /// Whether work that has been due since `due` may begin.
+    /// True if work that has been due since `due` may begin.
     pub(super) fn may_begin(&self, due: Instant) -> bool {
         let due = due.saturating_duration_since(self.started).as_nanos() as u64;
         held(&self.seen).0.may_begin(self.now(), SimTime(due))
     }
 
-    pub(super) fn spent(&self) -> DiskUsage {
-        let (rest, first, last) = *held(&self.seen);
-        let rest = rest.stats(self.now());
-        let busy = Duration::from_millis(last.busy.saturating_sub(first.busy)).min(rest.awake);
+    pub(super) fn usage(&self) -> DiskUsage {
+        let (clock, first, last) = *held(&self.seen);
+        let sleep = clock.stats(self.now());
+        let busy = Duration::from_millis(last.busy.saturating_sub(first.busy)).min(sleep.awake);
         let energy = self.sleep.power.as_ref().map(|p| {
-            let idle = Duration(rest.awake.0 - busy.0);
+            let idle = Duration(sleep.awake.0 - busy.0);
             let Some(standby) = p.standby else {
                 return [
                     p.rotation_transfer * busy,
                     p.idle * idle,
-                    p.idle * rest.asleep,
+                    p.idle * sleep.asleep,
                     Energy::ZERO,
                 ];
             };
-            let moves = standby.down.energy.0 + standby.up.energy.0;
-            let moves = Energy(moves * u128::from(rest.sleeps));
-            [p.rotation_transfer * busy, p.idle * idle, standby.power * rest.asleep, moves]
+            let spins = standby.down.energy.0 + standby.up.energy.0;
+            let spins = Energy(spins * u128::from(sleep.sleeps));
+            [p.rotation_transfer * busy, p.idle * idle, standby.power * sleep.asleep, spins]
         });
-        DiskUsage { rest, busy, energy }
+        DiskUsage { sleep, busy, energy }
     }
 }
 
@@ -139,11 +141,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_devices_counters_are_read() {
+    fn the_counters_of_a_device_are_parsed() {
         let text = "  100 2 3 4 50 6 7 8 1 900 11 20 0 0 0 7 8\n";
-        assert_eq!(Counted::of(text), Some(Counted { requests: 177, open: 1, busy: 900 }));
+        assert_eq!(Counted::of(text), Some(Counted { requests: 177, in_flight: 1, busy: 900 }));
         // Linux 4.17 has no discards.
-        let old = Counted { requests: 150, open: 1, busy: 900 };
+        let old = Counted { requests: 150, in_flight: 1, busy: 900 };
         assert_eq!(Counted::of("100 2 3 4 50 6 7 8 1 900 11"), Some(old));
         assert_eq!(Counted::of("100 2 3"), None);
         assert_eq!(Counted::of(""), None);

@@ -1,4 +1,4 @@
-//! What the kernel asks of a mounted directory, and how it is answered. It decides nothing.
+//! The requests of the kernel for a mounted directory, and their replies. This module decides nothing.
 
 use std::ffi::OsStr;
 use std::io;
@@ -10,83 +10,87 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno as Word, FileAttr, FileHandle, FileType, Filesystem,
-    FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
-    TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno as FuseErrno, FileAttr, FileHandle, FileType,
+    Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::control;
 use crate::mounted_dir::{Admitted, MountedDir, ROOT, kind};
-use crate::name_requests::{Changes, New};
+use crate::name_requests::{Changes, NewInode};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
-/// How long the kernel may believe what it was told. We alone change anything; what it does by itself with a file that is
-/// mapped into memory shows in the file's times so much later.
-const BELIEVE: Duration = Duration::from_secs(1);
+/// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a memory mapping appear in
+/// the times of a file with this delay.
+const CACHE_FOR: Duration = Duration::from_secs(1);
 /// Longest read and write.
 const REQUEST_BYTES: u32 = 1 << 20;
-/// Asynchronous requests that may be under way.
+/// Asynchronous requests in flight, at most.
 const IN_FLIGHT: u16 = 64;
 
-/// FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of Linux.
+/// `FS_IOC_GETFLAGS` of Linux.
 const GET_FLAGS: u32 = 0x8008_6601;
+/// `FS_IOC_SETFLAGS` of Linux.
 const SET_FLAGS: u32 = 0x4008_6602;
 
 /// See the module.
 pub(super) struct FuseRequests {
-    pub(super) live: Arc<MountedDir>,
+    pub(super) mounted: Arc<MountedDir>,
     pub(super) passthrough: bool,
 }
 
 impl FuseRequests {
-    fn live(&self) -> &MountedDir {
-        self.live.shuffler.requests.fetch_add(1, Relaxed);
-        &self.live
+    /// Counts a request.
+    fn request(&self) -> &MountedDir {
+        self.mounted.shuffler.requests.fetch_add(1, Relaxed);
+        &self.mounted
     }
 }
 
-fn word(e: Errno) -> Word {
-    Word::from_i32(e.raw_os_error())
+fn error_of(e: Errno) -> FuseErrno {
+    FuseErrno::from_i32(e.raw_os_error())
 }
 
 fn open_flags(flags: i32) -> OFlags {
     OFlags::from_bits_retain(flags.cast_unsigned())
 }
 
-fn done(reply: ReplyEmpty, result: Result<(), Errno>) {
+fn reply_empty(reply: ReplyEmpty, result: Result<(), Errno>) {
     match result {
         Ok(()) => reply.ok(),
-        Err(e) => reply.error(word(e)),
+        Err(e) => reply.error(error_of(e)),
     }
 }
 
-fn entry(reply: ReplyEntry, result: Result<(FileAttr, u64), Errno>) {
+fn reply_entry(reply: ReplyEntry, result: Result<(FileAttr, u64), Errno>) {
     match result {
-        Ok((attributes, generation)) => reply.entry(&BELIEVE, &attributes, Generation(generation)),
-        Err(e) => reply.error(word(e)),
+        Ok((attributes, generation)) => {
+            reply.entry(&CACHE_FOR, &attributes, Generation(generation))
+        }
+        Err(e) => reply.error(error_of(e)),
     }
 }
 
-fn attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
+fn reply_attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
     match result {
-        Ok(attributes) => reply.attr(&BELIEVE, &attributes),
-        Err(e) => reply.error(word(e)),
+        Ok(attributes) => reply.attr(&CACHE_FOR, &attributes),
+        Err(e) => reply.error(error_of(e)),
     }
 }
 
-/// The kernel need not tell us of every close of a descriptor.
-fn how(admitted: &Admitted) -> FopenFlags {
-    let keep = if admitted.keep { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
+/// The kernel need not report the close of each descriptor.
+fn fopen_flags(admitted: &Admitted) -> FopenFlags {
+    let keep = if admitted.keep_cache { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
     FopenFlags::FOPEN_NOFLUSH | keep
 }
 
 impl Filesystem for FuseRequests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The umask and ACLs are looked after by us and by the other module.
+        // We apply the umask, and the underlying file system applies ACLs.
         config
             .add_capabilities(InitFlags::FUSE_DONT_MASK | InitFlags::FUSE_ATOMIC_O_TRUNC)
             .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
@@ -105,25 +109,25 @@ impl Filesystem for FuseRequests {
             && config.set_max_stack_depth(1).is_ok()
             && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
         {
-            self.live.passthrough.store(true, Relaxed);
+            self.mounted.passthrough.store(true, Relaxed);
         }
         Ok(())
     }
 
     fn destroy(&mut self) {
-        self.live.forget_all();
+        self.mounted.forget_all();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(reply, self.live().lookup(parent.0, name));
+        reply_entry(reply, self.request().lookup(parent.0, name));
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
-        self.live.forget(ino.0, lookups);
+        self.mounted.forget(ino.0, lookups);
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
-        attributes(reply, self.live().getattr(ino.0, fh.map(|f| f.0)));
+        reply_attributes(reply, self.request().getattr(ino.0, fh.map(|f| f.0)));
     }
 
     fn setattr(
@@ -145,13 +149,13 @@ impl Filesystem for FuseRequests {
         reply: ReplyAttr,
     ) {
         let changes = Changes { mode, uid, gid, size, accessed, modified };
-        attributes(reply, self.live().setattr(ino.0, &changes));
+        reply_attributes(reply, self.request().setattr(ino.0, &changes));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.live().readlink(ino.0) {
+        match self.request().readlink(ino.0) {
             Ok(target) => reply.data(&target),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -165,8 +169,8 @@ impl Filesystem for FuseRequests {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let new = New::Node { mode, umask, device: rdev.into() };
-        entry(reply, self.live().make(request, parent.0, name, new));
+        let new = NewInode::Node { mode, umask, device: rdev.into() };
+        reply_entry(reply, self.request().make(request, parent.0, name, new));
     }
 
     fn mkdir(
@@ -178,8 +182,8 @@ impl Filesystem for FuseRequests {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let new = New::Directory { mode, umask };
-        entry(reply, self.live().make(request, parent.0, name, new));
+        let new = NewInode::Directory { mode, umask };
+        reply_entry(reply, self.request().make(request, parent.0, name, new));
     }
 
     fn symlink(
@@ -190,15 +194,15 @@ impl Filesystem for FuseRequests {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.live().make(request, parent.0, name, New::Symlink(target)));
+        reply_entry(reply, self.request().make(request, parent.0, name, NewInode::Symlink(target)));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.live().remove(parent.0, name, AtFlags::empty()));
+        reply_empty(reply, self.request().remove(parent.0, name, AtFlags::empty()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.live().remove(parent.0, name, AtFlags::REMOVEDIR));
+        reply_empty(reply, self.request().remove(parent.0, name, AtFlags::REMOVEDIR));
     }
 
     fn rename(
@@ -212,7 +216,10 @@ impl Filesystem for FuseRequests {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        done(reply, self.live().rename(request, (parent.0, name), (new_parent.0, new_name), flags));
+        reply_empty(
+            reply,
+            self.request().rename(request, (parent.0, name), (new_parent.0, new_name), flags),
+        );
     }
 
     fn link(
@@ -223,18 +230,18 @@ impl Filesystem for FuseRequests {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.live().link(ino.0, new_parent.0, new_name));
+        reply_entry(reply, self.request().link(ino.0, new_parent.0, new_name));
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let opened =
-            self.live().open(request, ino.0, open_flags(flags.0), |fd| reply.open_backing(fd));
+            self.request().open(request, ino.0, open_flags(flags.0), |fd| reply.open_backing(fd));
         match opened {
             Ok(a) => match &a.backing {
-                Some(id) => reply.opened_passthrough(FileHandle(a.fh), how(&a), id),
-                None => reply.opened(FileHandle(a.fh), how(&a)),
+                Some(id) => reply.opened_passthrough(FileHandle(a.fh), fopen_flags(&a), id),
+                None => reply.opened(FileHandle(a.fh), fopen_flags(&a)),
             },
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -249,24 +256,25 @@ impl Filesystem for FuseRequests {
         reply: ReplyCreate,
     ) {
         let (at, bits) = ((parent.0, name), (mode, umask));
-        let made =
-            self.live().create(request, at, bits, open_flags(flags), |fd| reply.open_backing(fd));
+        let made = self
+            .request()
+            .create(request, at, bits, open_flags(flags), |fd| reply.open_backing(fd));
         match made {
             Ok((attributes, generation, a)) => {
                 let (generation, fh) = (Generation(generation), FileHandle(a.fh));
                 match &a.backing {
                     Some(id) => reply.created_passthrough(
-                        &BELIEVE,
+                        &CACHE_FOR,
                         &attributes,
                         generation,
                         fh,
-                        how(&a),
+                        fopen_flags(&a),
                         id,
                     ),
-                    None => reply.created(&BELIEVE, &attributes, generation, fh, how(&a)),
+                    None => reply.created(&CACHE_FOR, &attributes, generation, fh, fopen_flags(&a)),
                 }
             }
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -281,9 +289,9 @@ impl Filesystem for FuseRequests {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.live().read(fh.0, offset, size) {
+        match self.request().read(fh.0, offset, size) {
             Ok(data) => reply.data(&data),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -299,9 +307,9 @@ impl Filesystem for FuseRequests {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        match self.live().write(fh.0, offset, data) {
+        match self.request().write(fh.0, offset, data) {
             Ok(written) => reply.written(written),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -319,18 +327,18 @@ impl Filesystem for FuseRequests {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.live().release(fh.0);
+        self.request().release(fh.0);
         reply.ok();
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, fh: FileHandle, data: bool, reply: ReplyEmpty) {
-        done(reply, self.live().sync(fh.0, data));
+        reply_empty(reply, self.request().sync(fh.0, data));
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.live().open_dir(ino.0) {
+        match self.request().open_dir(ino.0) {
             Ok(fh) => reply.opened(FileHandle(fh), FopenFlags::empty()),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -342,17 +350,17 @@ impl Filesystem for FuseRequests {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let live = self.live();
-        let listed = live.opened_dir(fh.0).and_then(|dir| {
+        let mounted = self.request();
+        let listed = mounted.opened_dir(fh.0).and_then(|dir| {
             MountedDir::list(&dir, offset, |entry| {
-                let ino = INodeNo(live.listed(&dir, entry));
+                let ino = INodeNo(mounted.number_of_entry(&dir, entry));
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 reply.add(ino, entry.next, kind(entry.kind.as_raw_mode()), name)
             })
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -364,47 +372,54 @@ impl Filesystem for FuseRequests {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let live = self.live();
-        let listed = live.opened_dir(fh.0).and_then(|dir| {
+        let mounted = self.request();
+        let listed = mounted.opened_dir(fh.0).and_then(|dir| {
             MountedDir::list(&dir, offset, |entry| {
                 let name = OsStr::from_bytes(entry.name.to_bytes());
                 if entry.is_dots() {
-                    let ino = INodeNo(live.listed(&dir, entry));
-                    let bare = bare(ino);
-                    return reply.add(ino, entry.next, name, &Duration::ZERO, &bare, Generation(0));
+                    let ino = INodeNo(mounted.number_of_entry(&dir, entry));
+                    let ignored = ignored_attributes(ino);
+                    return reply.add(
+                        ino,
+                        entry.next,
+                        name,
+                        &Duration::ZERO,
+                        &ignored,
+                        Generation(0),
+                    );
                 }
-                // One that went away meanwhile, or cannot be shown, is not listed.
+                // An entry that was removed meanwhile, or belongs to another file system, is not listed.
                 let Ok((found, generation)) =
-                    live.lookup_in(std::os::fd::AsFd::as_fd(&dir.fd), name)
+                    mounted.lookup_in(std::os::fd::AsFd::as_fd(&dir.fd), name)
                 else {
                     return false;
                 };
                 let generation = Generation(generation);
-                let full = reply.add(found.ino, entry.next, name, &BELIEVE, &found, generation);
+                let full = reply.add(found.ino, entry.next, name, &CACHE_FOR, &found, generation);
                 if full {
-                    live.forget(found.ino.0, 1);
+                    mounted.forget(found.ino.0, 1);
                 }
                 full
             })
         });
         match listed {
             Ok(()) => reply.ok(),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
     fn releasedir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
-        self.live().release_dir(fh.0);
+        self.request().release_dir(fh.0);
         reply.ok();
     }
 
     fn fsyncdir(&self, _: &Request, _: INodeNo, fh: FileHandle, _: bool, reply: ReplyEmpty) {
-        let dir = self.live().opened_dir(fh.0);
-        done(reply, dir.and_then(|dir| rustix::fs::fsync(&dir.fd)));
+        let dir = self.request().opened_dir(fh.0);
+        reply_empty(reply, dir.and_then(|dir| rustix::fs::fsync(&dir.fd)));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.live().groups.underlying.statvfs() {
+        match self.request().groups.underlying.statvfs() {
             Ok(s) => reply.statfs(
                 s.f_blocks,
                 s.f_bfree,
@@ -415,7 +430,7 @@ impl Filesystem for FuseRequests {
                 s.f_namemax as u32,
                 s.f_frsize as u32,
             ),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -429,37 +444,37 @@ impl Filesystem for FuseRequests {
         _: u32,
         reply: ReplyEmpty,
     ) {
-        let live = self.live();
+        let mounted = self.request();
         if ino.0 == ROOT && name == control::COMMAND_XATTR {
-            return done(reply, control::act(live, value));
+            return reply_empty(reply, control::run_command(mounted, value));
         }
-        done(reply, live.setxattr(ino.0, name, value, flags));
+        reply_empty(reply, mounted.setxattr(ino.0, name, value, flags));
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let live = self.live();
+        let mounted = self.request();
         let found = if ino.0 == ROOT && name == control::STATUS_XATTR {
-            control::state(live).map(|s| (s.len(), s))
+            control::status(mounted).map(|s| (s.len(), s))
         } else {
-            live.getxattr(ino.0, name, size as usize)
+            mounted.getxattr(ino.0, name, size as usize)
         };
         match found {
             Ok((len, _)) if size == 0 => reply.size(len as u32),
-            Ok((_, value)) => sized(reply, &value, size),
-            Err(e) => reply.error(word(e)),
+            Ok((_, value)) => reply_sized(reply, &value, size),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        match self.live().listxattr(request, ino.0) {
+        match self.request().listxattr(request, ino.0) {
             Ok(names) if size == 0 => reply.size(names.len() as u32),
-            Ok(names) => sized(reply, &names, size),
-            Err(e) => reply.error(word(e)),
+            Ok(names) => reply_sized(reply, &names, size),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(reply, self.live().removexattr(ino.0, name));
+        reply_empty(reply, self.request().removexattr(ino.0, name));
     }
 
     fn fallocate(
@@ -472,7 +487,7 @@ impl Filesystem for FuseRequests {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        done(reply, self.live().allocate(fh.0, offset, length, mode));
+        reply_empty(reply, self.request().allocate(fh.0, offset, length, mode));
     }
 
     fn ioctl(
@@ -486,23 +501,23 @@ impl Filesystem for FuseRequests {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let live = self.live();
+        let mounted = self.request();
         let done = match command {
-            GET_FLAGS => live.flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
-            FSGETXATTR => live.more_flags(ino.0).map(|flags| flags.to_vec()),
+            GET_FLAGS => mounted.inode_flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
+            FSGETXATTR => mounted.xfs_flags(ino.0).map(|flags| flags.to_vec()),
             SET_FLAGS => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
                 let flags = IFlags::from_bits_retain(u32::from_ne_bytes(*bytes));
                 let change = |fd: &OwnedFd| rustix::fs::ioctl_setflags(fd, flags);
-                live.set_flags(ino.0, change).map(|()| vec![])
+                mounted.set_flags(ino.0, change).map(|()| vec![])
             }),
             FSSETXATTR => data.first_chunk().ok_or(Errno::INVAL).and_then(|flags| {
-                live.set_flags(ino.0, |fd| set_fsxattr(fd, flags)).map(|()| vec![])
+                mounted.set_flags(ino.0, |fd| set_fsxattr(fd, flags)).map(|()| vec![])
             }),
             _ => Err(Errno::NOTTY),
         };
         match done {
             Ok(data) => reply.ioctl(0, &data),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -515,9 +530,9 @@ impl Filesystem for FuseRequests {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        match self.live().seek(fh.0, offset, whence) {
+        match self.request().seek(fh.0, offset, whence) {
             Ok(at) => reply.offset(at),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 
@@ -534,19 +549,19 @@ impl Filesystem for FuseRequests {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        match self.live().copy((from.0, from_at), (to.0, to_at), len) {
+        match self.request().copy((from.0, from_at), (to.0, to_at), len) {
             Ok(copied) => reply.written(copied),
-            Err(e) => reply.error(word(e)),
+            Err(e) => reply.error(error_of(e)),
         }
     }
 }
 
-fn sized(reply: ReplyXattr, value: &[u8], size: u32) {
-    if value.len() > size as usize { reply.error(Word::ERANGE) } else { reply.data(value) }
+fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
+    if value.len() > size as usize { reply.error(FuseErrno::ERANGE) } else { reply.data(value) }
 }
 
-/// Attributes that the kernel does not look at.
-const fn bare(ino: INodeNo) -> FileAttr {
+/// Attributes for `.` and `..`, which the kernel ignores.
+const fn ignored_attributes(ino: INodeNo) -> FileAttr {
     let never = SystemTime::UNIX_EPOCH;
     FileAttr {
         ino,

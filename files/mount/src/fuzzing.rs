@@ -1,14 +1,14 @@
-//! What the fuzz targets call, here so that a test can replay their corpora: decoders of what stands in extended attributes and in a
-//! group store. Each checks what must hold for any bytes at all.
+//! The decoders of extended attributes and of names in a group store, for fuzz targets and for a test that replays their
+//! corpora. Each checks properties that hold for all bytes.
 
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::{InodeRow, InodeTable};
 use crate::underlying::{self, Marker};
 
 #[derive(Clone, Copy)]
-struct Found;
+struct Empty;
 
-impl InodeRow for Found {
+impl InodeRow for Empty {
     type Key = InodeHandle;
 
     fn key(&self, handle: InodeHandle) -> InodeHandle {
@@ -16,29 +16,29 @@ impl InodeRow for Found {
     }
 }
 
-/// A file's name in a group store.
+/// Reads the name of a file in a group store.
 ///
 /// # Panics
-/// Where a handle is not the bytes that it came from.
+/// A handle differs from its bytes.
 pub fn handle(data: &[u8]) {
     if let Some(handle) = InodeHandle::from_name(data) {
         assert_eq!(handle.to_name(), data);
         assert_eq!(handle.shape().handle(handle.data()), Some(handle));
         let mut rows = InodeTable::new(handle.shape());
-        rows.insert(handle, Found);
+        rows.insert(handle, Empty);
         assert!(rows.get(handle).is_some_and(|(found, _)| found == handle));
     }
 }
 
-/// A marker, and a directory's binding.
+/// Reads a marker and the binding of a directory.
 ///
 /// # Panics
-/// Where what was read is not the bytes that it came from.
+/// A marker or binding differs from its bytes.
 pub fn marker(data: &[u8]) {
     if let Some(marker) = Marker::decode(data) {
         assert_eq!(marker.encode()[..], *data);
     }
-    if let Some((store, Some(handle))) = underlying::bound(data) {
+    if let Some((store, Some(handle))) = underlying::decode_binding(data) {
         assert_eq!([&store[..], &handle.to_name()].concat(), data);
     }
 }

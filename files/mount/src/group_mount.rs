@@ -1,6 +1,7 @@
-//! A directory that is mounted, and its group store: made, attached, mounted, looked after, unmounted.
+//! A mounted directory and its group store: making, mounting, background work and unmounting.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,39 +25,42 @@ use crate::mounted_dir::MountedDir;
 use crate::shuffle::{Shuffled, Shuffler};
 use crate::underlying::UnderlyingDir;
 
-/// Threads that take requests.
+/// Threads that take requests of the kernel.
 const THREADS: usize = 4;
-/// How often what clients did is taken up.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// What failed, in errors.
+const MOUNT: &str = "mount over it";
+/// Interval at which the keeper thread learns, commits and shuffles.
+const KEEPER_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How a directory is mounted.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// The group store: a file or a block device.
     pub store: PathBuf,
-    /// The store is made, as a sparse file of this size, if it is not there.
+    /// Size of a sparse file that is made if the store does not exist.
     pub create: Option<Bytes>,
-    /// Memory for groups.
+    /// Memory for cached groups.
     pub cache: Bytes,
-    /// Groups are formed anew after so many requests.
+    /// Requests after which groups are formed anew.
     pub every: u64,
-    /// And when no file has been opened for so long.
+    /// Time without an opened file after which groups are formed anew.
     pub idle: Option<Duration>,
     /// How files are grouped.
     pub groups: GroupConfig,
-    /// The directory's disk sleeps: background work heeds that.
+    /// The disk of the directory sleeps: background work respects that.
     pub sleep: Option<DiskSleep>,
-    /// The kernel may read and write files that are not grouped by itself.
+    /// The kernel may read and write ungrouped files without a request to us.
     pub passthrough: bool,
 }
 
-/// A mounted directory. Dropping it unmounts it; files that are in use then give errors.
+/// A mounted directory. A drop unmounts it; files in use then give errors.
 #[derive(Debug)]
 pub struct GroupMount {
     point: PathBuf,
-    live: Arc<MountedDir>,
+    mounted: Arc<MountedDir>,
     session: Option<JoinHandle<()>>,
     keeper: Option<(Sender<()>, JoinHandle<()>)>,
+    /// Unmounted already.
     gone: bool,
 }
 
@@ -65,17 +69,17 @@ impl MountedDir {
         self.shuffler.shuffle(&self.groups, |h| self.is_open(h))
     }
 
-    /// What is to be done now and then; `due` is since when a shuffle has been waiting.
-    fn look_after(&self, due: &mut Option<Instant>) {
+    /// The work of one interval. `due`: the time since which a shuffle waits.
+    fn keep(&self, due: &mut Option<Instant>) {
         self.shuffler.learn();
-        let phase = self.rest.as_ref().map_or(DiskPhase::Turning, WatchedDisk::look);
+        let phase = self.disk.as_ref().map_or(DiskPhase::Turning, WatchedDisk::look);
         self.groups.tick(phase);
-        if self.rest.is_some() {
+        if self.disk.is_some() {
             self.shuffler.read_ahead(&self.groups, phase);
         }
         if self.shuffler.is_due(phase) {
             let since = *due.get_or_insert_with(Instant::now);
-            if self.rest.as_ref().is_none_or(|rest| rest.may_begin(since)) {
+            if self.disk.as_ref().is_none_or(|disk| disk.may_begin(since)) {
                 *due = None;
                 self.shuffle();
             }
@@ -83,10 +87,10 @@ impl MountedDir {
     }
 }
 
-/// Makes a group store.
+/// Makes a group store; `size`: first makes a sparse file of this size, if there is none. Returns the UUID of the store.
 ///
 /// # Errors
-/// Where the file or device cannot be opened, is in use, or looks so and `force` is not given, or is too small.
+/// The file or device cannot be opened, is in use, is too small, or holds data and `force` is false.
 pub fn format(
     store: &Path,
     size: Option<Bytes>,
@@ -96,27 +100,26 @@ pub fn format(
     if let Some(size) = size {
         make_file(store, size)?;
     }
-    let opened = Opened::path(store, false)?;
-    let mut disk = FileDevice::new(opened);
+    let mut device = FileDevice::new(Opened::path(store, false)?);
     let failed =
         |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
-    if let Some(what) = signature::found(&mut disk).map_err(|e| failed(e.into()))?
+    if let Some(what) = signature::found(&mut device).map_err(|e| failed(e.into()))?
         && !force
     {
         let why = format!(
-            "holds {what}; nothing was changed. --force overwrites it, and what it held is lost"
+            "holds {what}; nothing was changed. --force overwrites it; its contents are lost"
         );
         return Err(HostError::Refused { path: store.to_owned(), why }.into());
     }
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
         .map_err(cannot("get random bytes"))?;
-    format_store(&mut disk, uuid, cluster, "").map_err(failed)?;
+    format_store(&mut device, uuid, cluster, "").map_err(failed)?;
     Ok(uuid)
 }
 
-/// Makes a sparse file, if there is none. It will hold bytes of files that not everybody may read.
-fn make_file(path: &Path, size: Bytes) -> Result<bool, MountError> {
+/// Makes a sparse file, if there is none. Only its owner may read the file: it will hold bytes of private files.
+fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
@@ -124,122 +127,116 @@ fn make_file(path: &Path, size: Bytes) -> Result<bool, MountError> {
             Ok(true)
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(fail("make it")(e).into()),
+        Err(e) => Err(fail("make it")(e)),
     }
 }
 
-/// Refuses a store that others can read: it has bytes of files that they may not.
-fn private(store: &Path) -> Result<(), MountError> {
-    match store.metadata() {
-        Ok(meta) if meta.is_file() && meta.mode() & 0o077 != 0 => {
-            let why =
-                "others can read this group store, and with it every file in it; `chmod 600` it";
-            Err(HostError::Refused { path: store.to_owned(), why: why.to_owned() }.into())
-        }
+/// Refuses a store that other users can read, or that lies in the directory itself.
+fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
+    let refuse =
+        |why: &str| Err(HostError::Refused { path: store.to_owned(), why: why.to_owned() });
+    if store.metadata().is_ok_and(|meta| meta.is_file() && meta.mode() & 0o077 != 0) {
+        return refuse(
+            "other users can read this group store, and with it every file in it; `chmod 600` it",
+        );
+    }
+    match (store.canonicalize(), dir.canonicalize()) {
+        (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
+            "the group store lies in the directory that is to be mounted: put the store elsewhere",
+        ),
         _ => Ok(()),
     }
 }
 
+fn path_error(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> HostError {
+    let path = path.to_owned();
+    move |source| HostError::Path { path, what, source }
+}
+
 impl GroupMount {
-    /// Mounts a directory, over itself or elsewhere. `ended` is called when it is no longer mounted, whoever unmounted it.
+    /// Mounts a directory, over itself or elsewhere. `ended` is called after an unmount by anybody.
     ///
     /// # Errors
-    /// Where the directory, the store or the host do not allow it.
+    /// The directory, the store or the host cannot be used.
     pub fn mount(
         dir: &Path,
         point: &Path,
         options: &MountOptions,
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<Self, MountError> {
-        let fail = |path: &Path, what| {
-            let path = path.to_owned();
-            move |source| HostError::Path { path, what, source }
-        };
         if fuse_mount::is_dead(point) {
-            let what = "take away the mount of a server that died";
-            fuse_mount::unmount(point, true).map_err(fail(point, what))?;
+            fuse_mount::unmount(point, true)
+                .map_err(path_error(point, "unmount the mount of a server that died"))?;
         }
-        if let Some(size) = options.create
-            && make_file(&options.store, size)?
-        {
-            format(&options.store, None, Bytes(128 << 10), false)?;
-        }
-        private(&options.store)?;
-        let inside = |store: PathBuf, dir: PathBuf| store.starts_with(dir);
-        if let (Ok(store), Ok(dir)) = (options.store.canonicalize(), dir.canonicalize())
-            && inside(store, dir)
-        {
-            let why =
-                "the group store lies in the directory that is to be mounted: put it elsewhere";
-            return Err(
-                HostError::Refused { path: options.store.clone(), why: why.to_owned() }.into()
-            );
-        }
-        more_files();
-        // What a client asks for is made as it says.
-        rustix::process::umask(rustix::fs::Mode::empty());
-        let underlying = UnderlyingDir::open(dir)?;
-        let opened = Opened::path(&options.store, false)?;
-        let config = Config { cache: options.cache, ..Config::default() };
-        let groups =
-            GroupedFiles::attach(underlying, FileDevice::new(opened), config, &options.store)?;
-        let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
-        let rest = options.sleep.as_ref().map(|sleep| WatchedDisk::new(dir, sleep)).transpose()?;
-        let live = Arc::new(MountedDir::new(groups, shuffler, rest)?);
-        let what = "mount over it";
+        let mounted = Arc::new(attach(dir, options)?);
+        let flags = mount_flags(&mounted)?;
         let device = fuse_mount::attach(
             point,
             "rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other",
-            mount_flags(&live)?,
+            flags,
         )
-        .map_err(fail(point, what))?;
-        let mut mounted = Self {
-            point: point.to_owned(),
-            live: Arc::clone(&live),
-            session: None,
-            keeper: None,
-            gone: false,
-        };
+        .map_err(path_error(point, MOUNT))?;
+        // From here on, a drop unmounts.
+        let mut mount =
+            Self { point: point.to_owned(), mounted, session: None, keeper: None, gone: false };
+        mount.start_session(device, options.passthrough, ended)?;
+        mount.start_keeper()?;
+        Ok(mount)
+    }
+
+    /// Starts the threads that answer the kernel.
+    fn start_session(
+        &mut self,
+        device: OwnedFd,
+        passthrough: bool,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Result<(), MountError> {
         let mut config = fuser::Config::default();
         (config.n_threads, config.clone_fd) = (Some(THREADS), true);
-        let front = FuseRequests { live: Arc::clone(&live), passthrough: options.passthrough };
-        let session =
-            Session::from_fd(front, device, SessionACL::All, config).map_err(fail(point, what))?;
+        let requests = FuseRequests { mounted: Arc::clone(&self.mounted), passthrough };
+        let session = Session::from_fd(requests, device, SessionACL::All, config)
+            .map_err(path_error(&self.point, MOUNT))?;
         let thread = std::thread::Builder::new().name("seekless-store".into()).spawn(move || {
-            // It ends when it is unmounted, and has nothing to add to that.
+            // An unmount ends the session; its result says no more than that.
             let _ = session.run();
             ended();
         });
-        mounted.session = Some(thread.map_err(cannot("start the thread of the mount"))?);
+        self.session = Some(thread.map_err(cannot("start the thread of the mount"))?);
+        Ok(())
+    }
+
+    /// Starts the thread for background work.
+    fn start_keeper(&mut self) -> Result<(), MountError> {
+        let mounted = Arc::clone(&self.mounted);
         let (stop, stopped) = channel();
         let keeper = std::thread::Builder::new().name("seekless-shuffle".into()).spawn(move || {
             let mut due = None;
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_EVERY) {
-                live.look_after(&mut due);
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(KEEPER_INTERVAL) {
+                mounted.keep(&mut due);
             }
         });
-        mounted.keeper = Some((stop, keeper.map_err(cannot("start the thread of the shuffle"))?));
-        Ok(mounted)
+        self.keeper = Some((stop, keeper.map_err(cannot("start the thread of the shuffle"))?));
+        Ok(())
     }
 
-    /// How it stands.
+    /// The status of the mount.
     #[must_use]
-    pub fn state(&self) -> MountStatus {
-        control::state_of(&self.live)
+    pub fn status(&self) -> MountStatus {
+        control::status_of(&self.mounted)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.point
     }
 
-    /// Unmounts it, unless it has been unmounted already. False where it is in use: nothing is changed then.
+    /// Unmounts the directory, unless that has happened already. False if the mount is in use: nothing is changed then.
     ///
     /// # Errors
-    /// Where the host refuses.
+    /// The host refuses.
     pub fn unmount(&mut self) -> Result<bool, MountError> {
-        match self.take_away(false) {
+        match self.unmount_now(false) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => Ok(false),
             Err(source) => {
@@ -249,7 +246,7 @@ impl GroupMount {
         }
     }
 
-    fn take_away(&mut self, lazily: bool) -> std::io::Result<()> {
+    fn unmount_now(&mut self, lazily: bool) -> std::io::Result<()> {
         let ended = self.session.as_ref().is_none_or(JoinHandle::is_finished);
         if !self.gone && (!ended || fuse_mount::is_dead(&self.point)) {
             fuse_mount::unmount(&self.point, lazily || ended)?;
@@ -258,32 +255,32 @@ impl GroupMount {
         if let Some(thread) = self.session.take()
             && !lazily
         {
-            // It sees the kernel hang up.
+            // The session ends, because the kernel has closed the connection.
             let _ = thread.join();
         }
         Ok(())
     }
 
-    /// Unmounts it, whoever still uses it, and puts the store to rest.
+    /// Unmounts the directory, even if it is in use, and saves the store.
     ///
     /// # Errors
-    /// Why it could not be; what was durable is not lost.
+    /// The store cannot be saved; committed files are safe.
     pub fn end(mut self) -> Result<(), MountError> {
-        self.take_away_anyhow();
+        self.unmount_always();
         self.stop_keeper();
-        let release = self.live.shuffler.is_stopped();
-        let path = self.live.groups.underlying.path().to_owned();
-        self.live.groups.end(release).map_err(|fault| HostError::Refused {
+        let release = self.mounted.shuffler.is_stopped();
+        let path = self.mounted.groups.underlying.path().to_owned();
+        self.mounted.groups.end(release).map_err(|fault| HostError::Refused {
             path,
-            why: format!("the group store could not be put to rest: {fault}"),
+            why: format!("the group store could not be saved: {fault}"),
         })?;
         Ok(())
     }
 
-    fn take_away_anyhow(&mut self) {
-        if self.take_away(false).is_err() {
-            // In use: it goes when its last user has gone, or with this process.
-            let _ = self.take_away(true);
+    fn unmount_always(&mut self) {
+        if self.unmount_now(false).is_err() {
+            // In use: the mount ends with its last user, or with this process.
+            let _ = self.unmount_now(true);
         }
     }
 
@@ -297,15 +294,15 @@ impl GroupMount {
 
 impl Drop for GroupMount {
     fn drop(&mut self) {
-        self.take_away_anyhow();
+        self.unmount_always();
         self.stop_keeper();
     }
 }
 
-/// What holds of the directory's own mount holds of this one.
-fn mount_flags(live: &MountedDir) -> Result<MountFlags, MountError> {
+/// The options of the directory's own mount hold for this mount, too.
+fn mount_flags(mounted: &MountedDir) -> Result<MountFlags, HostError> {
     use rustix::fs::StatVfsMountFlags as Own;
-    let own = live
+    let own = mounted
         .groups
         .underlying
         .statvfs()
@@ -317,9 +314,29 @@ fn mount_flags(live: &MountedDir) -> Result<MountFlags, MountError> {
     Ok(flags)
 }
 
-/// Each file that a client has open is one of ours.
-fn more_files() {
+/// Raises the limit of open files: each open file of a client is open here, too.
+fn raise_file_limit() {
     let mut limit = rustix::process::getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = rustix::process::setrlimit(Resource::Nofile, limit);
+}
+
+/// Opens the directory and its store, and makes the store first if that is asked for.
+fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> {
+    if let Some(size) = options.create
+        && make_file(&options.store, size)?
+    {
+        format(&options.store, None, Bytes(128 << 10), false)?;
+    }
+    check_store(&options.store, dir)?;
+    raise_file_limit();
+    // The kernel has applied the umask of the client.
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let underlying = UnderlyingDir::open(dir)?;
+    let device = FileDevice::new(Opened::path(&options.store, false)?);
+    let config = Config { cache: options.cache, ..Config::default() };
+    let groups = GroupedFiles::attach(underlying, device, config, &options.store)?;
+    let shuffler = Shuffler::new(options.groups, options.every, options.idle, &groups)?;
+    let disk = options.sleep.as_ref().map(|sleep| WatchedDisk::new(dir, sleep)).transpose()?;
+    MountedDir::new(groups, shuffler, disk)
 }

@@ -1,5 +1,5 @@
-//! What names an inode of the other module, whatever becomes of its names: the kernel's file handle, which holds the
-//! inode's number and a count of its lives. One that was removed is stale, and never another file.
+//! Handles of inodes, independent of file names: the file handle of the kernel holds the inode number and its generation. The
+//! handle of a removed inode is stale, and never leads to another file.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use seekless_host::sys;
 
-/// Longest handle: ext2 to ext4 and F2FS have 8 bytes, XFS and tmpfs 12, Btrfs 20.
+/// Length of the longest handle in bytes: ext2 to ext4 and F2FS have 8 bytes, XFS and tmpfs 12, Btrfs 20.
 const BYTES_MAX: usize = 22;
 
 /// See the module.
@@ -21,7 +21,7 @@ pub(crate) struct InodeHandle {
     bytes: [u8; BYTES_MAX],
 }
 
-/// What all handles of a file system have in common, as it is mounted.
+/// The form that all handles of a mounted file system share: kind and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     kind: u8,
@@ -29,22 +29,22 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// How many bytes they have.
+    /// Length of a handle in bytes.
     pub(crate) fn bytes(self) -> usize {
         self.len.into()
     }
 
-    /// The handle of this shape that has these bytes.
+    /// The handle of this shape with these bytes.
     pub(crate) fn handle(self, bytes: &[u8]) -> Option<InodeHandle> {
         InodeHandle::new(self.kind, bytes)
     }
 }
 
 impl InodeHandle {
-    /// Of an open file.
+    /// The handle of an open file.
     ///
     /// # Errors
-    /// `OPNOTSUPP` where its file system has no handles, or longer ones.
+    /// `OPNOTSUPP` if the file system has no handles, or longer ones.
     pub(crate) fn of(file: BorrowedFd<'_>) -> Result<Self, Errno> {
         let (kind, bytes) = sys::file_handle(file)?;
         let kind = u8::try_from(kind).map_err(|_| Errno::OPNOTSUPP)?;
@@ -65,28 +65,28 @@ impl InodeHandle {
         self.bytes.get(..self.len.into()).unwrap_or_default()
     }
 
-    /// Opens it on the file system that `mount` is open on.
+    /// Opens the inode on the file system of `mount`.
     ///
     /// # Errors
-    /// `STALE` where it is gone.
+    /// `STALE` if the inode was removed.
     pub(crate) fn open(&self, mount: BorrowedFd<'_>, flags: OFlags) -> Result<OwnedFd, Errno> {
         sys::open_handle(mount, self.kind.into(), self.data(), flags)
     }
 
-    /// As the group store keeps it: its kind, then its bytes.
+    /// The form in the group store: the kind, then the bytes.
     pub(crate) fn to_name(self) -> Vec<u8> {
         let mut name = vec![self.kind];
         name.extend_from_slice(self.data());
         name
     }
 
-    /// From what a group store kept.
+    /// Reads the form of the group store.
     pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
         let (kind, bytes) = name.split_first()?;
         Self::new(*kind, bytes)
     }
 
-    /// A number for it: the learner's name of the file, and what tells two lives of an inode apart.
+    /// A hash of the handle: the number of the file in the learner, and the generation of the inode for the kernel.
     pub(crate) fn id(&self) -> u64 {
         BuildHasherDefault::<FxHasher>::default().hash_one(self)
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_back_and_bytes_that_are_none_are_refused() {
+    fn a_handle_is_read_back_and_invalid_bytes_are_refused() {
         let file = tempfile();
         let handle = InodeHandle::of(file.as_fd()).unwrap();
         assert_eq!(InodeHandle::from_name(&handle.to_name()), Some(handle));

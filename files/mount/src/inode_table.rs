@@ -1,5 +1,5 @@
-//! What is known of inodes, in little memory: there may be millions. Handles of one file system are all alike, so that only
-//! their bytes are kept, side by side; a row is found by a table of places, at some ten bytes.
+//! A table of inodes that uses little memory: there may be millions. All handles of one file system have the same form, so
+//! that the table keeps only their bytes, side by side. An index of row numbers finds a row, at about ten bytes a row.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hash};
 
@@ -8,11 +8,11 @@ use rustc_hash::FxHasher;
 
 use crate::inode_handle::{InodeHandle, Shape};
 
-/// What is known of an inode beside its handle.
+/// The data of an inode beside its handle.
 pub(crate) trait InodeRow: Copy {
-    /// What it is found by.
+    /// The key of a row.
     type Key: Copy + Eq + Hash;
-    /// Of this row.
+    /// The key of this row.
     fn key(&self, handle: InodeHandle) -> Self::Key;
 }
 
@@ -29,7 +29,7 @@ fn hash<K: Hash>(key: K) -> u64 {
     BuildHasherDefault::<FxHasher>::default().hash_one(key)
 }
 
-/// Makes room for more, an eighth at a time: a million must not take the memory of two.
+/// Grows a list by an eighth, so that a million rows do not take the memory of two million.
 fn reserve<T>(list: &mut Vec<T>, more: usize) {
     if list.len() + more > list.capacity() {
         list.reserve_exact(more + list.len() / 8);
@@ -37,7 +37,7 @@ fn reserve<T>(list: &mut Vec<T>, more: usize) {
 }
 
 impl<T: InodeRow> InodeTable<T> {
-    /// Of inodes whose handles have this shape.
+    /// A table of inodes whose handles have this shape.
     pub(crate) const fn new(shape: Shape) -> Self {
         Self { shape, handles: Vec::new(), rows: Vec::new(), index: HashTable::new() }
     }
@@ -65,14 +65,14 @@ impl<T: InodeRow> InodeTable<T> {
         self.at(self.place(key)?)
     }
 
-    /// A row to be changed, but not its key.
+    /// A row to change. Its key must stay.
     pub(crate) fn get_mut(&mut self, key: T::Key) -> Option<&mut T> {
         let place = self.place(key)?;
         self.rows.get_mut(place)
     }
 
-    /// Sets a row; the one that had its key is returned. A handle of another shape is none of this file system's, of which
-    /// nobody is told ([`crate::underlying::UnderlyingDir::handle_of`]).
+    /// Sets a row and returns the former row of its key. A handle of another shape belongs to another file system and is ignored;
+    /// [`crate::underlying::UnderlyingDir::handle_of`] refuses such handles.
     pub(crate) fn insert(&mut self, handle: InodeHandle, row: T) -> Option<(InodeHandle, T)> {
         if handle.shape() != self.shape {
             return None;
@@ -104,7 +104,7 @@ impl<T: InodeRow> InodeTable<T> {
         if let Ok(entry) = self.index.find_entry(hash(key), |&i| i as usize == place) {
             entry.remove();
         }
-        // The last row takes its place.
+        // The last row moves to the free row number.
         if place != last
             && let Some(i) = self.index.find_mut(hash(moved), |&i| i as usize == last)
         {
@@ -120,7 +120,7 @@ impl<T: InodeRow> InodeTable<T> {
         old
     }
 
-    /// What the kernel has forgotten shall not take memory for ever.
+    /// Gives memory back after many removals.
     #[cold]
     fn shrink(&mut self) {
         let to = self.rows.len() + self.rows.len() / 8 + 64;
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_what_a_map_would_have(steps in prop::collection::vec((0u16..90, any::<u32>(), 0u8..5), 0..600)) {
+        fn a_table_behaves_like_a_map(steps in prop::collection::vec((0u16..90, any::<u32>(), 0u8..5), 0..600)) {
             let mut rows = InodeTable::new(handle(0).shape());
             let mut by_handle = InodeTable::new(handle(0).shape());
             let mut map = BTreeMap::new();
@@ -218,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_little_and_given_back() {
+    fn little_memory_is_used_and_it_is_given_back() {
         let mut rows = InodeTable::new(handle(0).shape());
         for i in 0..100_000 {
             rows.insert(handle(i), Named(i));
         }
-        // 8 bytes of handle and 4 of row, an eighth to spare; and the table of places.
+        // 8 bytes of handle and 4 of row, an eighth to spare; and the index.
         assert!(rows.handles.capacity() + 4 * rows.rows.capacity() < 100_000 * 14);
         assert!(rows.index.capacity() < 270_000);
         for i in 0..99_990 {

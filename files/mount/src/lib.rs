@@ -1,10 +1,10 @@
-//! EEFS, live: a directory of an existing file system, mounted again, with small files that are used together kept in a
-//! group store beside it. Which files these are is learned from who opens what; clients see one file system, and each of
-//! its files is in exactly one of the two places, whatever happens. See docs/believing/groups.md.
+//! EEFS, live: a directory of an existing file system is mounted again, over itself or elsewhere. Small files that are used
+//! together move to a group store beside the directory. The mount learns from opened files which files these are. Clients see
+//! one file system, and each file is in exactly one of the two at any time. See docs/believing/groups.md.
 //!
-//! From the top down: [`front`] is asked by the kernel, [`names`] and [`content`] carry it out on [`live`], which knows
-//! inodes and open files; [`shuffle`] learns and decides what moves, [`groups`] moves it and keeps the two modules one;
-//! [`home`] and [`handle`] are the directory.
+//! From the top down: [`fuse_requests`] takes the requests of the kernel. [`name_requests`] and [`data_requests`] carry them
+//! out on [`mounted_dir`], which knows inodes and open files. [`shuffle`] learns and decides which files move,
+//! [`grouped_files`] moves them. [`underlying`], [`inode_handle`] and [`inode_table`] are the directory and its inodes.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,5 +1,5 @@
-//! A mounted directory: the inodes that the kernel knows, and the files that are open. Every inode is one of the other
-//! module's, found by its handle; nothing is walked, and what the kernel forgets is forgotten.
+//! A mounted directory: the inodes that the kernel knows, and the open files. Every inode belongs to the underlying
+//! directory and is found by its handle. Nothing is scanned, and an inode that the kernel forgets is forgotten.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
@@ -20,21 +20,21 @@ use crate::inode_table::{InodeRow, InodeTable};
 use crate::shuffle::{Observed, Shuffler};
 use seekless_host::cannot;
 
-/// The root's number, for the kernel.
+/// The inode number of the root, for the kernel.
 pub(super) const ROOT: u64 = INodeNo::ROOT.0;
 
 /// An inode that the kernel knows.
 #[derive(Clone, Copy, Debug)]
 #[repr(Rust, packed(4))]
-struct Node {
+struct KnownInode {
     ino: u64,
-    /// Answers that named it, less those that the kernel has forgotten. Once as many as can be counted, it stays.
+    /// Replies that named the inode, minus those that the kernel has forgotten. At the largest count the inode stays for good.
     lookups: u32,
 }
 
-const _: () = assert!(size_of::<Node>() == 12);
+const _: () = assert!(size_of::<KnownInode>() == 12);
 
-impl InodeRow for Node {
+impl InodeRow for KnownInode {
     type Key = u64;
 
     fn key(&self, _: InodeHandle) -> u64 {
@@ -44,43 +44,44 @@ impl InodeRow for Node {
 
 /// The inodes that the kernel knows.
 #[derive(Debug)]
-struct Nodes {
-    rows: InodeTable<Node>,
-    /// Of those without a name: whoever still has one, open or not (`O_PATH`, a working directory), goes on using it.
+struct KnownInodes {
+    table: InodeTable<KnownInode>,
+    /// Inodes without a name that are still in use: open, an `O_PATH` descriptor or a working directory.
     nameless: FxHashMap<u64, OwnedFd>,
 }
 
-/// An inode that is open.
+/// The opens of one inode.
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     count: u64,
-    /// The kernel reads and writes it by itself. What it does for the first who opens an inode it must do for the others.
+    /// The kernel reads and writes the file without us. It must treat all opens of an inode like the first.
     backing: Option<Arc<BackingId>>,
 }
 
-/// A file that a client has open.
+/// One open file of a client.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
+    /// Open for writing.
     pub(super) writes: bool,
     _backing: Option<Arc<BackingId>>,
 }
 
-/// A directory that a client has open.
+/// One open directory of a client.
 #[derive(Debug)]
 pub(super) struct OpenDir {
     pub(super) fd: OwnedFd,
-    /// One reader at a time: the descriptor has one place.
+    /// One reader at a time: the descriptor has one position.
     pub(super) reading: Mutex<()>,
 }
 
-/// How an opened file is answered.
+/// The reply to an open.
 pub(super) struct Admitted {
     pub(super) fh: u64,
     pub(super) backing: Option<Arc<BackingId>>,
-    /// What the kernel has cached of it is still true.
-    pub(super) keep: bool,
+    /// The kernel's cache of the file is still valid.
+    pub(super) keep_cache: bool,
 }
 
 /// See the module.
@@ -88,9 +89,9 @@ pub(super) struct Admitted {
 pub(crate) struct MountedDir {
     pub(super) groups: GroupedFiles,
     pub(super) shuffler: Shuffler,
-    /// The directory's disk, if it is known to sleep.
-    pub(super) rest: Option<WatchedDisk>,
-    nodes: Mutex<Nodes>,
+    /// The disk of the directory, if it sleeps.
+    pub(super) disk: Option<WatchedDisk>,
+    nodes: Mutex<KnownInodes>,
     opens: Mutex<FxHashMap<InodeHandle, Opens>>,
     files: Mutex<Slab<Arc<Open>>>,
     dirs: Mutex<Slab<Arc<OpenDir>>>,
@@ -98,8 +99,8 @@ pub(crate) struct MountedDir {
     root: Stat,
 }
 
+/// Takes a lock. The data under a lock is consistent between any two steps, also after a panic.
 pub(super) fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What a lock holds is whole between any two steps.
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -129,18 +130,18 @@ impl MountedDir {
     pub(super) fn new(
         groups: GroupedFiles,
         shuffler: Shuffler,
-        rest: Option<WatchedDisk>,
+        disk: Option<WatchedDisk>,
     ) -> Result<Self, MountError> {
         let root = rustix::fs::fstat(groups.underlying.root())
             .map_err(cannot("ask for the root's attributes"))?;
         let handle = groups.underlying.handle();
-        let mut rows = InodeTable::new(handle.shape());
-        rows.insert(handle, Node { ino: ROOT, lookups: 1 });
+        let mut table = InodeTable::new(handle.shape());
+        table.insert(handle, KnownInode { ino: ROOT, lookups: 1 });
         Ok(Self {
             groups,
             shuffler,
-            rest,
-            nodes: Mutex::new(Nodes { rows, nameless: FxHashMap::default() }),
+            disk,
+            nodes: Mutex::new(KnownInodes { table, nameless: FxHashMap::default() }),
             opens: Mutex::default(),
             files: Mutex::default(),
             dirs: Mutex::default(),
@@ -154,20 +155,20 @@ impl MountedDir {
         if ino == self.root.st_ino { ROOT } else { ino }
     }
 
-    /// Inodes that the kernel knows, and files that are open.
-    pub(super) fn known(&self) -> (usize, usize) {
-        (held(&self.nodes).rows.len(), held(&self.files).len())
+    /// Number of inodes that the kernel knows, and of open files.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (held(&self.nodes).table.len(), held(&self.files).len())
     }
 
     pub(super) fn handle(&self, ino: u64) -> Result<InodeHandle, Errno> {
-        held(&self.nodes).rows.get(ino).map(|(handle, _)| handle).ok_or(Errno::STALE)
+        held(&self.nodes).table.get(ino).map(|(handle, _)| handle).ok_or(Errno::STALE)
     }
 
     /// Opens an inode that the kernel knows.
     pub(super) fn open_node(&self, ino: u64, flags: OFlags) -> Result<OwnedFd, Errno> {
         let handle = {
             let nodes = held(&self.nodes);
-            let (handle, _) = nodes.rows.get(ino).ok_or(Errno::STALE)?;
+            let (handle, _) = nodes.table.get(ino).ok_or(Errno::STALE)?;
             if let Some(fd) = nodes.nameless.get(&ino) {
                 if flags == OFlags::PATH {
                     return fd
@@ -183,57 +184,57 @@ impl MountedDir {
         self.groups.underlying.open_handle(&handle, flags)
     }
 
-    /// An inode that has just been found: from now on the kernel knows it.
+    /// The kernel knows this inode from now on.
     pub(super) fn enter(&self, fd: impl AsFd) -> Result<(FileAttr, u64), Errno> {
         let handle = self.groups.underlying.handle_of(fd.as_fd())?;
         let attributes = self.attributes(fd, &handle)?;
         let mut nodes = held(&self.nodes);
         let ino = attributes.ino.0;
-        let known = nodes.rows.get(ino);
+        let known = nodes.table.get(ino);
         let lookups = known.map_or(0, |(_, node)| node.lookups).saturating_add(1);
         if known.is_some_and(|(was, _)| was != handle) {
-            // The number is used again, for another inode; what the kernel has yet to forget of the old one counts on.
+            // The number belongs to a new inode. The kernel still forgets lookups of the old one: the count goes on.
             nodes.nameless.remove(&ino);
         }
-        nodes.rows.insert(handle, Node { ino, lookups });
+        nodes.table.insert(handle, KnownInode { ino, lookups });
         Ok((attributes, handle.id()))
     }
 
     pub(super) fn forget(&self, ino: u64, lookups: u64) {
         let mut nodes = held(&self.nodes);
-        let Some(node) = nodes.rows.get_mut(ino).filter(|_| ino != ROOT) else { return };
+        let Some(node) = nodes.table.get_mut(ino).filter(|_| ino != ROOT) else { return };
         if node.lookups < u32::MAX {
             node.lookups = u64::from(node.lookups).saturating_sub(lookups) as u32;
         }
         if node.lookups > 0 {
             return;
         }
-        let gone = (nodes.rows.remove(ino), nodes.nameless.remove(&ino));
+        let gone = (nodes.table.remove(ino), nodes.nameless.remove(&ino));
         drop(nodes);
-        // Nobody can use it any more: the kernel remembers what is open or a descriptor's.
+        // No client can use the inode any more: the kernel keeps inodes that are open or have a descriptor.
         if let (Some((handle, _)), Some(_)) = gone {
-            self.no_more(&handle);
+            self.drop_removed(&handle);
         }
     }
 
-    /// An inode without a name is no more.
-    fn no_more(&self, handle: &InodeHandle) {
+    /// A file without a name is not in use any more.
+    fn drop_removed(&self, handle: &InodeHandle) {
         let _lock = self.groups.changing(handle);
         self.groups.forget(handle);
     }
 
-    /// What the client sees of an inode.
+    /// The attributes of an inode for clients.
     pub(super) fn attributes(
         &self,
         fd: impl AsFd,
         handle: &InodeHandle,
     ) -> Result<FileAttr, Errno> {
-        // On its way between the modules a file's size is in neither for a moment.
+        // During a move, the size is for a moment neither in the inode nor in the store.
         let _lock = self.groups.reading(handle);
         self.attributes_locked(fd, handle)
     }
 
-    /// The same, by whoever holds its lock.
+    /// The same. The caller holds the lock of the file.
     pub(super) fn attributes_locked(
         &self,
         fd: impl AsFd,
@@ -241,13 +242,13 @@ impl MountedDir {
     ) -> Result<FileAttr, Errno> {
         let s = rustix::fs::fstat(&fd)?;
         if s.st_dev != self.root.st_dev {
-            // A subvolume: its inodes have numbers that others have too.
+            // A subvolume: its inode numbers are not unique here.
             return Err(Errno::XDEV);
         }
         let (mut size, mut blocks) = (s.st_size.unsigned_abs(), s.st_blocks.unsigned_abs());
         if size == 0
             && FileType::from_raw_mode(s.st_mode) == FileType::RegularFile
-            && let Some(kept) = self.groups.kept_of(handle, &fd)?
+            && let Some(kept) = self.groups.lookup_open(handle, &fd)?
         {
             size = kept.size.into();
             blocks = size.div_ceil(512);
@@ -271,40 +272,40 @@ impl MountedDir {
         })
     }
 
-    /// Whether a client has it open.
+    /// True if a client has the file open.
     pub(super) fn is_open(&self, handle: &InodeHandle) -> bool {
         held(&self.opens).contains_key(handle)
     }
 
-    /// A client has opened a file; its lock is held. `here`: the group store has it. `backing` has the kernel do what can be
-    /// done without us.
-    pub(super) fn admit(
+    /// A client has opened a file; the caller holds its lock. `grouped`: the group store has the file. `backing` registers the
+    /// file with the kernel for reads and writes without us.
+    pub(super) fn add_open(
         &self,
         handle: InodeHandle,
         fd: OwnedFd,
-        (here, writes): (bool, bool),
+        (grouped, writes): (bool, bool),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
     ) -> Admitted {
         let backing = {
             let mut opens = held(&self.opens);
             let open = opens.entry(handle).or_default();
             open.count += 1;
-            if open.count == 1 && !here {
+            if open.count == 1 && !grouped {
                 open.backing = backing(&fd).map(Arc::new);
             }
             open.backing.clone()
         };
-        let keep = here && self.groups.is_cached(&handle);
+        let keep_cache = grouped && self.groups.is_cached(&handle);
         let open = Arc::new(Open { handle, fd, writes, _backing: backing.clone() });
         let fh = held(&self.files).insert(open) as u64;
-        Admitted { fh, backing, keep }
+        Admitted { fh, backing, keep_cache }
     }
 
     pub(super) fn opened(&self, fh: u64) -> Result<Arc<Open>, Errno> {
         held(&self.files).get(fh as usize).cloned().ok_or(Errno::BADF)
     }
 
-    /// A client has closed a file for good.
+    /// A client has closed an open file.
     pub(super) fn release(&self, fh: u64) {
         let open = held(&self.files).try_remove(fh as usize);
         let Some(open) = open else { return };
@@ -312,18 +313,18 @@ impl MountedDir {
         if open.writes
             && let Ok(stat) = rustix::fs::fstat(&open.fd)
         {
-            self.shuffler.saw(Observed::Written { handle, size: stat.st_size.unsigned_abs() });
+            self.shuffler.observe(Observed::Written { handle, size: stat.st_size.unsigned_abs() });
         }
         let mut opens = held(&self.opens);
         let Some(open) = opens.get_mut(&handle) else { return };
         open.count -= 1;
-        // Dropped behind the lock: the kernel is told that it need not pass it through any more.
+        // Dropped after the lock: this tells the kernel to stop the passthrough.
         let _last = if open.count == 0 { opens.remove(&handle) } else { None };
         drop(opens);
     }
 
-    /// A name of this inode was taken away.
-    pub(super) fn lost_a_name(&self, fd: OwnedFd) {
+    /// A name of this inode was removed.
+    pub(super) fn name_removed(&self, fd: OwnedFd) {
         let Ok(stat) = rustix::fs::fstat(&fd) else { return };
         let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if stat.st_nlink > 0 && !is_directory {
@@ -332,7 +333,7 @@ impl MountedDir {
         let Ok(handle) = self.groups.underlying.handle_of(fd.as_fd()) else { return };
         let known = {
             let (ino, mut nodes) = (self.number(stat.st_ino), held(&self.nodes));
-            let known = nodes.rows.get(ino).is_some_and(|(known, _)| known == handle);
+            let known = nodes.table.get(ino).is_some_and(|(known, _)| known == handle);
             if known {
                 nodes.nameless.insert(ino, fd);
             }
@@ -342,16 +343,16 @@ impl MountedDir {
             return;
         }
         if !known {
-            self.no_more(&handle);
+            self.drop_removed(&handle);
         }
-        self.shuffler.saw(Observed::Gone(handle));
+        self.shuffler.observe(Observed::Removed(handle));
     }
 
-    /// The kernel knows no inode any more: those without a name are gone from the group store too.
+    /// The kernel forgets all inodes: the store drops those without a name.
     pub(super) fn forget_all(&self) {
         let nodes = &mut *held(&self.nodes);
         for ino in std::mem::take(&mut nodes.nameless).into_keys() {
-            if let Some((handle, _)) = nodes.rows.get(ino) {
+            if let Some((handle, _)) = nodes.table.get(ino) {
                 self.groups.forget(&handle);
             }
         }

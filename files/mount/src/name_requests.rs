@@ -1,5 +1,5 @@
-//! What clients do with names, attributes and extended attributes: told to the other module, as the client would have told
-//! it. The kernel has checked permissions; what is made belongs to who asked for it.
+//! Requests for names, attributes and extended attributes, carried out in the underlying directory as the client would have
+//! done. The kernel has checked the permissions. A new inode belongs to the client that asked for it.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -18,24 +18,26 @@ use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
 use crate::underlying::{CAPABILITIES, by_path};
 use seekless_host::sys;
 
-/// The beginning of our own extended attributes, which no client sees.
-const OURS: &[u8] = b"trusted.seekless.";
-/// Room for entries of a directory.
+/// Prefix of our own extended attributes, which are hidden from clients.
+const OUR_PREFIX: &[u8] = b"trusted.seekless.";
+/// Size of the buffer for entries of a directory.
 const ENTRIES_BYTES: usize = 32 << 10;
 /// Longest extended attribute, and longest list of names.
 const XATTR_BYTES: usize = 64 << 10;
+/// The bits of a mode without the file type.
 const MODE: u32 = 0o7777;
+/// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
 
-/// What is made.
+/// A new inode.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum New<'a> {
+pub(super) enum NewInode<'a> {
     Directory { mode: u32, umask: u32 },
     Node { mode: u32, umask: u32, device: u64 },
     Symlink(&'a Path),
 }
 
-/// Changes of an inode's attributes.
+/// Changes of attributes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Changes {
     pub(super) mode: Option<u32>,
@@ -51,12 +53,12 @@ pub(super) struct Entry<'a> {
     pub(super) name: &'a CStr,
     pub(super) ino: u64,
     pub(super) kind: FileType,
-    /// Where the next one begins.
+    /// Position of the next entry.
     pub(super) next: u64,
 }
 
 impl Entry<'_> {
-    /// Whether it is the directory itself or the one above.
+    /// True for `.` and `..`.
     pub(super) fn is_dots(&self) -> bool {
         matches!(self.name.to_bytes(), b"." | b"..")
     }
@@ -66,7 +68,7 @@ const fn mode(bits: u32) -> Mode {
     Mode::from_raw_mode(bits & MODE)
 }
 
-/// A time as the kernel sent it: before 1970, `fuser` counts the nanoseconds backwards too.
+/// A time as the kernel sent it. Before 1970, `fuser` counts the nanoseconds backwards, too.
 fn timespec(time: Option<TimeOrNow>) -> Timespec {
     match time {
         None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
@@ -84,7 +86,7 @@ fn specific(time: SystemTime) -> Timespec {
 }
 
 impl MountedDir {
-    /// A directory to work in.
+    /// Opens a directory for path lookups.
     pub(super) fn parent(&self, ino: u64) -> Result<OwnedFd, Errno> {
         self.open_node(ino, OFlags::PATH)
     }
@@ -116,14 +118,14 @@ impl MountedDir {
         if let Some(bits) = changes.mode {
             rustix::fs::chmod(by_path(&fd), mode(bits))?;
         }
-        // Held to the end: what it brings home must not be on its way back before it has its size.
+        // Held to the end: the file must not move to the store again before it has its new size.
         let _lock = self.groups.changing(&handle);
         if let Some(size) = changes.size {
-            self.groups.touch(&handle);
+            self.groups.note_write(&handle);
             if size == 0 {
-                self.groups.empty(&handle)?;
+                self.groups.make_empty(&handle)?;
             } else {
-                self.groups.bring_home(&handle)?;
+                self.groups.move_back(&handle)?;
             }
             let file = self.open_node(ino, OFlags::WRONLY)?;
             rustix::fs::ftruncate(file, size)?;
@@ -143,14 +145,14 @@ impl MountedDir {
         rustix::fs::readlinkat(&fd, "", Vec::new()).map(std::ffi::CString::into_bytes)
     }
 
-    /// The mode that something new gets: the umask counts where the directory has no default ACL.
-    pub(super) fn masked(parent: &OwnedFd, bits: u32, umask: u32) -> u32 {
+    /// The mode of a new inode: the umask counts only in a directory without a default ACL.
+    pub(super) fn mode_after_umask(parent: &OwnedFd, bits: u32, umask: u32) -> u32 {
         let acl = rustix::fs::getxattr_query(by_path(parent), "system.posix_acl_default");
         if acl.is_ok_and(|bytes| bytes > 0) { bits } else { bits & !umask }
     }
 
-    /// Gives what was just made in `parent` to who asked for it.
-    pub(super) fn give(
+    /// Gives a new inode in `parent` to the client that asked for it.
+    pub(super) fn give_to_client(
         request: &Request,
         parent: &OwnedFd,
         fd: &OwnedFd,
@@ -164,7 +166,7 @@ impl MountedDir {
             return Ok(());
         }
         chown(fd, uid, gid)?;
-        // Changing the owner has taken these away, of all but directories.
+        // A change of the owner clears these bits, except in directories.
         if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             rustix::fs::chmod(by_path(fd), mode(stat.st_mode))?;
         }
@@ -176,29 +178,29 @@ impl MountedDir {
         request: &Request,
         parent: u64,
         name: &OsStr,
-        new: New<'_>,
+        new: NewInode<'_>,
     ) -> Result<(FileAttr, u64), Errno> {
         let parent = self.parent(parent)?;
         let bits = match new {
-            New::Directory { mode: bits, umask } => {
-                let bits = Self::masked(&parent, bits, umask);
+            NewInode::Directory { mode: bits, umask } => {
+                let bits = Self::mode_after_umask(&parent, bits, umask);
                 rustix::fs::mkdirat(&parent, name, mode(bits))?;
                 bits
             }
-            New::Node { mode: bits, umask, device } => {
+            NewInode::Node { mode: bits, umask, device } => {
                 let kind = FileType::from_raw_mode(bits);
-                let bits = Self::masked(&parent, bits, umask);
+                let bits = Self::mode_after_umask(&parent, bits, umask);
                 rustix::fs::mknodat(&parent, name, kind, mode(bits), device)?;
                 bits
             }
-            New::Symlink(target) => {
+            NewInode::Symlink(target) => {
                 rustix::fs::symlinkat(target, &parent, name)?;
                 0
             }
         };
         let made = find(parent.as_fd(), name)?;
-        if let Err(e) = Self::give(request, &parent, &made, bits) {
-            let is_directory = matches!(new, New::Directory { .. });
+        if let Err(e) = Self::give_to_client(request, &parent, &made, bits) {
+            let is_directory = matches!(new, NewInode::Directory { .. });
             let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             let _ = rustix::fs::unlinkat(&parent, name, flags);
             return Err(e);
@@ -222,7 +224,7 @@ impl MountedDir {
         let parent = self.parent(parent)?;
         let victim = find(parent.as_fd(), name)?;
         rustix::fs::unlinkat(&parent, name, flags)?;
-        self.lost_a_name(victim);
+        self.name_removed(victim);
         Ok(())
     }
 
@@ -242,30 +244,30 @@ impl MountedDir {
             rustix::fs::renameat_with(&from, name, &to, new_name, flags)?;
         }
         if let Some(replaced) = replaced
-            // Renamed onto another name of itself, nothing happens.
+            // A rename onto another name of the same inode changes nothing.
             && find(to.as_fd(), new_name).is_ok_and(|now| is_other(&now, &replaced))
         {
-            self.lost_a_name(replaced);
+            self.name_removed(replaced);
         }
         if flags.contains(RenameFlags::WHITEOUT)
             && let Ok(left) = find(from.as_fd(), name)
         {
-            // It is there, whoever owns it.
-            let _ = Self::give(request, &from, &left, 0);
+            // A whiteout with another owner is no error.
+            let _ = Self::give_to_client(request, &from, &left, 0);
         }
         Ok(())
     }
 
-    /// Entries of a directory from a place on, until `each` says that it has enough.
+    /// Calls `each` with the entries of a directory from a position on, until `each` returns true.
     pub(super) fn list(
         dir: &OpenDir,
         from: u64,
         mut each: impl FnMut(&Entry<'_>) -> bool,
     ) -> Result<(), Errno> {
-        let _one = held(&dir.reading);
+        let _reader = held(&dir.reading);
         rustix::fs::seek(&dir.fd, SeekFrom::Start(from))?;
-        let mut room = Vec::with_capacity(ENTRIES_BYTES);
-        let mut entries = RawDir::new(&dir.fd, room.spare_capacity_mut());
+        let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
+        let mut entries = RawDir::new(&dir.fd, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let kind = match entry.file_type() {
@@ -289,7 +291,7 @@ impl MountedDir {
         Ok(())
     }
 
-    /// An extended attribute; with `size` 0 only how long it is.
+    /// The length and the value of an extended attribute; with `size` 0 only the length.
     pub(super) fn getxattr(
         &self,
         ino: u64,
@@ -310,7 +312,7 @@ impl MountedDir {
         Ok((len, value))
     }
 
-    /// The names of extended attributes that this client may see.
+    /// The names of the extended attributes that this client may see.
     pub(super) fn listxattr(&self, request: &Request, ino: u64) -> Result<Vec<u8>, Errno> {
         let path = self.open_node(ino, OFlags::PATH)?;
         let mut names = vec![0; XATTR_BYTES];
@@ -318,7 +320,7 @@ impl MountedDir {
         names.truncate(len);
         let all = request.uid() == 0;
         let seen =
-            |name: &&[u8]| !name.starts_with(OURS) && (all || !name.starts_with(b"trusted."));
+            |name: &&[u8]| !name.starts_with(OUR_PREFIX) && (all || !name.starts_with(b"trusted."));
         Ok(names.split_inclusive(|b| *b == 0).filter(seen).flatten().copied().collect())
     }
 
@@ -336,10 +338,10 @@ impl MountedDir {
         let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
         let handle = self.handle(ino)?;
         let _lock = if name == CAPABILITIES {
-            // One that has them does not move any more.
+            // A file with capabilities does not move any more.
             let lock = self.groups.changing(&handle);
-            self.groups.touch(&handle);
-            self.groups.bring_home(&handle)?;
+            self.groups.note_write(&handle);
+            self.groups.move_back(&handle)?;
             Some(lock)
         } else {
             None
@@ -356,16 +358,16 @@ impl MountedDir {
     }
 
     /// The flags of an inode that `chattr` changes.
-    pub(super) fn flags(&self, ino: u64) -> Result<u32, Errno> {
+    pub(super) fn inode_flags(&self, ino: u64) -> Result<u32, Errno> {
         rustix::fs::ioctl_getflags(self.open_node(ino, OFlags::RDONLY)?).map(|flags| flags.bits())
     }
 
-    /// The same in XFS's form, which the kernel asks for first in any case.
-    pub(super) fn more_flags(&self, ino: u64) -> Result<[u8; sys::FSXATTR_BYTES], Errno> {
+    /// The same in the form of XFS, which the kernel always asks for first.
+    pub(super) fn xfs_flags(&self, ino: u64) -> Result<[u8; sys::FSXATTR_BYTES], Errno> {
         sys::fsxattr(self.open_node(ino, OFlags::RDONLY)?)
     }
 
-    /// Changes them; the kernel has seen to it that the client may.
+    /// Changes the flags. The kernel has checked that the client may do so.
     pub(super) fn set_flags(
         &self,
         ino: u64,
@@ -373,14 +375,14 @@ impl MountedDir {
     ) -> Result<(), Errno> {
         let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
         let _lock = self.groups.changing(&handle);
-        // One that nobody may write could not go home later; nor does it leave underlying.
-        self.groups.touch(&handle);
-        self.groups.bring_home(&handle)?;
+        // An immutable file could not move back later: it moves back now, and stays.
+        self.groups.note_write(&handle);
+        self.groups.move_back(&handle)?;
         change(&fd)
     }
 
-    /// The number under which an entry's inode is listed.
-    pub(super) fn listed(&self, dir: &OpenDir, entry: &Entry<'_>) -> u64 {
+    /// The inode number of an entry for the kernel.
+    pub(super) fn number_of_entry(&self, dir: &OpenDir, entry: &Entry<'_>) -> u64 {
         let above = entry.name.to_bytes() == b"..";
         let root = |s: Stat| self.number(s.st_ino) == ROOT;
         if above && rustix::fs::fstat(&dir.fd).is_ok_and(root) {
@@ -391,10 +393,10 @@ impl MountedDir {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(OURS)
+    name.as_bytes().starts_with(OUR_PREFIX)
 }
 
-/// An inode by its name.
+/// Opens an inode by its name.
 pub(super) fn find(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())

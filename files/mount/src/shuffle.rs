@@ -1,6 +1,6 @@
-//! EEFS's group shuffle: who opens which file after which is learned, stream by stream, and every so many requests, or
-//! when no file has been opened for a while, groups are formed anew: what belongs together comes to the group store, what no
-//! longer belongs goes underlying. Clients wait for none of it: what they do goes into a list, and whoever shuffles reads it.
+//! EEFS's group shuffle. The shuffler learns, stream by stream, which file is opened after which. After a number of requests,
+//! or when no file has been opened for a while, it forms groups anew: files that are used together move to the group store,
+//! all others move back. Clients never wait for this: their actions go into a list, which the shuffler reads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::StreamId;
 use seekless_store::{
-    Ask, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupConfig, GroupConfigError, Successors,
-    ahead,
+    Ask, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupConfig, GroupConfigError, GroupStore,
+    Successors, groups_to_read_ahead,
 };
 
 use crate::grouped_files::GroupedFiles;
@@ -18,51 +18,51 @@ use crate::inode_handle::InodeHandle;
 use crate::inode_table::{InodeRow, InodeTable};
 use crate::mounted_dir::held;
 
-/// What clients did and nobody has looked at yet, at most; what comes beyond is not learned from.
-const SEEN_MAX: usize = 1 << 16;
-/// Files that one shuffle moves, at most; the next one goes on.
+/// Client actions that wait to be learned, at most; further actions are not learned.
+const OBSERVED_MAX: usize = 1 << 16;
+/// Files that one shuffle moves to the store, at most, and files that it moves back, at most. The next shuffle goes on.
 const MOVES_MAX: usize = 1 << 13;
-
-/// Opened files whose successors are looked up at a time, and groups that are read ahead for them.
+/// Recently opened files whose successors are looked up together.
 const RECENT_MAX: usize = 64;
+/// Groups that are read ahead for them.
 const AHEAD_MAX: usize = 8;
-/// Groups that are formed together, and share flushes. Whoever opens one of their files meanwhile waits for those.
+/// Groups that are formed together and share flushes. A client that opens one of their files meanwhile waits for the flushes.
 const TOGETHER: usize = 16;
 
-/// What is learned from.
+/// An action of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Observed {
     /// A stream has opened a file of this size.
     Opened { stream: StreamId, handle: InodeHandle, size: u64 },
-    /// A file that could be written was closed, with this size.
+    /// A file that was open for writing was closed with this size.
     Written { handle: InodeHandle, size: u64 },
-    /// It was removed.
-    Gone(InodeHandle),
+    /// A file was removed.
+    Removed(InodeHandle),
 }
 
-/// What a shuffle did.
+/// The result of a shuffle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shuffled {
-    /// Groups that files should be in.
+    /// Groups that the learner wants.
     pub groups: usize,
-    /// Files that came to the group store.
+    /// Files that moved to the group store.
     pub came: usize,
-    /// Files that went underlying.
+    /// Files that moved back to the directory.
     pub returned: usize,
-    /// Groups that found no room.
+    /// Groups for which the store had no space.
     pub refused: usize,
 }
 
 #[derive(Debug)]
 struct Learned {
     graph: Successors,
-    /// Files remembered.
+    /// The remembered files.
     files: InodeTable<Size>,
-    /// Files that were opened last, for reading ahead of them.
+    /// The files opened last, for reading ahead.
     recent: Vec<InodeHandle>,
 }
 
-/// Of a file that is remembered.
+/// The size of a remembered file in bytes, at most `u32::MAX`.
 #[derive(Clone, Copy, Debug)]
 struct Size(u32);
 
@@ -77,7 +77,7 @@ impl Size {
 }
 
 impl InodeRow for Size {
-    /// The learner's number.
+    /// The number of the file in the learner.
     type Key = u64;
 
     fn key(&self, handle: InodeHandle) -> u64 {
@@ -88,31 +88,65 @@ impl InodeRow for Size {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shuffler {
-    seen: Mutex<Vec<Observed>>,
+    observed: Mutex<Vec<Observed>>,
     learned: Mutex<Learned>,
-    /// Requests, and opens, when it was shuffled last.
-    at: (AtomicU64, AtomicU64),
+    /// `requests` and `opens` at the last shuffle.
+    shuffled_at: (AtomicU64, AtomicU64),
     pub(super) requests: AtomicU64,
     pub(super) shuffles: AtomicU64,
+    /// Actions that were not learned.
     pub(super) overlooked: AtomicU64,
     /// Groups read ahead.
-    pub(super) ahead: AtomicU64,
+    pub(super) read_ahead: AtomicU64,
     every: u64,
     idle: Option<Duration>,
-    /// Everything is to go home, and stay.
+    /// All files move back, and no groups are formed any more.
     stopped: AtomicBool,
     files: AtomicU64,
     wanted: AtomicU64,
     opens: AtomicU64,
-    /// Opens when it was last looked, and since when there have been no more.
+    /// `opens` at the last look, and the time since which it has not changed.
     quiet: Mutex<(u64, Instant)>,
 }
 
+/// Learns the groups of the store, the newest groups first, as many files as the learner remembers.
+fn learn_from_store(
+    graph: &mut Successors,
+    files: &mut InodeTable<Size>,
+    config: &GroupConfig,
+    groups: &GroupedFiles,
+    store: &GroupStore,
+) {
+    let all = store.groups();
+    let mut space = config.files_max;
+    let fits = |g: &&Vec<FileNumber>| {
+        space = space.saturating_sub(g.len());
+        space > 0
+    };
+    let newest = all.iter().rev().take_while(fits).count();
+    for group in &all[all.len() - newest..] {
+        let member = |n: &FileNumber| {
+            let file = store.file(*n)?;
+            Some((groups.underlying.handle_named(&file.name)?, Size::of(file.size.into())))
+        };
+        let members: Vec<_> = group.iter().filter_map(member).collect();
+        // As many rounds as a prediction takes; new observations soon outweigh them.
+        for _ in 0..=config.needed {
+            for &(handle, size) in &members {
+                graph.observe(StreamId(0), handle.id());
+                files.insert(handle, size);
+            }
+        }
+        // The last file of a group does not lead to the first file of the next.
+        graph.end(StreamId(0));
+    }
+}
+
 impl Shuffler {
-    /// Learns from now on; what the store's groups say is known already.
+    /// A shuffler that already knows the groups of the store.
     ///
     /// # Errors
-    /// Where the configuration makes no sense.
+    /// The configuration contradicts itself.
     pub(super) fn new(
         config: GroupConfig,
         every: u64,
@@ -121,41 +155,18 @@ impl Shuffler {
     ) -> Result<Self, GroupConfigError> {
         let mut graph = Successors::new(config)?;
         let mut files = InodeTable::new(groups.underlying.handle().shape());
-        // No more than is remembered; the last are the newest.
-        groups.gfs(|gfs| {
-            let all = gfs.groups();
-            let mut room = config.files_max;
-            let fits = |g: &&Vec<FileNumber>| {
-                room = room.saturating_sub(g.len());
-                room > 0
-            };
-            let newest = all.iter().rev().take_while(fits).count();
-            for group in &all[all.len() - newest..] {
-                let member = |n: &FileNumber| {
-                    let file = gfs.file(*n)?;
-                    Some((groups.underlying.handle_named(&file.name)?, Size::of(file.size.into())))
-                };
-                let members: Vec<_> = group.iter().filter_map(member).collect();
-                // As often round as it takes to predict; what is seen from now on outweighs that soon.
-                for _ in 0..=config.needed {
-                    for &(handle, size) in &members {
-                        graph.observe(StreamId(0), handle.id());
-                        files.insert(handle, size);
-                    }
-                }
-                // Groups that stand one after the other lead nowhere.
-                graph.end(StreamId(0));
-            }
+        groups.group_store(|store| {
+            learn_from_store(&mut graph, &mut files, &config, groups, store);
         });
         Ok(Self {
-            seen: Mutex::default(),
+            observed: Mutex::default(),
             learned: Mutex::new(Learned { graph, files, recent: Vec::new() }),
-            at: <(AtomicU64, AtomicU64)>::default(),
+            shuffled_at: <(AtomicU64, AtomicU64)>::default(),
             opens: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             shuffles: AtomicU64::new(0),
             overlooked: AtomicU64::new(0),
-            ahead: AtomicU64::new(0),
+            read_ahead: AtomicU64::new(0),
             every: every.max(1),
             idle,
             stopped: AtomicBool::new(false),
@@ -165,27 +176,27 @@ impl Shuffler {
         })
     }
 
-    /// Notes what a client did.
-    pub(super) fn saw(&self, what: Observed) {
+    /// Notes an action of a client.
+    pub(super) fn observe(&self, what: Observed) {
         if matches!(what, Observed::Opened { .. }) {
             self.opens.fetch_add(1, Relaxed);
         }
-        let mut seen = held(&self.seen);
-        if seen.len() < SEEN_MAX {
-            seen.push(what);
+        let mut observed = held(&self.observed);
+        if observed.len() < OBSERVED_MAX {
+            observed.push(what);
         } else {
             self.overlooked.fetch_add(1, Relaxed);
         }
     }
 
-    /// Takes up what clients did. It is called often enough that the list does not run over.
+    /// Learns the noted actions. Call often enough that the list does not overflow.
     pub(super) fn learn(&self) {
-        self.take_up(&mut held(&self.learned));
+        self.learn_observed(&mut held(&self.learned));
     }
 
-    fn take_up(&self, learned: &mut Learned) {
-        for seen in std::mem::take(&mut *held(&self.seen)) {
-            match seen {
+    fn learn_observed(&self, learned: &mut Learned) {
+        for observed in std::mem::take(&mut *held(&self.observed)) {
+            match observed {
                 Observed::Opened { stream, handle, size } => {
                     learned.graph.observe(stream, handle.id());
                     learned.files.insert(handle, Size::of(size));
@@ -198,35 +209,33 @@ impl Shuffler {
                         *file = Size::of(size);
                     }
                 }
-                Observed::Gone(handle) => {
-                    learned.graph.forget(handle.id());
-                    learned.files.remove(handle.id());
-                }
+                Observed::Removed(handle) => learned.forget(&handle),
             }
         }
         if learned.files.len() > learned.graph.files() + learned.graph.files() / 4 {
-            let gone = |h: &InodeHandle| !learned.graph.knows(h.id());
-            let gone: Vec<InodeHandle> =
-                learned.files.iter().map(|(h, _)| h).filter(gone).collect();
-            for handle in gone {
+            let forgotten = |h: &InodeHandle| !learned.graph.knows(h.id());
+            let forgotten: Vec<InodeHandle> =
+                learned.files.iter().map(|(h, _)| h).filter(forgotten).collect();
+            for handle in forgotten {
                 learned.files.remove(handle.id());
             }
         }
         self.files.store(learned.files.len() as u64, Relaxed);
     }
 
-    /// Files that are remembered, and groups that the last shuffle wanted. While one is under way they are those
-    /// that it began with.
-    pub(super) fn told(&self) -> (u64, u64) {
+    /// Number of remembered files, and of groups that the last shuffle wanted. During a shuffle they are the numbers at its
+    /// beginning.
+    pub(super) fn remembered(&self) -> (u64, u64) {
         (self.files.load(Relaxed), self.wanted.load(Relaxed))
     }
 
-    /// Whether everything is to go home, and stay.
+    /// True if no groups are formed any more.
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// Reads groups that are likely to be used next, while the disk turns. What was opened while it sleeps waits.
+    /// Reads groups that are likely to be used next, while the platters turn. While the disk sleeps, opened files are kept for
+    /// later.
     pub(super) fn read_ahead(&self, groups: &GroupedFiles, phase: DiskPhase) {
         if phase == DiskPhase::Asleep {
             return;
@@ -238,20 +247,22 @@ impl Shuffler {
             |id| learned.files.get(id).and_then(|(h, _)| groups.peek(&h)).map(|k| k.number);
         let mut left = AHEAD_MAX;
         for handle in recent {
-            let next = groups.gfs(|gfs| ahead(gfs, &learned.graph, handle.id(), number));
+            let next = groups.group_store(|store| {
+                groups_to_read_ahead(store, &learned.graph, handle.id(), number)
+            });
             for file in next.into_iter().take(left) {
                 left -= 1;
                 if groups.ask(Ask::Read { file, offset: 0, len: 1 }).is_ok() {
-                    self.ahead.fetch_add(1, Relaxed);
+                    self.read_ahead.fetch_add(1, Relaxed);
                 }
             }
         }
     }
 
-    /// Whether it is time to shuffle: enough requests since the last time, or files were opened, and none for a while, or none
-    /// for so long that the disk is about to sleep.
+    /// True if it is time to shuffle: after enough requests; or if files were opened, but none for the idle time, or none until
+    /// the disk is about to sleep.
     pub(super) fn is_due(&self, phase: DiskPhase) -> bool {
-        if self.stopped.load(Relaxed) {
+        if self.is_stopped() {
             return false;
         }
         let since = |now: &AtomicU64, then: &AtomicU64| {
@@ -264,8 +275,8 @@ impl Shuffler {
         }
         let idle =
             self.idle.is_some_and(|idle| quiet.1.elapsed() >= idle || phase == DiskPhase::Drowsy);
-        since(&self.requests, &self.at.0) >= self.every
-            || (idle && since(&self.opens, &self.at.1) > 0)
+        since(&self.requests, &self.shuffled_at.0) >= self.every
+            || (idle && since(&self.opens, &self.shuffled_at.1) > 0)
     }
 
     /// Forms groups anew. `busy` says whether a file is open.
@@ -275,98 +286,130 @@ impl Shuffler {
         busy: impl Fn(&InodeHandle) -> bool + Sync,
     ) -> Shuffled {
         let mut learned = held(&self.learned);
-        self.at.0.store(self.requests.load(Relaxed), Relaxed);
-        self.at.1.store(self.opens.load(Relaxed), Relaxed);
-        self.take_up(&mut learned);
+        self.shuffled_at.0.store(self.requests.load(Relaxed), Relaxed);
+        self.shuffled_at.1.store(self.opens.load(Relaxed), Relaxed);
+        self.learn_observed(&mut learned);
         let mut done = Shuffled::default();
-        if self.stopped.load(Relaxed) {
+        if self.is_stopped() {
             return done;
         }
-        let small = |id: u64| learned.files.get(id).is_some_and(|(_, size)| size.is_small());
-        let wanted: Vec<Vec<InodeHandle>> = learned
-            .graph
-            .groups(small)
-            .into_iter()
-            .map(|g| g.iter().filter_map(|id| learned.files.get(*id).map(|(h, _)| h)).collect())
-            .collect();
+        let wanted = learned.wanted_groups();
         done.groups = wanted.len();
         self.wanted.store(wanted.len() as u64, Relaxed);
         let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
-        let mut leaves = groups.those(|h| !stays.contains(h));
+        let mut leaves = groups.files_where(|h| !stays.contains(h));
         leaves.truncate(MOVES_MAX);
-        done.returned = groups.bring_all_home(&leaves);
-        let standing = CurrentGroups::of(groups);
-        let mut gone = Vec::new();
-        let mut wanted = wanted.into_iter();
-        let mut is_full = false;
-        while !is_full && !self.stopped.load(Relaxed) && done.came < MOVES_MAX {
-            let mut next = Vec::new();
-            for mut files in wanted.by_ref() {
-                // Of what stands as it should no inode is looked at: there may be very many, and none in memory.
-                if standing.has(groups, &files) {
-                    continue;
-                }
-                files.retain(|handle| {
-                    let stays = groups.is_there(handle);
-                    gone.extend((!stays).then_some(*handle));
-                    stays
-                });
-                if !files.is_empty() && !standing.has(groups, &files) {
-                    next.push(files);
-                }
-                if next.len() == TOGETHER {
-                    break;
-                }
-            }
-            if next.is_empty() {
-                break;
-            }
-            for formed in groups.form(&next, &busy) {
-                match formed {
-                    Ok(came) => done.came += came,
-                    Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
-                        done.refused += 1;
-                        groups.note(format!("a group was not formed: {fault}"));
-                        is_full |= fault == Fault::TableFull;
-                    }
-                    // A file that has gone meanwhile; and a store that takes no changes has said so.
-                    Err(_) => {}
-                }
-            }
-        }
-        for handle in gone {
-            learned.graph.forget(handle.id());
-            learned.files.remove(handle.id());
+        done.returned = groups.move_all_back(&leaves);
+        for handle in self.form_wanted(groups, wanted, &busy, &mut done) {
+            learned.forget(&handle);
         }
         self.shuffles.fetch_add(1, Relaxed);
         done
     }
 
-    /// Brings everything home; nothing leaves it again. Returns how many files are left in the store: those that could not
-    /// be brought.
-    pub(super) fn bring_home(&self, groups: &GroupedFiles) -> usize {
+    /// Forms the wanted groups that the store does not have. Returns files that are removed.
+    fn form_wanted(
+        &self,
+        groups: &GroupedFiles,
+        wanted: Vec<Vec<InodeHandle>>,
+        busy: &(impl Fn(&InodeHandle) -> bool + Sync),
+        done: &mut Shuffled,
+    ) -> Vec<InodeHandle> {
+        let current = CurrentGroups::of(groups);
+        let mut removed = Vec::new();
+        let mut wanted = wanted.into_iter();
+        let mut is_full = false;
+        while !is_full && !self.is_stopped() && done.came < MOVES_MAX {
+            let next = next_groups(groups, &current, &mut wanted, &mut removed);
+            if next.is_empty() {
+                break;
+            }
+            for formed in groups.form_groups(&next, busy) {
+                match formed {
+                    Ok(came) => done.came += came,
+                    Err(fault @ (Fault::NoSpace | Fault::TableFull)) => {
+                        done.refused += 1;
+                        groups.note_trouble(format!("a group was not formed: {fault}"));
+                        is_full |= fault == Fault::TableFull;
+                    }
+                    // A file was removed meanwhile, or the store has already reported that it is broken.
+                    Err(_) => {}
+                }
+            }
+        }
+        removed
+    }
+
+    /// Moves all files back, and stops the forming of groups. Returns the number of files that could not be moved.
+    pub(super) fn move_all_back(&self, groups: &GroupedFiles) -> usize {
         self.stopped.store(true, Relaxed);
-        // Whoever shuffles sees that and ends.
+        // A running shuffle sees the flag and ends.
         let _learned = held(&self.learned);
-        groups.bring_all_home(&groups.those(|_| true));
+        groups.move_all_back(&groups.files_where(|_| true));
         groups.len()
     }
 }
 
-/// The groups as they stand.
+impl Learned {
+    fn forget(&mut self, handle: &InodeHandle) {
+        self.graph.forget(handle.id());
+        self.files.remove(handle.id());
+    }
+
+    /// The groups of small files that the learner wants.
+    fn wanted_groups(&self) -> Vec<Vec<InodeHandle>> {
+        let small = |id: u64| self.files.get(id).is_some_and(|(_, size)| size.is_small());
+        let groups = self.graph.groups(small).into_iter();
+        groups
+            .map(|g| g.iter().filter_map(|id| self.files.get(*id).map(|(h, _)| h)).collect())
+            .collect()
+    }
+}
+
+/// The next wanted groups that differ from the groups of the store. Collects files that are removed.
+fn next_groups(
+    groups: &GroupedFiles,
+    current: &CurrentGroups,
+    wanted: &mut impl Iterator<Item = Vec<InodeHandle>>,
+    removed: &mut Vec<InodeHandle>,
+) -> Vec<Vec<InodeHandle>> {
+    let mut next = Vec::new();
+    for mut files in wanted {
+        // No inode of an unchanged group is looked at: there may be very many, and none in memory.
+        if current.has(groups, &files) {
+            continue;
+        }
+        files.retain(|handle| {
+            let exists = groups.inode_exists(handle);
+            removed.extend((!exists).then_some(*handle));
+            exists
+        });
+        if !files.is_empty() && !current.has(groups, &files) {
+            next.push(files);
+        }
+        if next.len() == TOGETHER {
+            break;
+        }
+    }
+    next
+}
+
+/// Number of members of each group of the store, at the beginning of a shuffle.
 struct CurrentGroups(FxHashMap<u32, usize>);
 
 impl CurrentGroups {
     fn of(groups: &GroupedFiles) -> Self {
         let mut members = FxHashMap::<u32, usize>::default();
-        groups.gfs(|g| g.files().for_each(|(_, f)| *members.entry(f.group).or_default() += 1));
+        groups.group_store(|g| {
+            g.files().for_each(|(_, f)| *members.entry(f.group).or_default() += 1);
+        });
         Self(members)
     }
 
-    /// Whether exactly these files are a group.
+    /// True if a group has exactly these files.
     fn has(&self, groups: &GroupedFiles, files: &[InodeHandle]) -> bool {
         let numbers: Vec<_> = files.iter().map(|h| groups.peek(h).map(|k| k.number)).collect();
-        let of = |n: &Option<FileNumber>| groups.gfs(|g| g.file((*n)?).map(|f| f.group));
+        let of = |n: &Option<FileNumber>| groups.group_store(|g| g.file((*n)?).map(|f| f.group));
         let Some(Some(group)) = numbers.first().map(of) else { return false };
         numbers.iter().all(|n| of(n) == Some(group)) && self.0.get(&group) == Some(&files.len())
     }

@@ -1,10 +1,9 @@
-//! The other module of EEFS: a directory of an existing file system. It is reached past every mount over it or in it,
-//! through a mount of its own that nobody else sees. Here are markers, and what else is done to inodes there without a
-//! client's asking.
+//! The underlying directory: the *other module* of EEFS, part of an existing file system. A private mount reaches the directory
+//! below every mount over it or in it. This module sets markers, and changes inodes for moves between directory and store.
 //!
-//! A *marker* is the extended attribute [`MARKER`] of an inode without bytes: the store's UUID, the file's number, the
-//! inode's number. The directory itself carries [`BINDING`]: the store's UUID and the directory's own handle, so that no
-//! store is used with another directory, and no copy of a directory is taken for it.
+//! A *marker* is the extended attribute [`MARKER`] of an empty inode: the UUID of the store, the number of the file, the number
+//! of the inode. The directory itself has the attribute [`BINDING`]: the UUID of the store and the handle of the directory. The
+//! binding tells the directory from other directories and from its copies.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -20,21 +19,21 @@ use seekless_store::FileNumber;
 use crate::error::MountError;
 use crate::inode_handle::InodeHandle;
 
-/// Of a file that the group store has.
+/// The extended attribute of a file in the group store.
 pub(crate) const MARKER: &str = "trusted.seekless.group";
-/// Of the directory.
+/// The extended attribute of the directory.
 pub(crate) const BINDING: &str = "trusted.seekless.store";
-/// What its file may do as a program. The kernel takes it away where anybody writes or cuts the file, be it root.
+/// Capabilities of a program. The kernel removes this attribute at every write or truncation, also by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
-/// Bytes of a marker.
+/// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
 
-/// What a marker says.
+/// The contents of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) store: [u8; 16],
     pub(crate) file: FileNumber,
-    /// A marker that was copied along with its file, by whoever copies extended attributes, is not at its inode.
+    /// A copy of a file with its extended attributes has another inode number: the copied marker is invalid.
     pub(crate) ino: u64,
 }
 
@@ -47,7 +46,7 @@ impl Marker {
         bytes
     }
 
-    /// `None` where the bytes are no marker.
+    /// `None` if the bytes are no marker.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; MARKER_BYTES] = bytes.try_into().ok()?;
         let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -59,24 +58,24 @@ impl Marker {
     }
 }
 
-/// What stands where a marker would.
+/// The attribute [`MARKER`] of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MarkerFound {
     Nothing,
     Marker(Marker),
-    /// An attribute of that name which is no marker.
-    Nonsense,
+    /// The attribute holds no valid marker.
+    Invalid,
 }
 
-/// What is done to an inode so that its file has a place, one at a time.
+/// One change of an inode during a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InodeStep {
     Marked,
     Unmarked,
-    Cut,
+    Truncated,
     Filled,
     Synced,
-    /// Of all.
+    /// The whole file system.
     AllSynced,
 }
 
@@ -86,10 +85,10 @@ pub(crate) struct UnderlyingDir {
     path: PathBuf,
     root: OwnedFd,
     handle: InodeHandle,
-    /// The order of steps, for tests, which stop at any of them.
+    /// Notes the steps for tests, which stop at any of them.
     #[cfg(test)]
-    pub(crate) steps: crate::grouped_files::tests::Steps,
-    /// Its mount lives as long as this.
+    pub(crate) steps: crate::grouped_files::tests::StepLog,
+    /// Keeps the private mount.
     _tree: OwnedFd,
 }
 
@@ -97,15 +96,14 @@ impl UnderlyingDir {
     /// Opens a directory.
     ///
     /// # Errors
-    /// Where it is none, or its file system has no file handles or no `trusted` extended attributes, or we may not
-    /// use them.
+    /// The path is no directory, or its file system has no file handles, or we may not use them.
     pub(crate) fn open(path: &Path) -> Result<Self, MountError> {
         let fail = |what| {
             move |e: Errno| HostError::Path { path: path.to_owned(), what, source: e.into() }
         };
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = rustix::mount::open_tree(rustix::fs::CWD, path, flags)
-            .map_err(fail("mount it where nobody else sees it; this needs root"))?;
+            .map_err(fail("make a private mount of it; this needs root"))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())
             .map_err(fail("open it as a directory"))?;
@@ -119,7 +117,7 @@ impl UnderlyingDir {
             root,
             handle,
             #[cfg(test)]
-            steps: crate::grouped_files::tests::Steps::default(),
+            steps: crate::grouped_files::tests::StepLog::default(),
             _tree: tree,
         })
     }
@@ -132,25 +130,25 @@ impl UnderlyingDir {
         self.root.as_fd()
     }
 
-    /// Of the directory itself.
+    /// The handle of the directory itself.
     pub(crate) const fn handle(&self) -> InodeHandle {
         self.handle
     }
 
-    /// Of an open file of its file system.
+    /// The handle of an open file of this file system.
     ///
     /// # Errors
-    /// `OPNOTSUPP` where it is not like the directory's own: all handles of a mounted file system are alike, in those that are known.
+    /// `OPNOTSUPP` if its shape differs from the directory's handle; in known file systems all handles have one shape.
     pub(crate) fn handle_of(&self, file: BorrowedFd<'_>) -> Result<InodeHandle, Errno> {
-        InodeHandle::of(file).and_then(|h| self.alike(h).ok_or(Errno::OPNOTSUPP))
+        InodeHandle::of(file).and_then(|h| self.of_same_shape(h).ok_or(Errno::OPNOTSUPP))
     }
 
-    /// From what a group store kept; `None` where it is no handle of this file system.
+    /// Reads a handle from a group store; `None` if it is no handle of this file system.
     pub(crate) fn handle_named(&self, name: &[u8]) -> Option<InodeHandle> {
-        InodeHandle::from_name(name).and_then(|h| self.alike(h))
+        InodeHandle::from_name(name).and_then(|h| self.of_same_shape(h))
     }
 
-    fn alike(&self, handle: InodeHandle) -> Option<InodeHandle> {
+    fn of_same_shape(&self, handle: InodeHandle) -> Option<InodeHandle> {
         (handle.shape() == self.handle.shape()).then_some(handle)
     }
 
@@ -162,14 +160,14 @@ impl UnderlyingDir {
         handle.open(self.root.as_fd(), flags | OFlags::CLOEXEC)
     }
 
-    /// Makes all that was told to its file system durable.
+    /// Makes all changes of the file system durable.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::syncfs(&self.root)?;
         self.did(InodeStep::AllSynced, self.root())
     }
 
-    /// Whether a step may be done: tests stop before any of them, as a process does that is killed.
+    /// Fails where a test stops: a kill of the process can come before any step.
     #[cfg(test)]
     fn may(&self) -> Result<(), Errno> {
         self.steps.may()
@@ -181,7 +179,7 @@ impl UnderlyingDir {
         Ok(())
     }
 
-    /// It was done.
+    /// Notes a step for tests.
     #[cfg(test)]
     fn did(&self, step: InodeStep, file: BorrowedFd<'_>) -> Result<(), Errno> {
         self.steps.did(step, InodeHandle::of(file)?);
@@ -194,21 +192,21 @@ impl UnderlyingDir {
         Ok(())
     }
 
-    /// Makes an inode and its bytes durable.
+    /// Makes an inode and its contents durable.
     pub(crate) fn sync_file(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::fsync(&file)?;
         self.did(InodeStep::Synced, file.as_fd())
     }
 
-    /// Sets a marker, which takes effect at once, and durably after the file's next sync.
+    /// Sets a marker. The marker is durable after the next sync of the file.
     pub(crate) fn set_marker(&self, file: impl AsFd, marker: &Marker) -> Result<(), Errno> {
         self.may()?;
         rustix::fs::fsetxattr(&file, MARKER, &marker.encode(), XattrFlags::empty())?;
         self.did(InodeStep::Marked, file.as_fd())
     }
 
-    /// Takes a marker away.
+    /// Removes a marker.
     pub(crate) fn clear_marker(&self, file: impl AsFd) -> Result<(), Errno> {
         self.may()?;
         match rustix::fs::fremovexattr(&file, MARKER) {
@@ -217,16 +215,16 @@ impl UnderlyingDir {
         }
     }
 
-    /// Cuts a file to no bytes; its times stay.
-    pub(crate) fn cut(&self, file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
+    /// Truncates a file to no bytes; its times stay.
+    pub(crate) fn truncate(&self, file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
         let file = file.as_fd();
         self.may()?;
         rustix::fs::ftruncate(file, 0)?;
         rustix::fs::futimens(file, times)?;
-        self.did(InodeStep::Cut, file)
+        self.did(InodeStep::Truncated, file)
     }
 
-    /// Gives an empty file its bytes, durably; its times stay.
+    /// Writes the contents of an empty file durably; its times stay.
     pub(crate) fn fill(&self, file: &File, data: &[u8], times: &Timestamps) -> Result<(), Errno> {
         self.may()?;
         file.write_all_at(data, 0).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
@@ -235,28 +233,28 @@ impl UnderlyingDir {
         self.sync_file(file)
     }
 
-    /// Room, and limits.
+    /// Space and limits of the file system.
     pub(crate) fn statvfs(&self) -> Result<StatVfs, Errno> {
         rustix::fs::fstatvfs(&self.root)
     }
 
-    /// The store that this directory belongs to, and whether this is the directory that was bound to it.
+    /// The store of the directory; true if the binding was made for this directory, false in a copy of it.
     ///
     /// # Errors
-    /// The host's word.
+    /// The error of the host.
     pub(crate) fn binding(&self) -> Result<Option<([u8; 16], bool)>, Errno> {
         let mut bytes = [0; 64];
         match rustix::fs::fgetxattr(&self.root, BINDING, &mut bytes) {
             Err(Errno::NODATA) => Ok(None),
             Err(e) => Err(e),
             Ok(len) => {
-                let (store, handle) = bytes.get(..len).and_then(bound).ok_or(Errno::IO)?;
+                let (store, handle) = bytes.get(..len).and_then(decode_binding).ok_or(Errno::IO)?;
                 Ok(Some((store, handle == Some(self.handle))))
             }
         }
     }
 
-    /// Binds it to a store, or to none.
+    /// Binds the directory to a store, or to none.
     pub(crate) fn bind(&self, store: Option<[u8; 16]>) -> Result<(), Errno> {
         match store {
             Some(uuid) => {
@@ -270,38 +268,38 @@ impl UnderlyingDir {
     }
 }
 
-/// What a binding says: the store, and the directory's handle if it is one.
-pub(crate) fn bound(bytes: &[u8]) -> Option<([u8; 16], Option<InodeHandle>)> {
+/// Reads a binding: the UUID of the store, and the handle of the directory if it is valid.
+pub(crate) fn decode_binding(bytes: &[u8]) -> Option<([u8; 16], Option<InodeHandle>)> {
     let (store, name) = bytes.split_at_checked(16)?;
     Some((store.try_into().ok()?, InodeHandle::from_name(name)))
 }
 
-/// The path under which an open file can be found again, whatever it was opened for: some calls take nothing else.
+/// A path of an open file, for calls that take only paths.
 pub(crate) fn by_path(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// What a file has for a marker; any descriptor will do.
+/// The marker of a file that is open in any way.
 pub(crate) fn marker(file: impl AsFd) -> Result<MarkerFound, Errno> {
     let mut bytes = [0; MARKER_BYTES + 1];
     match rustix::fs::getxattr(by_path(file), MARKER, &mut bytes) {
         Ok(len) => {
             let marker = bytes.get(..len).and_then(Marker::decode);
-            Ok(marker.map_or(MarkerFound::Nonsense, MarkerFound::Marker))
+            Ok(marker.map_or(MarkerFound::Invalid, MarkerFound::Marker))
         }
-        Err(Errno::RANGE) => Ok(MarkerFound::Nonsense),
+        Err(Errno::RANGE) => Ok(MarkerFound::Invalid),
         // File systems without extended attributes have no markers.
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(MarkerFound::Nothing),
         Err(e) => Err(e),
     }
 }
 
-/// Whether moving a file would take away what it may do.
+/// True if the file has capabilities, which a move would remove.
 pub(crate) fn has_capabilities(file: impl AsFd) -> bool {
     rustix::fs::fgetxattr_query(file, CAPABILITIES).is_ok()
 }
 
-/// When a file was last read and written.
+/// Access time and modification time.
 pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: stat.st_atime, tv_nsec: stat.st_atime_nsec as i64 },
@@ -314,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_marker_is_read_back_and_other_bytes_are_none() {
+    fn a_marker_is_read_back_and_other_bytes_are_refused() {
         let marker = Marker { store: [7; 16], file: FileNumber(0x0102_0304_0506_0708), ino: 99 };
         assert_eq!(Marker::decode(&marker.encode()), Some(marker));
         assert_eq!(Marker::decode(&marker.encode()[1..]), None);

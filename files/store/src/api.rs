@@ -1,15 +1,15 @@
-//! The group store's words: what goes in, what comes out.
+//! Inputs and outputs of the group store, and their types.
 
 use seekless_block::{Bytes, Duration, Extent, Op};
 
-/// Largest file that is kept: EEFS sends files beyond 64 KiB back to the other module.
+/// Size of the largest file in the store, in bytes: larger files move back to the other module (EEFS).
 pub const FILE_BYTES_MAX: u32 = 65_536;
-/// Most files in a group. EEFS's G_max is 8; one that is set otherwise must fit a record.
+/// Files in a group, at most. `G_max` of EEFS is 8; a record has space for 64.
 pub const GROUP_FILES_MAX: usize = 64;
-/// Longest name.
+/// Length of the longest name in bytes.
 pub const NAME_BYTES_MAX: usize = 1_023;
 
-/// A file of the store: its place in the lookup table, and a count, so that no number is ever used twice.
+/// A file of the store: its index in the file table, and a count. No number is ever used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileNumber(pub u64);
 
@@ -27,265 +27,263 @@ impl FileNumber {
     }
 }
 
-/// What a file system knows of a file besides its bytes and names. Times in nanoseconds since 1970.
+/// Attributes of a file. Times are in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-// There may be a million.
+// Packed, because there may be a million.
 #[repr(Rust, packed(4))]
 pub struct Attributes {
     /// Type and permissions.
     pub mode: u32,
     /// Owner.
     pub uid: u32,
-    /// Its group.
+    /// Group of the owner.
     pub gid: u32,
-    /// Last read.
+    /// Time of the last read.
     pub accessed: i64,
-    /// Last written.
+    /// Time of the last write.
     pub modified: i64,
-    /// Last changed, these attributes included.
+    /// Time of the last change, attributes included.
     pub changed: i64,
 }
 
-/// Whether a file is here for good.
+/// How far a file is on its way into the store or out of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileState {
-    /// It is, and the other module has a marker for it.
+    /// The file is in the store, and the other module has its marker.
     #[default]
     Settled = 0,
-    /// On its way here: where the other module has no marker for it after a crash, its copy there is the file.
+    /// On its way into the store. After a crash without a marker, the bytes in the other module are the file.
     Arriving = 1,
-    /// On its way back: where the other module has no marker for it after a crash, its copy there is the file.
+    /// On its way back. After a crash without a marker, the bytes in the other module are the file.
     Leaving = 2,
 }
 
-/// The driver's name for what it asks, handed back.
+/// The driver's identifier of an ask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// The store's name for an I/O; unique among those in flight.
+/// The store's identifier of an I/O, unique among those in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u32);
 
-/// A file that comes from the other module.
+/// A file that moves from the other module to the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Owner, permissions, times.
+    /// Owner, permissions and times.
     pub attributes: Attributes,
-    /// What the driver needs to find its marker again; at most [`NAME_BYTES_MAX`] bytes.
+    /// Leads the driver back to the marker; at most [`NAME_BYTES_MAX`] bytes.
     pub name: Vec<u8>,
-    /// All of it; at most [`FILE_BYTES_MAX`] bytes.
+    /// The contents; at most [`FILE_BYTES_MAX`] bytes.
     pub data: Vec<u8>,
 }
 
-/// A member of a group to be.
+/// A member of a new group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// A file that the store has, whatever its group.
+    /// A file of the store, from any group.
     Here(FileNumber),
-    /// A file that comes.
+    /// A file that moves to the store.
     New(Arrival),
 }
 
-/// What the driver asks.
+/// A request of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Up to `len` bytes from `offset` on; fewer at the end of the file. The whole group is read.
+    /// Reads up to `len` bytes from `offset` on; fewer at the end of the file. The store reads the whole group.
     Read {
-        /// Of which file.
+        /// The file.
         file: FileNumber,
-        /// From here.
+        /// First byte.
         offset: u64,
-        /// So many.
+        /// Length in bytes.
         len: u32,
     },
-    /// Puts bytes into a file; beyond its end it grows, with zeroes in between.
+    /// Writes bytes. A write past the end lets the file grow, with zeroes in between.
     Write {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// From here.
+        /// First byte.
         offset: u64,
-        /// What.
+        /// The bytes.
         data: Vec<u8>,
-        /// When, for `modified` and `changed`.
+        /// The new `modified` and `changed`, in nanoseconds since 1970.
         time: i64,
     },
-    /// Cuts a file, or lets it grow with zeroes.
+    /// Truncates a file, or lets it grow with zeroes.
     Resize {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// To so many bytes.
+        /// The new size in bytes.
         size: u64,
-        /// When.
+        /// The new `modified` and `changed`, in nanoseconds since 1970.
         time: i64,
     },
-    /// Replaces a file's attributes.
+    /// Replaces the attributes of a file.
     SetAttributes {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// By these.
+        /// The new attributes.
         attributes: Attributes,
     },
-    /// Replaces a file's name: its marker has moved.
+    /// Replaces the name of a file: its marker has moved.
     Rename {
-        /// Which file.
+        /// The file.
         file: FileNumber,
-        /// At most [`NAME_BYTES_MAX`] bytes.
+        /// The new name; at most [`NAME_BYTES_MAX`] bytes.
         name: Vec<u8>,
     },
-    /// Forgets a file: no marker names it any more. It is gone at once; on the store not before
-    /// [`Output::SyncOther`] was answered.
+    /// Removes a file whose marker is gone. The removal reaches stable storage only after the answer to [`Output::SyncOther`].
     Remove {
-        /// Which file.
+        /// The file.
         file: FileNumber,
     },
-    /// Makes a group of these files. Ends when it is on stable storage, with [`Reply::Numbers`]; a file that comes is
-    /// then [`FileState::Arriving`].
+    /// Makes a group. Ends with [`Reply::Numbers`] when the group is on stable storage; a new file is then
+    /// [`FileState::Arriving`].
     Group {
-        /// In any order, no file twice, 1 to [`GROUP_FILES_MAX`].
+        /// 1 to [`GROUP_FILES_MAX`] different files, in any order.
         members: Vec<Member>,
     },
-    /// The markers of files that came stand.
+    /// The markers of these files are set, and their inodes are durably empty.
     Settle {
-        /// Which.
+        /// The files.
         files: Vec<FileNumber>,
     },
-    /// Files are about to go back. Ends when that is on stable storage.
+    /// These files are about to move back. Ends when that is on stable storage.
     Leave {
-        /// Which.
+        /// The files.
         files: Vec<FileNumber>,
     },
-    /// Ends when all that was asked before, of one file or of all, is on stable storage.
+    /// Ends when all earlier changes, of one file or of all files, are on stable storage.
     Sync {
-        /// Of which file; `None` for all, removals included.
+        /// The file; `None` for all files, removals included.
         file: Option<FileNumber>,
     },
-    /// Writes a checkpoint now; ends when it stands and deleted clusters are free.
+    /// Writes a checkpoint now. Ends when the checkpoint is complete and deleted clusters are free.
     Checkpoint,
 }
 
-/// How it ended.
+/// The reply to an ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Done.
     Done,
-    /// Bytes read.
+    /// The bytes read.
     Data(Vec<u8>),
-    /// Of a group: its files, in the order asked.
+    /// The files of a new group, in the order of the ask.
     Numbers(Vec<FileNumber>),
 }
 
-/// Why it did not.
+/// Why an ask failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not of this store, or gone.
+    /// The file is not in this store, or was removed.
     #[error("file {:#x} is not in the group store", .0.0)]
     NoFile(FileNumber),
-    /// A file must go back before it grows beyond what is kept here.
-    #[error("a file of more than {FILE_BYTES_MAX} bytes is not kept in a group")]
+    /// The file must move back before it grows so large.
+    #[error("a file of more than {FILE_BYTES_MAX} bytes cannot be in a group")]
     TooLarge,
-    /// No file, too many files, a file twice, a name too long.
+    /// No file, too many files, the same file twice, or too long a name.
     #[error(
-        "that is no group: 1 to {GROUP_FILES_MAX} different files, names of at most {NAME_BYTES_MAX} bytes"
+        "a group has 1 to {GROUP_FILES_MAX} different files, with names of at most {NAME_BYTES_MAX} bytes"
     )]
     NoGroup,
-    /// No clusters are left.
+    /// No free clusters.
     #[error("no space left in the group store")]
     NoSpace,
-    /// The lookup table is full.
-    #[error("no room left in the group store's file table")]
+    /// The file table is full.
+    #[error("the file table of the group store is full")]
     TableFull,
-    /// The device failed to read.
-    #[error("the group store's device failed to read at {0}")]
+    /// A read failed.
+    #[error("the device of the group store failed to read {0}")]
     Read(Extent),
-    /// A group does not match its checksum.
+    /// A group has a wrong checksum.
     #[error("group {group} at {extent} is damaged: its checksum does not match")]
     Damaged {
-        /// Which.
+        /// The group.
         group: u32,
-        /// Where.
+        /// Its extent on the device.
         extent: Extent,
     },
-    /// The device failed to write. The store takes no more changes: what is on stable storage is whole.
-    #[error("the group store's device failed to write; it takes no more changes")]
+    /// A write failed. The store accepts no more changes; committed changes are whole.
+    #[error("the device of the group store failed to write; the store accepts no more changes")]
     Broken,
 }
 
-/// What happens to the store.
+/// An input of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The driver asks.
+    /// An ask of the driver.
     Ask {
-        /// Its name for it.
+        /// The driver's identifier.
         id: RequestId,
-        /// What.
+        /// The ask.
         ask: Ask,
     },
-    /// An I/O ended: a read with its bytes, the others with none; `None` where it failed.
+    /// An I/O has ended.
     Done {
-        /// Which.
+        /// The I/O.
         io: IoId,
-        /// Bytes.
+        /// The bytes of a read, no bytes of other I/Os; `None` if the I/O failed.
         result: Option<Vec<u8>>,
     },
-    /// [`Output::SyncOther`] was carried out; whether it could be.
+    /// [`Output::SyncOther`] has ended; false if it failed.
     OtherSynced(bool),
-    /// The time named by [`crate::GroupStore::wakeup`] has come.
+    /// The time of [`crate::GroupStore::wakeup`] has come.
     Tick,
 }
 
 /// A device I/O.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Io {
-    /// Its name.
+    /// The store's identifier.
     pub id: IoId,
     /// Read, write or flush.
     pub op: Op,
-    /// Where, in sectors from the store's start; empty for a flush.
+    /// The extent, counted from the start of the store; empty for a flush.
     pub extent: Extent,
-    /// What to write; its length is the extent's. Empty for the others.
+    /// The bytes of a write, as long as the extent; empty for other I/Os.
     pub data: Vec<u8>,
-    /// What it is for.
+    /// The purpose.
     pub what: IoPurpose,
 }
 
-/// What an I/O is for.
+/// The purpose of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoPurpose {
-    /// A group's files.
+    /// Reads or writes groups.
     Group,
-    /// The log.
+    /// Writes the log.
     Log,
-    /// A checkpoint.
+    /// Writes a checkpoint.
     Checkpoint,
-    /// All of them.
+    /// Flushes the device.
     Flush,
 }
 
-/// What the driver must do, in the order given.
+/// An output for the driver, to be carried out in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Start this I/O; answer with [`Input::Done`], in any order.
+    /// Start this I/O. Answer with [`Input::Done`]; I/Os may end in any order.
     Submit(Io),
-    /// Make all that the other module was told on stable storage, markers taken away above all; answer with
-    /// [`Input::OtherSynced`].
+    /// Make all changes of the other module durable, above all removed markers. Answer with [`Input::OtherSynced`].
     SyncOther,
-    /// What was asked has ended.
+    /// An ask has ended.
     Complete {
-        /// The driver's name for it.
+        /// The driver's identifier.
         id: RequestId,
-        /// How.
+        /// The reply, or the fault.
         result: Result<Reply, Fault>,
     },
 }
 
-/// How a store behaves.
+/// Settings of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Memory for groups.
+    /// Memory for cached groups.
     pub cache: Bytes,
-    /// A change is on its way to the store at the latest so long after it was made.
+    /// Age at which a change is committed.
     pub commit_after: Duration,
-    /// A change at least so old goes along when a group is read anyway: the disk turns.
+    /// Age at which a change is committed after a read of a group: the platters turn then.
     pub commit_along: Duration,
 }
 
@@ -297,31 +295,31 @@ impl Default for Config {
     }
 }
 
-/// What a store has done since it was attached.
+/// Counters of a store since its attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Asks.
+    /// Number of asks.
     pub asks: u64,
-    /// Reads and writes of files whose group was in memory.
+    /// Reads and writes of files whose group was cached.
     pub hits: u64,
     /// Groups read.
     pub groups_read: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub bytes_read: u64,
     /// Groups written.
     pub groups_written: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub bytes_written: u64,
     /// Batches of the log written.
     pub batches: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub log_bytes: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub checkpoint_bytes: u64,
-    /// Groups that were taken apart because no run of clusters was long enough.
+    /// Groups that were split, because no run of free clusters was long enough.
     pub split: u64,
-    /// Groups that did not match their checksum.
+    /// Groups with a wrong checksum.
     pub damaged: u64,
 }

@@ -1,22 +1,22 @@
-//! The cluster usage bitmap: which clusters are free, taken, or deleted and not yet to be taken again. It comes out of
-//! the group table and is kept in memory alone: what is derived cannot contradict.
+//! The cluster usage bitmap: which clusters are free, taken, or deleted since the last checkpoint. The map is derived from
+//! the group table, and exists only in memory.
 
-/// Clusters of a store.
+/// The clusters of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterMap {
     clusters: u32,
-    /// A bit for each that is taken or deleted.
+    /// One bit for each cluster; set if taken or deleted.
     used: Vec<u64>,
-    /// Runs that were deleted since the last checkpoint.
+    /// Runs deleted since the last checkpoint.
     deleted: Vec<(u32, u32)>,
     free: u32,
     deleted_clusters: u32,
-    /// EEFS's cluster pointer: behind what was written last.
+    /// The cluster after the last one written (EEFS: cluster pointer).
     pub(crate) pointer: u32,
 }
 
 impl ClusterMap {
-    /// All free.
+    /// All clusters are free.
     pub(crate) fn new(clusters: u32) -> Self {
         let used = vec![0; clusters.div_ceil(64) as usize];
         Self {
@@ -29,12 +29,12 @@ impl ClusterMap {
         }
     }
 
-    /// That can be taken now.
+    /// Number of free clusters.
     pub(crate) const fn free(&self) -> u32 {
         self.free
     }
 
-    /// That can be taken after the next checkpoint.
+    /// Number of clusters that the next checkpoint frees.
     pub(crate) const fn deleted(&self) -> u32 {
         self.deleted_clusters
     }
@@ -53,18 +53,18 @@ impl ClusterMap {
         }
     }
 
-    /// Takes a run, wherever it is.
+    /// Takes a run of clusters.
     pub(crate) fn take(&mut self, from: u32, count: u32) {
         self.set(from, count, true);
     }
 
-    /// What stood in a run is of no use any more, once what says so is in a checkpoint.
+    /// Deletes a run: the next checkpoint frees it.
     pub(crate) fn delete(&mut self, from: u32, count: u32) {
         self.deleted.push((from, count));
         self.deleted_clusters += count;
     }
 
-    /// A checkpoint stands that knows nothing of what was deleted.
+    /// Frees deleted clusters after a checkpoint without them.
     pub(crate) fn reclaim(&mut self) {
         for (from, count) in std::mem::take(&mut self.deleted) {
             self.set(from, count, false);
@@ -72,7 +72,8 @@ impl ClusterMap {
         self.deleted_clusters = 0;
     }
 
-    /// The next free run of `count` from the pointer on, all the way round; the pointer goes behind it.
+    /// Takes the next run of `count` free clusters from the pointer on, from the beginning after the end. The pointer moves behind
+    /// the run.
     pub(crate) fn allocate(&mut self, count: u32) -> Option<u32> {
         if count > self.free {
             return None;
@@ -90,7 +91,7 @@ impl ClusterMap {
     fn run(&self, from: u32, to: u32, count: u32) -> Option<u32> {
         let (mut at, mut len) = (from, 0);
         while at < to {
-            // Sixty-four at once where all are taken.
+            // Skips 64 taken clusters at once.
             if at.is_multiple_of(64) && self.used[at as usize / 64] == u64::MAX {
                 (at, len) = (at + 64, 0);
                 continue;
@@ -115,7 +116,7 @@ mod tests {
         fn runs_are_found_where_a_flat_array_has_them(
             clusters in 1u32..300, steps in prop::collection::vec((0u8..4, 1u32..9), 1..200),
         ) {
-            let mut space = ClusterMap::new(clusters);
+            let mut map = ClusterMap::new(clusters);
             // ' ' free, 'x' taken, 'd' deleted.
             let mut flat = vec![b' '; clusters as usize];
             let mut taken: Vec<(u32, u32)> = Vec::new();
@@ -125,8 +126,8 @@ mod tests {
                         let all: Vec<u32> = (0..clusters.saturating_sub(n - 1))
                             .filter(|&at| (at..at + n).all(|c| flat[c as usize] == b' '))
                             .collect();
-                        let next = all.iter().find(|&&at| at >= space.pointer).or(all.first()).copied();
-                        let got = space.allocate(n);
+                        let next = all.iter().find(|&&at| at >= map.pointer).or(all.first()).copied();
+                        let got = map.allocate(n);
                         prop_assert_eq!(got, next);
                         if let Some(at) = got {
                             flat[at as usize..(at + n) as usize].fill(b'x');
@@ -135,16 +136,16 @@ mod tests {
                     }
                     2 if !taken.is_empty() => {
                         let (at, n) = taken.swap_remove(n as usize % taken.len());
-                        space.delete(at, n);
+                        map.delete(at, n);
                         flat[at as usize..(at + n) as usize].fill(b'd');
                     }
                     _ => {
-                        space.reclaim();
+                        map.reclaim();
                         flat.iter_mut().filter(|c| **c == b'd').for_each(|c| *c = b' ');
                     }
                 }
                 let count = |kind| flat.iter().filter(|c| **c == kind).count() as u32;
-                prop_assert_eq!((space.free(), space.deleted()), (count(b' '), count(b'd')));
+                prop_assert_eq!((map.free(), map.deleted()), (count(b' '), count(b'd')));
             }
         }
     }

@@ -1,38 +1,37 @@
-//! A disk that sleeps when nobody asks it for anything, and work that nobody waits for: when it may begin, so that it neither
-//! wakes the disk nor keeps it from going to sleep. The same for the simulator and for a mount. It knows no disk: whoever
-//! drives it tells when the disk did something.
+//! A disk that sleeps after an idle time, and background work that neither wakes the disk nor keeps it awake. The simulator
+//! and the mount both use this clock. The clock sees no disk: its driver reports each use.
 
 use crate::successors::Successors;
 use seekless_block::{Duration, SimTime};
 
 use crate::{FileNumber, GroupStore};
 
-/// How long background work waits for a sleeping disk; then it wakes it. What waits is changes that no sync covered.
+/// Time after which waiting background work wakes a sleeping disk. Only changes without a sync wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(600_000);
-/// Idle times are counted below each of these, and beyond, in seconds.
+/// Upper limits of the classes of idle times, in seconds; longer idle times form the last class.
 pub const IDLE_CLASSES: [u64; 5] = [1, 10, 60, 600, 3600];
 
-/// What a disk is taken to do.
+/// The assumed phase of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPhase {
-    /// Its platters turn, and it was asked for something lately.
+    /// The platters turn, and the last use was recent.
     Turning,
-    /// They turn, and half of the time until it sleeps has passed: what is to be done is done now.
+    /// The platters turn, and half of the time before sleep has passed: waiting work is done now.
     Drowsy,
-    /// They rest.
+    /// The platters stand still.
     Asleep,
 }
 
-/// How a disk's time was spent.
+/// The time of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SleepStats {
-    /// With the platters turning.
+    /// Time with turning platters.
     pub awake: Duration,
-    /// At rest.
+    /// Time asleep.
     pub asleep: Duration,
-    /// How often it went to rest.
+    /// Number of times the disk fell asleep.
     pub sleeps: u64,
-    /// Times without work that have ended, by length: below each of [`IDLE_CLASSES`], and beyond the last.
+    /// Number of ended idle times by class: below each of [`IDLE_CLASSES`], and longer than the last.
     pub idle: [u64; 6],
 }
 
@@ -46,14 +45,14 @@ pub struct SleepClock {
 }
 
 impl SleepClock {
-    /// A disk that has just done something at `now`, and sleeps when it has done nothing for `after`.
+    /// A disk that was used at `now`, and sleeps after the idle time `after`.
     #[must_use]
     pub const fn new(after: Duration, now: SimTime) -> Self {
         let stats = SleepStats { awake: Duration(0), asleep: Duration(0), sleeps: 0, idle: [0; 6] };
         Self { after, last: now, since: now, stats }
     }
 
-    /// The disk does something, for whomever.
+    /// The disk is used at `now`, by any program.
     pub fn used(&mut self, now: SimTime) {
         let now = now.max(self.last);
         let idle = now.since(self.last);
@@ -67,7 +66,7 @@ impl SleepClock {
         self.last = now;
     }
 
-    /// What it does at `now`.
+    /// The phase at `now`.
     #[must_use]
     pub fn phase(&self, now: SimTime) -> DiskPhase {
         let idle = now.max(self.last).since(self.last);
@@ -80,7 +79,7 @@ impl SleepClock {
         }
     }
 
-    /// When it will be in another phase, if it does nothing.
+    /// Time of the next phase, if the disk is not used.
     #[must_use]
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         match self.phase(now) {
@@ -90,13 +89,13 @@ impl SleepClock {
         }
     }
 
-    /// Whether work that has been due since `due` may begin at `now`.
+    /// True if work that has been due since `due` may begin at `now`.
     #[must_use]
     pub fn may_begin(&self, now: SimTime, due: SimTime) -> bool {
         self.phase(now) != DiskPhase::Asleep || due + PATIENCE <= now
     }
 
-    /// How its time was spent until `now`; the time without work that has not ended counts as time alone.
+    /// The time of the disk until `now`. The current idle time counts in `awake` and `asleep`, but in no class.
     #[must_use]
     pub fn stats(&self, now: SimTime) -> SleepStats {
         let now = now.max(self.last);
@@ -111,10 +110,10 @@ impl SleepClock {
     }
 }
 
-/// What is likely to be read next, while the disk turns: a file was asked for, and of each group that the files stand in which
-/// it leads to and that is not in memory, one file. `number` knows which files are in groups.
-pub fn ahead(
-    gfs: &GroupStore,
+/// Groups that are likely to be read next, after a use of `file`: for each group that is not in memory and has a predicted
+/// successor of `file`, one of its files. `number` maps files of the learner to files of the store.
+pub fn groups_to_read_ahead(
+    group_store: &GroupStore,
     graph: &Successors,
     file: u64,
     number: impl Fn(u64) -> Option<FileNumber>,
@@ -122,7 +121,7 @@ pub fn ahead(
     let mut found: Vec<(u32, FileNumber)> = Vec::new();
     for (to, _) in graph.predictions(file) {
         if let Some(number) = number(to)
-            && let Some(group) = gfs.absent_group(number)
+            && let Some(group) = group_store.absent_group(number)
             && found.iter().all(|(g, _)| *g != group)
         {
             found.push((group, number));
@@ -140,30 +139,30 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_after_its_time_and_work_waits_for_it_but_not_for_ever() {
-        let mut rest = SleepClock::new(Duration::from_millis(20_000), at(0));
-        assert_eq!(rest.phase(at(9)), DiskPhase::Turning);
-        assert_eq!(rest.phase(at(10)), DiskPhase::Drowsy);
-        assert_eq!(rest.phase(at(20)), DiskPhase::Asleep);
-        assert_eq!([9, 10, 20].map(|t| rest.next(at(t))), [Some(at(10)), Some(at(20)), None]);
-        assert!(rest.may_begin(at(19), at(19)));
-        assert!(!rest.may_begin(at(20), at(19)) && !rest.may_begin(at(618), at(19)));
-        assert!(rest.may_begin(at(619), at(19)));
-        rest.used(at(100));
-        assert_eq!(rest.phase(at(100)), DiskPhase::Turning);
-        assert!(rest.may_begin(at(101), at(19)));
-        // A clock that is behind is not in the past.
-        rest.used(at(50));
-        assert_eq!(rest.phase(at(110)), DiskPhase::Drowsy);
+    fn a_disk_sleeps_after_its_idle_time_and_work_waits_but_not_for_ever() {
+        let mut clock = SleepClock::new(Duration::from_millis(20_000), at(0));
+        assert_eq!(clock.phase(at(9)), DiskPhase::Turning);
+        assert_eq!(clock.phase(at(10)), DiskPhase::Drowsy);
+        assert_eq!(clock.phase(at(20)), DiskPhase::Asleep);
+        assert_eq!([9, 10, 20].map(|t| clock.next(at(t))), [Some(at(10)), Some(at(20)), None]);
+        assert!(clock.may_begin(at(19), at(19)));
+        assert!(!clock.may_begin(at(20), at(19)) && !clock.may_begin(at(618), at(19)));
+        assert!(clock.may_begin(at(619), at(19)));
+        clock.used(at(100));
+        assert_eq!(clock.phase(at(100)), DiskPhase::Turning);
+        assert!(clock.may_begin(at(101), at(19)));
+        // An earlier time counts as the latest time.
+        clock.used(at(50));
+        assert_eq!(clock.phase(at(110)), DiskPhase::Drowsy);
     }
 
     #[test]
     fn every_second_is_awake_or_asleep() {
-        let mut rest = SleepClock::new(Duration::from_millis(20_000), at(5));
+        let mut clock = SleepClock::new(Duration::from_millis(20_000), at(5));
         for second in [5, 6, 16, 136, 137, 5_000] {
-            rest.used(at(second));
+            clock.used(at(second));
         }
-        let s = rest.stats(at(5_030));
+        let s = clock.stats(at(5_030));
         // 100 of the 120 seconds, 4,843 of the 4,863, and the last ten.
         assert_eq!(s.asleep, Duration::from_millis((100 + 4_843 + 10) * 1_000));
         assert_eq!(s.awake + s.asleep, Duration::from_millis(5_025_000));

@@ -45,23 +45,26 @@ impl fmt::Display for Examined {
 /// # Errors
 /// See [`GroupStore::attach`]; or a group cannot be read.
 pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
-    let gfs = GroupStore::attach(device, Config::default())?;
+    let group_store = GroupStore::attach(device, Config::default())?;
     let mut found = Examined {
-        files: gfs.tables.files(),
-        groups: gfs.tables.groups(),
-        clusters: (gfs.geometry.clusters, gfs.clusters.free() + gfs.clusters.deleted()),
-        unsettled: gfs.unsettled().len() as u32,
+        files: group_store.tables.files(),
+        groups: group_store.tables.groups(),
+        clusters: (
+            group_store.geometry.clusters,
+            group_store.clusters.free() + group_store.clusters.deleted(),
+        ),
+        unsettled: group_store.unsettled().len() as u32,
         ..Examined::default()
     };
     let mut bytes = Vec::new();
-    for number in gfs.tables.group_numbers() {
-        let Some(group) = gfs.tables.group(number) else { continue };
-        let extent = gfs.geometry.group_extent(group.cluster, group.bytes);
+    for number in group_store.tables.group_numbers() {
+        let Some(group) = group_store.tables.group(number) else { continue };
+        let extent = group_store.geometry.group_extent(group.cluster, group.bytes);
         bytes.resize(extent.bytes().0 as usize, 0);
         device.read(extent, &mut bytes)?;
         let mut live = Vec::new();
         for slot in &group.slots {
-            if gfs.tables.file(slot.number).is_some_and(|f| f.group == number) {
+            if group_store.tables.file(slot.number).is_some_and(|f| f.group == number) {
                 found.bytes += u64::from(slot.bytes);
                 live.push(slot.number);
             } else {

@@ -1,22 +1,22 @@
-//! Names that drivers give to files, in little memory: there may be a million.
+//! Names that drivers give to files. They use little memory: there may be a million.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// Longest name that takes no memory of its own: a file handle of ext4, XFS, F2FS or tmpfs, with its kind.
+/// Length of the longest name without its own allocation: a file handle of ext4, XFS, F2FS or tmpfs, with its kind.
 const SHORT: usize = 14;
 
-/// What a driver calls a file: bytes.
+/// The name of a file: any bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Name(Kept);
+pub struct Name(NameBytes);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kept {
+enum NameBytes {
     Short { len: u8, bytes: [u8; SHORT] },
     Long(Box<Long>),
 }
 
-/// One pointer, not two words.
+/// One pointer instead of pointer and length.
 #[derive(Clone, PartialEq, Eq)]
 struct Long(Box<[u8]>);
 
@@ -27,8 +27,8 @@ impl Deref for Name {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Kept::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
-            Kept::Long(long) => &long.0,
+            NameBytes::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or_default(),
+            NameBytes::Long(long) => &long.0,
         }
     }
 }
@@ -39,9 +39,9 @@ impl From<&[u8]> for Name {
         Self(match bytes.get_mut(..name.len()) {
             Some(part) => {
                 part.copy_from_slice(name);
-                Kept::Short { len: name.len() as u8, bytes }
+                NameBytes::Short { len: name.len() as u8, bytes }
             }
-            None => Kept::Long(Box::new(Long(name.into()))),
+            None => NameBytes::Long(Box::new(Long(name.into()))),
         })
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_any_length_is_what_was_given() {
+    fn a_name_of_any_length_comes_back_unchanged() {
         for len in [0, 1, SHORT - 1, SHORT, SHORT + 1, 200] {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             assert_eq!(*Name::from(&bytes[..]), bytes[..]);

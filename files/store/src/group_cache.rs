@@ -1,5 +1,5 @@
-//! The group cache: files of whole groups in memory, forgotten by the group that was not used for longest. A group that
-//! is newer here than on the store stays. It knows no device.
+//! The group cache: whole groups in memory. The group that was unused for longest is evicted first. A group that is newer
+//! than on the device stays.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use rustc_hash::FxHashMap;
 
 use crate::FileNumber;
 
-/// A group in memory.
+/// A cached group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cached {
     pub(crate) files: BTreeMap<FileNumber, Vec<u8>>,
     bytes: u64,
     used: u64,
-    /// Newer than on the store, or on its way there.
+    /// Newer than on the device, or part of the current commit: must stay.
     pub(crate) held: bool,
 }
 
-/// Groups in memory.
+/// The cached groups.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cache {
     groups: FxHashMap<u32, Cached>,
@@ -26,7 +26,7 @@ pub(crate) struct Cache {
     clock: u64,
 }
 
-/// What a group costs beside its bytes.
+/// Memory of a group beside its bytes.
 const OVERHEAD: u64 = 128;
 
 impl Cache {
@@ -38,12 +38,12 @@ impl Cache {
         self.groups.contains_key(&group)
     }
 
-    /// A group as it is, without counting as a use.
+    /// Looks at a group without a use.
     pub(crate) fn peek(&self, group: u32) -> Option<&Cached> {
         self.groups.get(&group)
     }
 
-    /// A group to be used.
+    /// Uses a group.
     pub(crate) fn get(&mut self, group: u32) -> Option<&Cached> {
         self.clock += 1;
         let cached = self.groups.get_mut(&group)?;
@@ -53,12 +53,12 @@ impl Cache {
         Some(cached)
     }
 
-    /// Puts a group in, or what was changed of it.
+    /// Adds or replaces a group.
     pub(crate) fn put(&mut self, group: u32, files: BTreeMap<FileNumber, Vec<u8>>) {
         self.edit(group, |old| *old = files);
     }
 
-    /// Changes the files of a group; makes the group where there is none.
+    /// Changes the files of a group; adds the group if it is not cached.
     pub(crate) fn edit<T>(
         &mut self,
         group: u32,
@@ -76,7 +76,7 @@ impl Cache {
         result
     }
 
-    /// From now on it must stay, or need not.
+    /// Sets whether a group must stay.
     pub(crate) fn hold(&mut self, group: u32, held: bool) {
         if let Some(cached) = self.groups.get_mut(&group) {
             cached.held = held;
@@ -100,13 +100,13 @@ impl Cache {
         }
     }
 
-    /// The group that need not stay and was not used for longest, and its use.
+    /// The evictable group that was unused for longest, and the number of its use.
     pub(crate) fn oldest(&self) -> Option<(u64, u32)> {
         let mut all = self.by_use.iter().map(|(used, group)| (*used, *group));
         all.find(|(_, group)| self.groups.get(group).is_some_and(|c| !c.held))
     }
 
-    /// Forgets groups that need not stay until at most `bytes` are left, but never the one used last.
+    /// Evicts groups until at most `bytes` are left, but never the group used last.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let mut passed = 0;
         while self.bytes > bytes {

@@ -1,18 +1,17 @@
-//! Groups of files, as EEFS forms them: the components of the file-relation graph in which every file leads to every
-//! other one, too small ones left out, too large ones divided by a depth-first search. No file is in two. Linear in
-//! files and predictions. It refuses to know where groups are stored.
+//! Groups of files, as EEFS forms them: the strongly connected components of the file-relation graph. Small components are left
+//! out, large ones are divided by a depth-first search. No file is in two groups. The time is linear in files and predictions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::successors::Successors;
 
-/// A set of files that are used together, in the order in which one leads to the next.
+/// Files that are used together, in the order in which one leads to the next.
 pub type Group = Vec<u64>;
 
-/// The graph with dense numbers: of each file the ones it predicts, most popular first; all in one list, as there may be a
-/// million files.
+/// The graph with dense numbers: the predicted successors of each file, most popular first. All are in one list, because there
+/// may be a million files.
 struct Edges {
-    /// Where those of each file end.
+    /// End of the successors of each file in `to`.
     ends: Vec<u32>,
     to: Vec<u32>,
 }
@@ -25,8 +24,7 @@ impl Edges {
 }
 
 impl Successors {
-    /// The groups of the files that `keep` says may be in one, in order of their first file. The others are as if they
-    /// had never been asked for.
+    /// The groups of the files for which `keep` is true, in order of their first file. Other files are ignored.
     #[must_use]
     pub fn groups(&self, keep: impl Fn(u64) -> bool) -> Vec<Group> {
         let files: Vec<u64> = self.all().into_iter().filter(|&f| keep(f)).collect();
@@ -47,7 +45,7 @@ impl Successors {
             part.iter().for_each(|&v| inside[v as usize] = name);
             let order = walk(&edges, &part, |v| inside[v as usize] == name);
             let parts = order.len().div_ceil(most);
-            // As even as can be, so that no part is below G_min.
+            // Even parts, so that no part is below G_min.
             for i in 0..parts {
                 let (from, to) = (i * order.len() / parts, (i + 1) * order.len() / parts);
                 groups.push(order[from..to].iter().map(|&v| files[v as usize]).collect());
@@ -65,7 +63,7 @@ fn components(edges: &Edges) -> Vec<Vec<u32>> {
     let (mut index, mut low) = (vec![NEW; n], vec![0; n]);
     let (mut on_stack, mut stack) = (vec![false; n], Vec::new());
     let (mut clock, mut found) = (0, Vec::new());
-    // A file and how many of its edges have been followed.
+    // A file, and the number of its edges followed so far.
     let mut path: Vec<(u32, usize)> = Vec::new();
     for root in 0..n as u32 {
         if index[root as usize] != NEW {
@@ -109,8 +107,8 @@ fn components(edges: &Edges) -> Vec<Vec<u32>> {
     found
 }
 
-/// The files of one component in the order of a depth-first search that follows the most popular successor first. It
-/// begins at the lowest number, so that the same files are divided the same way.
+/// The files of one component in the order of a depth-first search, most popular successor first. The search begins at the
+/// lowest number, so that the same files are always divided the same way.
 fn walk(edges: &Edges, part: &[u32], inside: impl Fn(u32) -> bool) -> Vec<u32> {
     let mut seen = BTreeSet::new();
     let mut order = Vec::with_capacity(part.len());
@@ -124,26 +122,26 @@ fn walk(edges: &Edges, part: &[u32], inside: impl Fn(u32) -> bool) -> Vec<u32> {
     order
 }
 
-/// How groups changed from one shuffle to the next: a row of EEFS's Table 2.
+/// Changes of groups from one shuffle to the next: a row of Table 2 of EEFS.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stability {
     /// Groups at the first shuffle.
     pub before: usize,
     /// Groups at the second.
     pub after: usize,
-    /// Groups of the second that "see little changes": at most a quarter of the files that were in one of it and its
-    /// predecessor are not in both. The paper does not say how little is little.
+    /// Groups of the second shuffle that "see little changes": at most a quarter of the files in the group or in its predecessor
+    /// are in only one of them. The paper gives no limit.
     pub stable: usize,
-    /// Mean files in a group, at the second.
+    /// Mean number of files in a group at the second shuffle.
     pub mean_size: f64,
-    /// Of the files grouped at the first, the share that is in no group at the second.
+    /// Share of the files grouped at the first shuffle that are in no group at the second.
     pub left: f64,
-    /// Of the files grouped at the second, the share that was in no group at the first.
+    /// Share of the files grouped at the second shuffle that were in no group at the first.
     pub joined: f64,
 }
 
 impl Stability {
-    /// Of groups without overlap.
+    /// Compares groups without overlap.
     #[must_use]
     pub fn between(before: &[Group], after: &[Group]) -> Self {
         let of = |groups: &[Group]| -> BTreeMap<u64, usize> {

@@ -1,47 +1,45 @@
 //! EEFS's group store (D. Li and J. Wang, "A Performance-oriented Energy Efficient File System"): small files that are
-//! used together stand together in a group of one or more contiguous clusters; a group is read whole, and written whole
-//! to where nothing stood before. All other files, and every directory, stay with the *other module*: an existing file
-//! system, or a model of one. Which files form a group [`Successors`] says, which learns who follows whom.
+//! used together form a group of one or more contiguous clusters. The store reads a group whole, and writes it whole to free
+//! clusters. All other files, and all directories, stay in the *other module*: an existing file system, or a model of one.
+//! [`Successors`] learns which file follows which, and says which files form groups.
 //!
-//! [`GroupStore`] is a deterministic state machine: [`Input`]s in, [`Output`]s out; time, I/O and chance are arguments. [`Store`]
-//! drives it over a [`seekless_block::Device`]. It knows no path and no directory: a file is a [`FileNumber`], which
-//! is never used twice.
+//! [`GroupStore`] is a deterministic state machine: [`Input`]s in, [`Output`]s out; time and I/O are arguments.
+//! [`StoreOnDevice`] drives the store over a [`seekless_block::Device`]. The store knows no paths and no directories: a file is
+//! a [`FileNumber`], which is never used twice.
 //!
 //! # How a driver keeps every file in exactly one place
 //!
-//! The other module decides. A file that is here leaves a *marker* in its place there: live, the file's own inode,
-//! with no bytes, and an extended attribute that holds [`GroupStore::uuid`] and the file's number (EEFS has a negative inode number).
-//! Names, hard links and extended attributes then stay what they are, and setting and taking away the marker are single, atomic
-//! operations of the other module. An entry without a marker is nothing; a marker without an entry would be a loss, and
-//! the order below never leaves one.
+//! The other module decides. A file of the store has a *marker* in the other module: on a mount, the empty inode of the file
+//! with an extended attribute, which holds [`GroupStore::uuid`] and the number of the file (EEFS has a negative inode number).
+//! Names, hard links and other extended attributes stay unchanged. Setting and removing a marker are atomic operations. An entry
+//! without a marker means nothing. A marker without an entry would be a lost file; the order below prevents that.
 //!
-//! **There to here** (a shuffle), with the files locked against writers, or given up when one was written meanwhile:
-//! 1. Read the files. [`Ask::Group`] with them as [`Member::New`]; wait for [`Reply::Numbers`]: data and entries are on
-//!    stable storage, [`FileState::Arriving`]. Until the next step the other module's bytes are the file.
-//! 2. For each: set the attribute, make it durable. From here on the group store's bytes are the file. Then cut the
-//!    inode to no bytes.
-//! 3. When the cut is durable, [`Ask::Settle`]. Nobody need wait for it. An entry that is settled, with a marker whose inode has bytes,
-//!    then says that somebody wrote there without the driver.
+//! **Into the store** (a shuffle). The files are locked against writers, or the move is given up after a write:
+//! 1. Read the files. [`Ask::Group`] with them as [`Member::New`]; wait for [`Reply::Numbers`]: contents and entries
+//!    are on stable storage, [`FileState::Arriving`]. Until the next step the bytes in the other module are the file.
+//! 2. Set each marker durably. From now on the bytes in the store are the file. Then truncate the inode.
+//! 3. When the truncation is durable, [`Ask::Settle`]. Nobody has to wait for that. Bytes in the inode of a settled file then mean a
+//!    write by another program.
 //!
-//! **Here to there** (too large, in no group any more, or everything comes home):
+//! **Out of the store** (the file is too large, in no group any more, or all files move back):
 //! 1. [`Ask::Leave`]; wait: the entries are [`FileState::Leaving`] on stable storage.
-//! 2. [`Ask::Read`] all of it, write it into the inode, make that durable, then take the attribute away, and make that durable before
-//!    any client may write: what a client's fdatasync covers need not be the attribute. From here on the inode's bytes are the file.
-//! 3. [`Ask::Remove`]. It is written down only behind [`Output::SyncOther`].
+//! 2. [`Ask::Read`] the contents, write them to the inode durably, then remove the marker. The removal must be durable before any client
+//!    may write, because a client's fdatasync need not cover the marker. From now on the bytes in the inode are the file.
+//! 3. [`Ask::Remove`]. The store commits the removal only after [`Output::SyncOther`].
 //!
-//! A file that is to be cut to nothing needs no more than to have its marker taken away: its inode has no bytes.
+//! To truncate a file of the store to nothing, remove its marker: its inode is empty already.
 //!
-//! **A file is removed** (its last link goes, or another is renamed over it): first there, then [`Ask::Remove`]. While it is open it
-//! is removed there alone; `Remove` follows when it is closed for the last time. The store writes a removal down only after
-//! [`Output::SyncOther`] was answered, so that no crash brings a marker back whose entry is gone.
+//! **A file is removed** (its last link is removed, or another file is renamed over it): first in the other module, then with
+//! [`Ask::Remove`]. For an open file, `Remove` follows after its last close. The store commits a removal only after the answer to
+//! [`Output::SyncOther`], so that no crash brings back a marker without an entry.
 //!
-//! **After attaching**, for each of [`GroupStore::unsettled`], before anything else is asked: find the inode (by the name that was
-//! given), and look for the marker. It is there: cut the inode to no bytes and [`Ask::Settle`] (also for one that was
-//! leaving: it starts anew). It is not: [`Ask::Remove`]. For this a name must lead to the inode: whoever renames a directory or a file
-//! settles what is on its way in it first, or tells [`Ask::Rename`].
+//! **After attaching**, before all other asks, the driver looks for the marker of each of [`GroupStore::unsettled`], at the inode of
+//! the given name. With a marker: truncate the inode and [`Ask::Settle`], also a file that was leaving. Without a marker:
+//! [`Ask::Remove`]. The name must lead to the inode: after a rename of the file or of its directory, settle the file first, or
+//! send [`Ask::Rename`].
 //!
-//! **fsync** of a file that is here is [`Ask::Sync`]; of one that is there, the other module's own. A removal that was not
-//! synced there before a loss of power may leave an entry without a marker: dead weight, which a full check removes.
+//! **fsync** of a file of the store is [`Ask::Sync`]. A power loss before the sync of a removal may leave an entry without a marker:
+//! dead weight, which the driver removes later.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -65,7 +63,7 @@ pub use api::{
     Stats,
 };
 pub use attach::{AttachError, format as format_store, superblock};
-pub use disk_sleep::{DiskPhase, IDLE_CLASSES, SleepClock, SleepStats, ahead};
+pub use disk_sleep::{DiskPhase, IDLE_CLASSES, SleepClock, SleepStats, groups_to_read_ahead};
 pub use examine::{Examined, examine};
 pub use file_name::Name;
 pub use group_store::GroupStore;

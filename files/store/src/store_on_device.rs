@@ -1,5 +1,5 @@
-//! A group store with a device under it: asks are carried out one after the other, each to its end. The driver for
-//! those who have a thread to wait in; whoever has none drives [`GroupStore`] itself.
+//! A group store on a device, for callers that can wait: each call ends after all of its I/O. Other callers drive
+//! [`GroupStore`] themselves.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,9 @@ use crate::api::{Ask, Fault, Input, Output, Reply, RequestId};
 use crate::attach::AttachError;
 use crate::{Config, DiskPhase, GroupStore};
 
-/// The other module, as far as the store needs it.
+/// The other module, as the store needs it.
 pub trait OtherModule {
-    /// Makes all that it was told on stable storage: markers set and taken away, files that went back. False where it
-    /// could not.
+    /// Makes all changes durable: set and removed markers, and files that moved back. False if that failed.
     fn sync(&mut self) -> bool;
 }
 
@@ -22,10 +21,10 @@ impl<F: FnMut() -> bool> OtherModule for F {
     }
 }
 
-/// A store, its device, and the module that has all other files.
+/// A store, its device, and the other module.
 #[derive(Debug)]
 pub struct StoreOnDevice<D, O> {
-    gfs: GroupStore,
+    group_store: GroupStore,
     device: D,
     other: O,
     next: u64,
@@ -36,57 +35,57 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     /// Attaches the store on `device`.
     ///
     /// # Errors
-    /// As [`GroupStore::attach`].
+    /// See [`GroupStore::attach`].
     pub fn attach(mut device: D, other: O, config: Config) -> Result<Self, AttachError> {
-        let gfs = GroupStore::attach(&mut device, config)?;
-        Ok(Self { gfs, device, other, next: 0, ended: BTreeMap::new() })
+        let group_store = GroupStore::attach(&mut device, config)?;
+        Ok(Self { group_store, device, other, next: 0, ended: BTreeMap::new() })
     }
 
-    /// What it knows.
+    /// The state of the store.
     #[must_use]
-    pub const fn gfs(&self) -> &GroupStore {
-        &self.gfs
+    pub const fn group_store(&self) -> &GroupStore {
+        &self.group_store
     }
 
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the reply.
     ///
     /// # Errors
-    /// Why it could not be done.
+    /// The fault of the store.
     pub fn ask(&mut self, now: SimTime, ask: Ask) -> Result<Reply, Fault> {
         self.ask_all(now, vec![ask]).pop().unwrap_or(Err(Fault::Broken))
     }
 
-    /// Asks many things at once, which share their flushes, and waits for all answers, in the same order.
+    /// Sends many asks, which share flushes, and waits for all replies, in the same order.
     pub fn ask_all(&mut self, now: SimTime, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
         let first = self.next + 1;
         for ask in asks {
             self.next += 1;
-            self.gfs.handle(now, Input::Ask { id: RequestId(self.next), ask });
+            self.group_store.handle(now, Input::Ask { id: RequestId(self.next), ask });
         }
         self.carry_out(now);
-        // Every ask ends once all I/O has ended that it made necessary.
+        // Every ask ends after the I/O that it caused.
         let ended = |id| self.ended.remove(&RequestId(id)).unwrap_or(Err(Fault::Broken));
         (first..=self.next).map(ended).collect()
     }
 
-    /// Lets the store do what is due. Call it at [`GroupStore::wakeup`].
+    /// Commits changes that are old enough. Call this at [`GroupStore::wakeup`].
     pub fn tick(&mut self, now: SimTime) {
-        self.gfs.handle(now, Input::Tick);
+        self.group_store.handle(now, Input::Tick);
         self.carry_out(now);
     }
 
     /// See [`GroupStore::set_disk_phase`].
     pub const fn set_disk_phase(&mut self, phase: DiskPhase) {
-        self.gfs.set_disk_phase(phase);
+        self.group_store.set_disk_phase(phase);
     }
 
-    /// The device, once the store is no longer needed. What was not synced is lost.
+    /// Ends the store and returns its device. Unsynced changes are lost.
     pub fn into_device(self) -> D {
         self.device
     }
 
     fn carry_out(&mut self, now: SimTime) {
-        while let Some(output) = self.gfs.poll() {
+        while let Some(output) = self.group_store.poll() {
             match output {
                 Output::Submit(mut io) => {
                     let done = match io.op {
@@ -101,11 +100,11 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
                         _ => self.device.flush(),
                     };
                     let result = done.is_ok().then_some(io.data);
-                    self.gfs.handle(now, Input::Done { io: io.id, result });
+                    self.group_store.handle(now, Input::Done { io: io.id, result });
                 }
                 Output::SyncOther => {
                     let done = self.other.sync();
-                    self.gfs.handle(now, Input::OtherSynced(done));
+                    self.group_store.handle(now, Input::OtherSynced(done));
                 }
                 Output::Complete { id, result } => {
                     self.ended.insert(id, result);

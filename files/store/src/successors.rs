@@ -1,6 +1,6 @@
-//! Which file follows which, as EEFS learns it: the successors of each file that were seen most recently, of which those
-//! that came up often enough predict (Recent Popularity; Amer and others, IPCCC 2002). One pass, bounded memory. It knows
-//! no name, no size, no time: a file is a number.
+//! Which file follows which, as EEFS learns it: the learner remembers the latest successors of each file, and predicts those that
+//! are frequent enough among them (Recent Popularity; Amer and others, IPCCC 2002). One pass, bounded memory. A file is a
+//! number; the learner knows no name, no size and no time.
 
 use std::hash::{BuildHasher as _, BuildHasherDefault};
 
@@ -8,23 +8,23 @@ use hashbrown::HashTable;
 use rustc_hash::{FxHashMap, FxHasher};
 use seekless_block::StreamId;
 
-/// Successors that are remembered of one file, at most.
+/// Largest window.
 const WINDOW_MAX: u8 = 32;
 
-/// How files are grouped; the defaults are EEFS's where it tells them.
+/// How files are grouped. The defaults are those of EEFS, where the paper gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// Recent Popularity's k: so many of a file's latest successors count. EEFS's example has 10; 1 to 32.
+    /// k of Recent Popularity: number of latest successors of a file that count, 1 to 32. The example of EEFS has 10.
     pub window: u8,
-    /// Recent Popularity's j: so many of them must be the same file to predict it. EEFS's example has 3.
+    /// j of Recent Popularity: number of these that must be the same file to predict that file. The example of EEFS has 3.
     pub needed: u8,
-    /// EEFS's G_min: fewer files are no group.
+    /// `G_min` of EEFS: fewest files of a group.
     pub least: u32,
-    /// EEFS's G_max: more are divided. At least twice `least`, less one, so that no part is too small.
+    /// `G_max` of EEFS: most files of a group. At least twice `least` minus one, so that no part of a divided group is too small.
     pub most: u32,
-    /// Files remembered; beyond, the quarter not seen for longest is forgotten.
+    /// Remembered files, at most; then the quarter not seen for longest is forgotten.
     pub files_max: usize,
-    /// Streams remembered, likewise.
+    /// Remembered streams, at most; then likewise.
     pub streams_max: usize,
 }
 
@@ -34,12 +34,12 @@ impl Default for GroupConfig {
     }
 }
 
-/// What cannot be.
+/// A configuration that contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupConfigError {
-    /// Of Recent Popularity's two numbers.
+    /// The two numbers of Recent Popularity.
     #[error(
-        "{needed} of the last {window} successors: expected a window from 1 to {WINDOW_MAX}, and at least 1 and at most all of it"
+        "{needed} of the last {window} successors: expected a window of 1 to {WINDOW_MAX}, and 1 to all of its successors"
     )]
     Popularity {
         /// k.
@@ -47,16 +47,18 @@ pub enum GroupConfigError {
         /// j.
         needed: u8,
     },
-    /// Of a group's size.
-    #[error("groups of {least} to {most} files: expected at least 1 file, and at most no fewer than {}", 2 * least.max(&1) - 1)]
+    /// The limits of the group size.
+    #[error("groups of {least} to {most} files: expected at least 1 file, and a maximum of at least {}", 2 * least.max(&1) - 1)]
     Size {
         /// `G_min`.
         least: u32,
         /// `G_max`.
         most: u32,
     },
-    /// Room for too little.
-    #[error("room for {files} files and {streams} streams: expected at least 4 of each")]
+    /// Too few files or streams.
+    #[error(
+        "{files} remembered files and {streams} remembered streams: expected at least 4 of each"
+    )]
     Room {
         /// Files.
         files: usize,
@@ -66,10 +68,10 @@ pub enum GroupConfigError {
 }
 
 impl GroupConfig {
-    /// Whether it makes sense.
+    /// Checks the configuration.
     ///
     /// # Errors
-    /// What does not.
+    /// The first contradiction.
     pub const fn check(&self) -> Result<(), GroupConfigError> {
         let Self { window, needed, least, most, files_max, streams_max } = *self;
         if window == 0 || window > WINDOW_MAX || needed == 0 || needed > window {
@@ -85,34 +87,35 @@ impl GroupConfig {
     }
 }
 
-/// No file, or one that was forgotten: it takes a place in the window and predicts nothing.
-const NOBODY: u32 = u32::MAX;
+/// A forgotten file: still part of a window, but never predicted.
+const FORGOTTEN: u32 = u32::MAX;
 
-/// A file, while it is remembered; its latest successors stand beside, in [`Successors::latest`].
+/// A remembered file. Its latest successors are in [`Successors::latest`].
 #[derive(Clone, Copy, Debug)]
 struct Node {
     file: u64,
-    /// When it was last seen.
+    /// Time of the last request, counted in requests.
     seen: u64,
-    /// How many latest successors there are, and where the next one goes.
+    /// Number of latest successors.
     len: u8,
+    /// Position of the next successor in the window.
     next: u8,
-    /// Forgotten, and to be swept.
+    /// Forgotten; the next sweep removes the file.
     gone: bool,
 }
 
-/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each place of its window, and some 10 to be found by.
+/// The file-relation graph of EEFS. A file takes 24 bytes, 4 more for each successor in its window, and about 10 in the index.
 #[derive(Clone, Debug)]
 pub struct Successors {
     config: GroupConfig,
     nodes: Vec<Node>,
-    /// Of each node the window, as places in `nodes`.
+    /// The window of each node, as indices of `nodes`.
     latest: Vec<u32>,
-    /// Places in `nodes`, by file.
+    /// Indices of `nodes` by file.
     index: HashTable<u32>,
-    /// The file each stream asked for last, and when.
+    /// The latest file of each stream, and its time.
     streams: FxHashMap<StreamId, (u64, u64)>,
-    /// Requests observed.
+    /// Number of observed requests.
     clock: u64,
 }
 
@@ -120,7 +123,7 @@ fn hash(file: u64) -> u64 {
     BuildHasherDefault::<FxHasher>::default().hash_one(file)
 }
 
-/// Makes room for one more, an eighth at a time: a million files must not take the memory of two.
+/// Grows a list by an eighth, so that a million files do not take the memory of two million.
 fn reserve<T>(list: &mut Vec<T>, more: usize) {
     if list.len() + more > list.capacity() {
         list.reserve_exact(more + list.len() / 8);
@@ -128,10 +131,10 @@ fn reserve<T>(list: &mut Vec<T>, more: usize) {
 }
 
 impl Successors {
-    /// Of nothing yet.
+    /// A learner without observations.
     ///
     /// # Errors
-    /// Where the configuration makes no sense.
+    /// The configuration contradicts itself.
     pub fn new(config: GroupConfig) -> Result<Self, GroupConfigError> {
         config.check()?;
         Ok(Self {
@@ -144,15 +147,14 @@ impl Successors {
         })
     }
 
-    /// How it groups.
+    /// The configuration.
     #[must_use]
     pub const fn config(&self) -> &GroupConfig {
         &self.config
     }
 
-    /// A stream asks for a file. A successor is a different file that the same stream asks for next: what two
-    /// processes do at the same time makes no relation between their files. Stream 0, of which nobody knows who
-    /// it is, is one like the others.
+    /// A stream asks for a file. A successor is another file that the same stream asks for next; requests of two processes at the
+    /// same time make no relation between their files. Stream 0 of unknown origin is a stream like the others.
     pub fn observe(&mut self, stream: StreamId, file: u64) {
         self.clock += 1;
         let clock = self.clock;
@@ -160,16 +162,17 @@ impl Successors {
         if before.is_none() && self.streams.len() > self.config.streams_max {
             forget_oldest(&mut self.streams, |s| s.1);
         }
-        let place = self.place(file).unwrap_or_else(|| self.enter(file));
-        if let Some(node) = self.nodes.get_mut(place) {
+        let at = self.index_of(file).unwrap_or_else(|| self.enter(file));
+        if let Some(node) = self.nodes.get_mut(at) {
             node.seen = clock;
         }
         if self.index.len() > self.config.files_max {
             self.forget_oldest();
         }
-        // Where both are, now that room was made.
-        let at = before.filter(|(last, _)| *last != file).and_then(|(last, _)| self.place(last));
-        if let (Some(from), Some(to)) = (at, self.place(file)) {
+        // The index of both may have changed.
+        let from =
+            before.filter(|(last, _)| *last != file).and_then(|(last, _)| self.index_of(last));
+        if let (Some(from), Some(to)) = (from, self.index_of(file)) {
             let (window, node) = (self.config.window, &mut self.nodes[from]);
             self.latest[from * usize::from(window) + usize::from(node.next)] = to as u32;
             node.next = (node.next + 1) % window;
@@ -177,25 +180,25 @@ impl Successors {
         }
     }
 
-    fn place(&self, file: u64) -> Option<usize> {
+    fn index_of(&self, file: u64) -> Option<usize> {
         let nodes = &self.nodes;
         let found = self.index.find(hash(file), |&i| nodes[i as usize].file == file);
         found.map(|&i| i as usize)
     }
 
     fn enter(&mut self, file: u64) -> usize {
-        let place = self.nodes.len();
+        let at = self.nodes.len();
         let window = self.config.window.into();
         reserve(&mut self.nodes, 1);
         reserve(&mut self.latest, window);
         self.nodes.push(Node { file, seen: self.clock, len: 0, next: 0, gone: false });
-        self.latest.resize((place + 1) * window, NOBODY);
+        self.latest.resize((at + 1) * window, FORGOTTEN);
         let nodes = &self.nodes;
-        self.index.insert_unique(hash(file), place as u32, |&i| hash(nodes[i as usize].file));
-        place
+        self.index.insert_unique(hash(file), at as u32, |&i| hash(nodes[i as usize].file));
+        at
     }
 
-    /// Forgets the quarter that was not seen for longest; seldom enough to cost a constant each time.
+    /// Forgets the quarter that was not seen for longest. The mean cost per request is constant.
     fn forget_oldest(&mut self) {
         let mut times: Vec<u64> = self.nodes.iter().filter(|n| !n.gone).map(|n| n.seen).collect();
         let at = times.len() / 4;
@@ -204,7 +207,7 @@ impl Successors {
         self.sweep();
     }
 
-    /// Lets the places of forgotten files go, and with them what led there.
+    /// Removes forgotten files, and all successors that are forgotten files.
     fn sweep(&mut self) {
         let window = usize::from(self.config.window);
         let mut left = 0;
@@ -212,13 +215,13 @@ impl Successors {
             .nodes
             .iter()
             .map(|n| {
-                let to = if n.gone { NOBODY } else { left };
+                let to = if n.gone { FORGOTTEN } else { left };
                 left += u32::from(!n.gone);
                 to
             })
             .collect();
-        let moved_to = |place: u32| moved.get(place as usize).copied().unwrap_or(NOBODY);
-        for (from, &to) in moved.iter().enumerate().filter(|(_, to)| **to != NOBODY) {
+        let moved_to = |place: u32| moved.get(place as usize).copied().unwrap_or(FORGOTTEN);
+        for (from, &to) in moved.iter().enumerate().filter(|(_, to)| **to != FORGOTTEN) {
             self.nodes[to as usize] = self.nodes[from];
             for i in 0..window {
                 self.latest[to as usize * window + i] = moved_to(self.latest[from * window + i]);
@@ -233,7 +236,7 @@ impl Successors {
         }
     }
 
-    /// The file is gone: nothing leads to it or from it any more, also where it comes back.
+    /// Forgets a file that was removed: nothing leads to it or from it any more, even if its number comes back.
     pub fn forget(&mut self, file: u64) {
         let nodes = &mut self.nodes;
         let found = self.index.find_entry(hash(file), |&i| nodes[i as usize].file == file);
@@ -245,29 +248,29 @@ impl Successors {
         }
     }
 
-    /// A stream has ended: what comes under its number from now on follows nothing.
+    /// A stream has ended: its next file is no successor.
     pub fn end(&mut self, stream: StreamId) {
         self.streams.remove(&stream);
     }
 
-    /// Files remembered.
+    /// Number of remembered files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether the file is remembered.
+    /// True if the file is remembered.
     #[must_use]
     pub fn knows(&self, file: u64) -> bool {
-        self.place(file).is_some()
+        self.index_of(file).is_some()
     }
 
-    /// The files that a file predicts, each with its popularity in counts of the window, most popular first.
+    /// The predicted successors of a file, each with its count in the window, most frequent first.
     #[must_use]
     pub fn predictions(&self, file: u64) -> Vec<(u64, u8)> {
-        let Some(place) = self.place(file) else { return Vec::new() };
-        let from = place * usize::from(self.config.window);
-        let mut latest = self.latest[from..from + usize::from(self.nodes[place].len)].to_vec();
+        let Some(at) = self.index_of(file) else { return Vec::new() };
+        let from = at * usize::from(self.config.window);
+        let mut latest = self.latest[from..from + usize::from(self.nodes[at].len)].to_vec();
         latest.sort_unstable();
         let mut found: Vec<(u64, u8)> = latest
             .chunk_by(|a, b| a == b)
@@ -281,7 +284,7 @@ impl Successors {
         found
     }
 
-    /// Every file remembered, in order of number.
+    /// Every remembered file, in order of number.
     pub(crate) fn all(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.nodes.iter().filter(|n| !n.gone).map(|n| n.file).collect();
         all.sort_unstable();
@@ -289,7 +292,7 @@ impl Successors {
     }
 }
 
-/// Forgets the quarter of a table that was not seen for longest; seldom enough to cost a constant each time.
+/// Forgets the quarter of a table that was not seen for longest. The mean cost per request is constant.
 fn forget_oldest<K, V>(table: &mut FxHashMap<K, V>, seen: impl Fn(&V) -> u64) {
     let mut times: Vec<u64> = table.values().map(&seen).collect();
     let at = times.len() / 4;

@@ -1,4 +1,4 @@
-//! Verbs for a group store that nobody has mounted.
+//! Verbs for a group store that is not mounted.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,24 +18,24 @@ Examples:
 pub(crate) struct FormatArgs {
     /// The file, new or old, or the device
     store: PathBuf,
-    /// Make it, as a sparse file of this size, if it is not there
+    /// Make a sparse file of this size, if it does not exist
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<Bytes>,
-    /// What groups are measured in: 64KiB or 128KiB
+    /// Cluster size: 64KiB or 128KiB
     #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = size)]
     cluster: Bytes,
-    /// Overwrite what looks in use
+    /// Overwrite existing data
     #[arg(long)]
     force: bool,
 }
 
-/// Hold a directory and its group store against each other: every group read, every file looked at; writes nothing
+/// Compare a directory with its group store: reads every group, looks at every file, writes nothing
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless files check /srv/www --store /var/lib/seekless/www.groups")]
 pub(crate) struct CheckArgs {
-    /// The directory; not mounted
+    /// The directory, not mounted
     dir: PathBuf,
     /// Its group store
     #[arg(long, value_name = "FILE-or-DEVICE")]
@@ -54,32 +54,36 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     );
     let dir = &args.dir;
     for (files, what) in [
-        (&found.damaged, "damaged: its group does not match its checksum"),
-        (&found.lost, "lost: its marker names a file that this store does not have"),
+        (&found.damaged, "damaged: its group has a wrong checksum"),
+        (&found.lost, "lost: its marker names a file that is not in this store"),
         (
             &found.written,
-            "written without the mount: `setfattr -x trusted.seekless.group` keeps that, `truncate -s 0` what is in the store",
+            "written without the mount: `setfattr -x trusted.seekless.group FILE` keeps the bytes that were written, `truncate -s 0 FILE` the bytes in the store",
         ),
     ] {
         for file in files {
             let _ = writeln!(text, "{}: {what}", dir.join(file).display());
         }
     }
-    if found.on_their_way > 0 {
+    if found.unsettled > 0 {
         let _ = writeln!(
             text,
-            "harmless: {} files on their way, which the next mount settles",
-            found.on_their_way
+            "harmless: {} unsettled files, which the next mount settles",
+            found.unsettled
         );
     }
     if found.dead > 0 {
-        let _ = writeln!(text, "harmless: {} entries of files that are gone or home", found.dead);
+        let _ = writeln!(
+            text,
+            "harmless: {} entries of files that were removed or moved back",
+            found.dead
+        );
     }
     if !found.is_sound() {
         output::print(text.trim_end())?;
-        bail!("{}: not every file has its bytes in one place", dir.display());
+        bail!("{}: not every file has its bytes in exactly one place", dir.display());
     }
-    text += "sound: every file has its bytes, in one place";
+    text += "sound: every file has its bytes in exactly one place";
     output::print(&text)
 }
 

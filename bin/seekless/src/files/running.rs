@@ -1,4 +1,4 @@
-//! Verbs for a directory that is mounted: it is asked through its own root.
+//! Verbs for a mounted directory, sent through extended attributes of its root.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,24 +14,24 @@ use seekless_mount::{
 
 use seekless_cli::output;
 
-/// Longest state that is read.
-const STATE_BYTES: usize = 64 << 10;
-/// How long a mount may take to put its store to rest.
+/// Length of the longest status.
+const STATUS_BYTES: usize = 64 << 10;
+/// Time in which a mount must save its store.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Unmount a directory, and wait until its group store is at rest
+/// Unmount a directory, and wait until its group store is saved
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless files unmount /srv/www
-  # Every file home first: the directory is then as if there had never been a group store
+  # Move every file back first: the directory is then complete without its group store
   seekless files unmount /srv/www --return")]
 pub(crate) struct UnmountArgs {
-    /// Where it is mounted
+    /// The mount point
     mountpoint: PathBuf,
-    /// Bring every file home first
+    /// Move every file back to the directory first
     #[arg(long = "return")]
-    bring_home: bool,
+    move_back: bool,
 }
 
 /// Form groups anew now, and wait until files have moved
@@ -40,18 +40,18 @@ pub(crate) struct UnmountArgs {
 Examples:
   seekless files shuffle /srv/www")]
 pub(crate) struct ShuffleArgs {
-    /// Where it is mounted
+    /// The mount point
     mountpoint: PathBuf,
 }
 
-/// How a mount stands: files in groups, room, what was moved
+/// Show the status of a mount: files in groups, space, moved files
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless files status /srv/www
   seekless files status /srv/www --json | jq .grouped_files")]
 pub(crate) struct StatusArgs {
-    /// Where it is mounted
+    /// The mount point
     mountpoint: PathBuf,
     /// As JSON (schema seekless.fs/1)
     #[arg(long)]
@@ -59,21 +59,23 @@ pub(crate) struct StatusArgs {
 }
 
 fn state(point: &Path) -> anyhow::Result<MountStatus> {
-    let mut bytes = vec![0; STATE_BYTES];
+    let mut bytes = vec![0; STATUS_BYTES];
     let len = match rustix::fs::getxattr(point, STATUS_XATTR, &mut bytes[..]) {
         Ok(len) => len,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => {
             bail!("{}: no mount of `seekless files mount`, or you are not root", point.display())
         }
         Err(e) => {
-            return Err(e).with_context(|| format!("{}: cannot ask the mount", point.display()));
+            return Err(e).with_context(|| {
+                format!("{}: cannot read the status of the mount", point.display())
+            });
         }
     };
     let state: MountStatus = serde_json::from_slice(bytes.get(..len).unwrap_or_default())
-        .with_context(|| format!("{}: the mount's answer makes no sense", point.display()))?;
+        .with_context(|| format!("{}: cannot parse the status of the mount", point.display()))?;
     ensure!(
         state.schema == STATUS_SCHEMA,
-        "{}: the mount speaks {}, this program {STATUS_SCHEMA}: use the one that mounted it",
+        "{}: the mount uses schema {}, this program {STATUS_SCHEMA}: use the program that mounted the directory",
         point.display(),
         state.schema
     );
@@ -87,11 +89,11 @@ fn act(point: &Path, what: &[u8]) -> Result<(), Errno> {
 pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
     let state = state(point)?;
-    if args.bring_home {
-        bring_home(point, &state)?;
+    if args.move_back {
+        move_back(point, &state)?;
     }
     let pid = rustix::process::Pid::from_raw(state.pid.cast_signed());
-    // It may be another namespace's number; then nobody can wait for it.
+    // The number may belong to another namespace; then nobody can wait for the process.
     let server =
         pid.and_then(|p| rustix::process::pidfd_open(p, rustix::process::PidfdFlags::empty()).ok());
     rustix::mount::unmount(point, UnmountFlags::empty())
@@ -103,16 +105,16 @@ pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
         while rustix::event::poll(&mut polled, Some(&wait)) == Err(Errno::INTR) {}
         ensure!(
             start.elapsed() < PATIENCE,
-            "unmounted, but process {} has not put the group store to rest after {PATIENCE:?}",
+            "unmounted, but process {} has not saved the group store within {PATIENCE:?}",
             state.pid
         );
     }
     output::print("unmounted")
 }
 
-fn bring_home(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
+fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
     let bar = output::bar();
-    bar.set_message("bringing files home");
+    bar.set_message("moving files back");
     bar.set_length(before.grouped_files);
     let asked = std::thread::scope(|scope| {
         let asked = scope.spawn(|| act(point, RETURN_COMMAND));
@@ -127,26 +129,26 @@ fn bring_home(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let left = state(point)?;
     match asked {
-        Ok(Ok(())) => output::print(&format!("{} files brought home", before.grouped_files)),
+        Ok(Ok(())) => output::print(&format!("{} files moved back", before.grouped_files)),
         Ok(Err(Errno::NOSPC)) => bail!(
-            "{}: {} files could not be brought home and are where they were, still mounted: {}",
+            "{}: {} files could not be moved back and stay in the group store; the directory is still mounted: {}",
             point.display(),
             left.grouped_files,
-            left.trouble.as_deref().unwrap_or("no room")
+            left.trouble.as_deref().unwrap_or("no space")
         ),
-        Ok(Err(e)) => Err(e).context("cannot bring files home"),
-        Err(_) => bail!("cannot bring files home"),
+        Ok(Err(e)) => Err(e).context("cannot move files back"),
+        Err(_) => bail!("cannot move files back"),
     }
 }
 
 pub(super) fn shuffle(args: &ShuffleArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
     let before = state(point)?;
-    ensure!(!before.returning, "{}: its files are going home, to stay", point.display());
+    ensure!(!before.returning, "{}: its files move back for good", point.display());
     act(point, SHUFFLE_COMMAND).with_context(|| format!("{}: cannot shuffle", point.display()))?;
     let after = state(point)?;
     output::print(&format!(
-        "{} groups wanted; {} files came, {} went home; {} files in {} groups",
+        "{} groups wanted; {} files moved to the store, {} moved back; {} files in {} groups",
         after.wanted_groups,
         after.came - before.came,
         after.returned - before.returned,
@@ -163,7 +165,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
     let (free, soon) = s.clusters_free;
     let yes = |b: bool| if b { "yes" } else { "no" };
     let mut text = format!(
-        "directory       {}\nserver          process {}\nstore           {}\ngrouped         {} files in {} groups, {}\nclusters        {free} free, {soon} free soon, of {}\nmemory          {} of groups\nmoved           {} came, {} went home, {} given up because they were in use\nshuffles        {}; the last wanted {} groups\nlearner         {} files, {} events overlooked\nkernel          {} requests, {} inodes, {} open files; passes files through: {}\ngrouped reads   {}; the store answered {} from memory and read {} groups",
+        "directory       {}\nserver          process {}\nstore           {}\ngrouped         {} files in {} groups, {}\nclusters        {free} free, {soon} free after the next checkpoint, of {}\nmemory          {} of cached groups\nmoved           {} to the store, {} back, {} given up because they were in use\nshuffles        {}; the last one wanted {} groups\nlearner         {} files, {} events overlooked\nkernel          {} requests, {} inodes, {} open files; passthrough: {}\ngrouped reads   {}; the store answered {} from memory and read {} groups",
         s.directory,
         s.pid,
         s.store,
@@ -192,21 +194,21 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
         let (busy, idle, asleep) = (seconds(d.busy_ms), seconds(d.idle_ms), seconds(d.asleep_ms));
         let [a, b, c, e, f, g] = d.idle_times;
         text += &format!(
-            "\ndisk            {}: {busy} at work, {idle} idle, {asleep} asleep, {} times\nidle times      {a} below 1 s, {b} below 10 s, {c} below 1 min, {e} below 10 min, {f} below 1 h, {g} longer\nread ahead      {} groups",
+            "\ndisk            {}: {busy} busy, {idle} idle, {asleep} asleep, {} times\nidle times      {a} below 1 s, {b} below 10 s, {c} below 1 min, {e} below 10 min, {f} below 1 h, {g} longer\nread ahead      {} groups",
             d.phase, d.sleeps, d.read_ahead
         );
         if let Some(mj) = d.millijoules {
             let [work, idle, rest, moves] = mj.map(|mj| format!("{:.1} J", mj as f64 / 1e3));
             text += &format!(
-                "\nenergy          {work} at work, {idle} idle, {rest} asleep, {moves} to sleep and back"
+                "\nenergy          {work} busy, {idle} idle, {rest} asleep, {moves} to sleep and back"
             );
         }
     }
     if s.returning {
-        text += "\nfiles are home, to stay: mount anew to form groups again";
+        text += "\nall files move back for good: mount again to form groups";
     }
     if s.damaged > 0 {
-        text += &format!("\nDAMAGED         {} groups did not match their checksums", s.damaged);
+        text += &format!("\nDAMAGED         {} groups have wrong checksums", s.damaged);
     }
     if let Some(trouble) = &s.trouble {
         text += &format!("\ntrouble         {trouble}");

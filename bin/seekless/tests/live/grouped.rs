@@ -911,7 +911,7 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
         "--return".as_ref(),
     ]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("could not be brought home"), "{words}");
+    assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
     for (name, bytes) in NAMES.iter().zip(&contents) {
         assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
     }
@@ -978,7 +978,7 @@ fn what_does_not_belong_together_is_refused() {
     fs::create_dir(&other).unwrap();
     assert!(attempt(&other, &place.store).contains("another directory"));
     assert!(attempt(&place.dir, &store2).contains("another group store"));
-    assert!(attempt(&place.dir, &place.dir.join("store")).contains("put it elsewhere"));
+    assert!(attempt(&place.dir, &place.dir.join("store")).contains("put the store elsewhere"));
     // A copy made without the mount has markers, and no bytes.
     let copy = place.dir.with_extension("copy");
     host::run(["cp".as_ref(), "-a".as_ref(), place.dir.as_os_str(), copy.as_os_str()]);

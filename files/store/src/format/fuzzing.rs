@@ -1,13 +1,13 @@
-//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which fuzzer calls.
+//! Entry points for fuzzers: properties that hold for any bytes.
 
 use seekless_block::{Device as _, MemDevice, PAGE_BYTES, Sectors};
 
 use super::{CheckpointHeader, Geometry, Page, RecordPage, Superblock, pack, records, seal};
 
-/// Reads bytes as each kind of page: as they are, and with what every page begins with set right.
+/// Reads bytes as each kind of page: as they are, and with a correct beginning.
 ///
 /// # Panics
-/// Where what was read is written as other bytes: a bug.
+/// A page that was read is written as other bytes.
 pub fn page(data: &[u8]) {
     let mut page: Page = [0; PAGE_BYTES as usize];
     let held = data.len().min(page.len());
@@ -41,7 +41,7 @@ fn each(page: &Page) {
 /// Reads bytes as records.
 ///
 /// # Panics
-/// Where what was read is written as other bytes: a bug.
+/// Records that were read are written as other bytes.
 pub fn body(data: &[u8]) {
     if let Ok(changes) = records(data) {
         assert!(pack(&changes).concat() == data, "records are written otherwise");
@@ -81,7 +81,7 @@ pub fn store(data: &[u8]) {
     else {
         return;
     };
-    let numbers: Vec<crate::FileNumber> = store.gfs().files().map(|(n, _)| n).collect();
+    let numbers: Vec<crate::FileNumber> = store.group_store().files().map(|(n, _)| n).collect();
     let now = seekless_block::SimTime(0);
     for file in numbers {
         let _ = store.ask(now, crate::Ask::Read { file, offset: 0, len: 1 << 16 });

@@ -1,4 +1,4 @@
-//! Where things stand on a store: two superblocks, two checkpoints, the log, the clusters. Numbers alone.
+//! The layout of a store: two superblocks, two checkpoints, the log, the clusters.
 
 use seekless_block::{Extent, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 
@@ -7,20 +7,20 @@ use super::{
 };
 use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
 
-/// Pages of the smallest log: a quarter of it holds whatever one group can make necessary.
+/// Pages of the smallest log: a quarter of it has space for the records of any single group.
 pub(crate) const LOG_PAGES_MIN: u32 = 128;
-/// Fewer clusters are no store.
+/// Clusters of the smallest store.
 const CLUSTERS_MIN: u32 = 4;
-/// Bytes of the lookup table that room is made for at each cluster: the paper's mean file is some 10 KiB, and an entry
-/// with its name and its place in a group takes about 110 bytes.
+/// Bytes of records reserved for each cluster: the mean file of the paper has about 10 KiB, and an entry with its name and its
+/// slot takes about 110 bytes.
 const TABLE_BYTES_PER_CLUSTER: u64 = 1_600;
 
-/// Where everything stands.
+/// The layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Of a cluster, in sectors.
+    /// Size of a cluster.
     pub cluster: Sectors,
-    /// How many clusters.
+    /// Number of clusters.
     pub clusters: u32,
     /// Pages of each checkpoint.
     pub checkpoint_pages: u32,
@@ -28,7 +28,7 @@ pub struct Geometry {
     pub log_pages: u32,
 }
 
-/// A store that cannot be.
+/// An impossible layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// Of a cluster.
@@ -48,10 +48,10 @@ pub enum GeometryError {
 }
 
 impl Geometry {
-    /// Divides a store of `capacity` into clusters of `cluster` bytes and what keeps track of them.
+    /// The layout of a store of `capacity` with clusters of `cluster` bytes.
     ///
     /// # Errors
-    /// Where it cannot be divided.
+    /// The capacity is too small, or the cluster size is not supported.
     pub fn fit(capacity: Sectors, cluster: u64) -> Result<Self, GeometryError> {
         if ![65_536, 131_072].contains(&cluster) {
             return Err(GeometryError::Cluster(cluster));
@@ -99,12 +99,12 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Bytes of records that each page of a checkpoint has room for, whatever their order.
+    /// Bytes of records that fit into each page of a checkpoint in any order.
     pub(crate) const fn page_holds() -> usize {
         BODY_BYTES - RECORD_BYTES_MAX
     }
 
-    /// Bytes of records that a checkpoint has room for.
+    /// Bytes of records that fit into a checkpoint.
     #[must_use]
     pub const fn table_bytes_max(&self) -> u64 {
         (self.checkpoint_pages as u64 - 1) * Self::page_holds() as u64
@@ -116,14 +116,14 @@ impl Geometry {
         (self.cluster.0 * SECTOR_BYTES) as u32
     }
 
-    /// Clusters that so many bytes take.
+    /// Number of clusters for so many bytes.
     #[must_use]
     pub const fn clusters_for(&self, bytes: u32) -> u32 {
         let clusters = bytes.div_ceil(self.cluster_bytes());
         if clusters == 0 { 1 } else { clusters }
     }
 
-    /// Page of the header of the checkpoint with this generation: two places, in turn.
+    /// Page of the header of the checkpoint with this generation; even and odd generations alternate.
     #[must_use]
     pub const fn checkpoint_at(&self, generation: u64) -> u64 {
         2 + (generation & 1) * self.checkpoint_pages as u64
@@ -135,20 +135,20 @@ impl Geometry {
         2 + 2 * self.checkpoint_pages as u64
     }
 
-    /// Where the clusters begin: a multiple of their size.
+    /// First sector of the clusters, a multiple of the cluster size.
     #[must_use]
     pub const fn clusters_at(&self) -> Sectors {
         let pages = self.log_at() + self.log_pages as u64;
         Sectors((pages * PAGE_SECTORS).next_multiple_of(self.cluster.0))
     }
 
-    /// Behind the last cluster.
+    /// The sector after the last cluster.
     #[must_use]
     pub const fn end(&self) -> Sectors {
         Sectors(self.clusters_at().0 + self.clusters as u64 * self.cluster.0)
     }
 
-    /// Where the first `bytes` bytes from a cluster on stand, in whole pages.
+    /// The extent of the first `bytes` bytes of a cluster, in whole pages.
     #[must_use]
     pub const fn group_extent(&self, cluster: u32, bytes: u32) -> Extent {
         let start = self.clusters_at().0 + cluster as u64 * self.cluster.0;

@@ -1,7 +1,7 @@
-//! What stands on a group store, but for the files' own bytes. Structures are written down once, by [`layout!`]; from
-//! that come the codec and docs/changing/group-store-format.md. It refuses to know when a page is written, and by whom.
+//! The format of a group store, without the contents of files. [`layout!`] defines each structure once; the codec and
+//! docs/changing/group-store-format.md come from that definition.
 //!
-//! No bytes make it panic: what is wrong is a [`FormatError`].
+//! No bytes cause a panic: an error is a [`FormatError`].
 
 mod document;
 pub(crate) mod field;
@@ -27,63 +27,63 @@ pub(crate) use record::{file_bytes, group_bytes};
 /// The bytes of one page.
 pub type Page = [u8; PAGE_BYTES as usize];
 
-/// How every page begins.
+/// The first bytes of every page.
 const MAGIC: [u8; 8] = *b"SEEKGRPS";
-/// The version that this code writes, and the only one that it reads.
+/// The only version that this code writes and reads.
 pub const VERSION: u16 = 1;
 /// Magic, version, kind, checksum.
 const FRAME_BYTES: usize = 16;
 const CHECKSUM_AT: usize = 12;
 
-/// Why bytes are not what belongs here.
+/// Why bytes are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It does not begin as a page of a group store does.
+    /// The page does not begin with the magic of a group store.
     #[error("not a page of a group store: it begins with \"{}\", not \"SEEKGRPS\"", .found.escape_ascii())]
     Magic {
-        /// How it begins.
+        /// The first bytes.
         found: [u8; 8],
     },
-    /// Its bytes are not those that were written.
+    /// The checksum is wrong.
     #[error(
         "a damaged page: it carries the checksum {found:#010x}, its bytes have {computed:#010x}"
     )]
     Checksum {
         /// In the page.
         found: u32,
-        /// Of its bytes.
+        /// The checksum of the bytes.
         computed: u32,
     },
-    /// Whole, but of a version that this code does not know.
+    /// The checksum is correct, but the version is unknown.
     #[error(
-        "a page of version {found}; this seekless reads version {VERSION} alone: use the one that wrote it"
+        "a page of version {found}; this seekless reads only version {VERSION}: use the seekless that wrote it"
     )]
     Version {
         /// In the page.
         found: u16,
     },
-    /// Whole, but another page than the one that belongs here.
+    /// The checksum is correct, but the page is of another kind.
     #[error("a page of kind {found} where one of kind {expected} belongs")]
     Kind {
-        /// What belongs here.
+        /// The expected kind.
         expected: u16,
         /// In the page.
         found: u16,
     },
-    /// A value is none of its possible ones, or contradicts another's.
+    /// A value is impossible, or contradicts another value.
     #[error("{what}: found {found}, expected {expected}")]
     Value {
-        /// Of which structure and field.
+        /// The structure and the field.
         what: &'static str,
-        /// What it holds.
+        /// The value.
         found: u64,
-        /// What it may hold.
+        /// The possible values.
         expected: &'static str,
     },
-    /// A structure ends in its middle.
+    /// A structure is incomplete.
     #[error("{what} is cut off")]
     Short {
-        /// Which.
+        /// The structure.
         what: &'static str,
     },
 }
@@ -100,8 +100,8 @@ fn seal(kind: u16, fields: &[u8]) -> Page {
     page
 }
 
-/// What the frame holds, where it is whole and of this kind. Checksum first, version second: damage never passes for
-/// a newer version.
+/// The fields in the frame of a page of this kind. The checksum is checked before the version: damage is never taken for a newer
+/// version.
 fn open(page: &Page, kind: u16) -> Result<&[u8], FormatError> {
     let word = |at: usize| u16::from_le_bytes([page[at], page[at + 1]]);
     let magic = std::array::from_fn(|i| page[i]);
@@ -127,14 +127,14 @@ fn computed(page: &Page) -> u32 {
     crc32c([&page[..CHECKSUM_AT], &[0; 4][..], &page[FRAME_BYTES..]])
 }
 
-/// CRC-32C of these, one behind the other.
+/// CRC-32C of these parts in order.
 pub(crate) fn crc32c<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.into_iter().for_each(|part| sum.update(part));
     sum.finalize() as u32
 }
 
-/// A value that is not what it may be.
+/// The error of an impossible value.
 fn value(what: &'static str, found: impl Into<u64>, expected: &'static str) -> FormatError {
     FormatError::Value { what, found: found.into(), expected }
 }

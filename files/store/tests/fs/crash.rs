@@ -74,7 +74,7 @@ enum Pending {
 
 #[derive(Debug)]
 struct World {
-    gfs: GroupStore,
+    group_store: GroupStore,
     medium: Medium,
     other: Vec<Ordered>,
     truth: Vec<Truth>,
@@ -127,11 +127,23 @@ impl World {
         tally: Tally,
     ) -> Self {
         let mut image = image;
-        let gfs = GroupStore::attach(&mut image, config(rng)).unwrap();
+        let group_store = GroupStore::attach(&mut image, config(rng)).unwrap();
         let (pending, busy, sent, unlinked) =
             (BTreeMap::new(), BTreeSet::new(), Vec::new(), BTreeSet::new());
         let medium = Medium::new(image);
-        Self { gfs, medium, other, truth, pending, busy, sent, unlinked, next: 0, now: 1, tally }
+        Self {
+            group_store,
+            medium,
+            other,
+            truth,
+            pending,
+            busy,
+            sent,
+            unlinked,
+            next: 0,
+            now: 1,
+            tally,
+        }
     }
 
     fn ask(&mut self, ask: Ask, pending: Pending) {
@@ -142,8 +154,8 @@ impl World {
 
     fn handle(&mut self, input: Input) {
         self.now += 1;
-        self.gfs.handle(SimTime(self.now), input);
-        while let Some(output) = self.gfs.poll() {
+        self.group_store.handle(SimTime(self.now), input);
+        while let Some(output) = self.group_store.poll() {
             match output {
                 Output::Submit(io) => {
                     let ticket = match io.op {
@@ -156,7 +168,7 @@ impl World {
                 Output::SyncOther => {
                     self.other.iter_mut().for_each(Ordered::sync);
                     self.now += 1;
-                    self.gfs.handle(SimTime(self.now), Input::OtherSynced(true));
+                    self.group_store.handle(SimTime(self.now), Input::OtherSynced(true));
                 }
                 Output::Complete { id, result } => {
                     let pending = self.pending.remove(&id.0).unwrap();
@@ -236,7 +248,7 @@ impl World {
     /// Lets one I/O take effect, or where there is none, time pass.
     fn execute(&mut self, rng: &mut Pcg64Mcg) -> bool {
         if self.sent.is_empty() {
-            let Some(at) = self.gfs.wakeup() else { return false };
+            let Some(at) = self.group_store.wakeup() else { return false };
             self.now = self.now.max(at.0);
             self.handle(Input::Tick);
             return true;
@@ -507,7 +519,7 @@ fn look(
     }
     // In exactly one place: what no marker names is dead, and is so only because its inode is gone.
     let mut dead = 0;
-    for (number, file) in store.gfs().files() {
+    for (number, file) in store.group_store().files() {
         if !claimed.contains(&number) {
             if !unlinked.contains(&number) {
                 let id: usize = std::str::from_utf8(&file.name).unwrap().parse().unwrap();
@@ -521,9 +533,11 @@ fn look(
 }
 
 fn recover(store: &mut StoreOnDevice<Image, impl FnMut() -> bool>, other: &mut [Ordered]) {
-    for number in store.gfs().unsettled() {
-        let id: usize =
-            std::str::from_utf8(&store.gfs().file(number).unwrap().name).unwrap().parse().unwrap();
+    for number in store.group_store().unsettled() {
+        let id: usize = std::str::from_utf8(&store.group_store().file(number).unwrap().name)
+            .unwrap()
+            .parse()
+            .unwrap();
         let marked = other[id].now().is_some_and(|i| i.marker == Some(number));
         let ask = if marked {
             other[id].set(Some(Inode { content: Rc::default(), marker: Some(number) }));
@@ -549,7 +563,7 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
             if rng.random_ratio(1, 60) && truth.iter().all(|t| t.len() == 1) && truth.len() == FILES
             {
                 // Life goes on from here.
-                let stats = world.gfs.stats();
+                let stats = world.group_store.stats();
                 world.tally.checkpoints += stats.checkpoints;
                 world.tally.split += stats.split;
                 let mut store = StoreOnDevice::attach(image, || true, config(&mut rng)).unwrap();
@@ -564,11 +578,11 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
             }
         }
     }
-    while !world.sent.is_empty() || world.gfs.wakeup().is_some() {
+    while !world.sent.is_empty() || world.group_store.wakeup().is_some() {
         world.execute(&mut rng);
     }
     assert!(world.pending.is_empty(), "never ended: {:?}", world.pending);
-    let stats = world.gfs.stats();
+    let stats = world.group_store.stats();
     world.tally.checkpoints += stats.checkpoints;
     world.tally.split += stats.split;
     world.tally

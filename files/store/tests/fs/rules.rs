@@ -87,7 +87,7 @@ fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
         store.set_disk_phase(phase);
         let attributes = Attributes { mode: now as u32, ..Attributes::default() };
         store.ask(SimTime(now), Ask::SetAttributes { file, attributes }).unwrap();
-        assert_eq!(store.gfs().wakeup(), Some(SimTime(now + waits)), "{phase:?}");
+        assert_eq!(store.group_store().wakeup(), Some(SimTime(now + waits)), "{phase:?}");
         // Nor does a read from memory wake it.
         store.ask(SimTime(now + waits - 1), Ask::Read { file, offset: 0, len: 9 }).unwrap();
         store.tick(SimTime(now + waits - 1));
@@ -122,7 +122,7 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
         for (i, reply) in replies.into_iter().enumerate() {
             match reply {
                 Ok(Reply::Numbers(numbers)) => {
-                    let name = &store.gfs().file(numbers[0]).unwrap().name;
+                    let name = &store.group_store().file(numbers[0]).unwrap().name;
                     assert_eq!(**name, [(i - usize::from(i > 3)) as u8]);
                 }
                 other => assert_eq!((i, other), (3, Err(Fault::NoFile(FileNumber(u64::MAX))))),
@@ -152,10 +152,10 @@ fn the_log_goes_round_and_is_found_wherever_it_ends() {
             store.ask(SimTime(1), Ask::SetAttributes { file, attributes }).unwrap();
         }
         store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
-        checkpoints += store.gfs().stats().checkpoints;
+        checkpoints += store.group_store().stats().checkpoints;
         store = StoreOnDevice::attach(store.into_device(), synced, config()).unwrap();
         for &file in &files {
-            let mode = store.gfs().file(file).map(|f| f.attributes.mode);
+            let mode = store.group_store().file(file).map(|f| f.attributes.mode);
             assert_eq!(mode, Some(round), "{round} of {rounds}");
         }
     }
@@ -170,17 +170,19 @@ fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
         let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
         let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
         store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
-        let mut gfs = GroupStore::attach(&mut store.into_device(), config()).unwrap();
+        let mut group_store = GroupStore::attach(&mut store.into_device(), config()).unwrap();
         let asks = [Ask::Remove { file }, Ask::Sync { file: None }];
         for (id, ask) in (1..).map(RequestId).zip(asks) {
-            gfs.handle(SimTime(2), Input::Ask { id, ask });
+            group_store.handle(SimTime(2), Input::Ask { id, ask });
         }
-        let outputs = |gfs: &mut GroupStore| std::iter::from_fn(|| gfs.poll()).collect::<Vec<_>>();
+        let outputs = |group_store: &mut GroupStore| {
+            std::iter::from_fn(|| group_store.poll()).collect::<Vec<_>>()
+        };
         let writes = |outputs: &[Output]| outputs.iter().any(|o| matches!(o, Output::Submit(_)));
-        let first = outputs(&mut gfs);
+        let first = outputs(&mut group_store);
         assert!(first.contains(&Output::SyncOther) && !writes(&first), "{first:?}");
-        gfs.handle(SimTime(3), Input::OtherSynced(synced));
-        assert_eq!(writes(&outputs(&mut gfs)), synced);
+        group_store.handle(SimTime(3), Input::OtherSynced(synced));
+        assert_eq!(writes(&outputs(&mut group_store)), synced);
     }
 }
 

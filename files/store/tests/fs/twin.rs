@@ -143,7 +143,7 @@ proptest! {
                     let file = which.and_then(|w| pick(&twin, w));
                     prop_assert_eq!(store.ask(NOW, Ask::Sync { file }), Ok(Reply::Done));
                     if file.is_none() {
-                        prop_assert!(store.gfs().is_clean());
+                        prop_assert!(store.group_store().is_clean());
                     }
                 }
                 JobStep::Checkpoint => prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done)),
@@ -158,7 +158,7 @@ proptest! {
                 }
             }
             let files: BTreeMap<FileNumber, (u32, Vec<u8>)> =
-                store.gfs().files().map(|(n, f)| (n, (f.size, f.name.to_vec()))).collect();
+                store.group_store().files().map(|(n, f)| (n, (f.size, f.name.to_vec()))).collect();
             let expected = twin.iter().map(|(n, f)| (*n, (f.0.len() as u32, f.1.clone()))).collect();
             prop_assert_eq!(files, expected);
         }
@@ -172,7 +172,7 @@ proptest! {
         }
         prop_assert_eq!(store.ask(NOW, Ask::Sync { file: None }), Ok(Reply::Done));
         prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done));
-        prop_assert_eq!(store.gfs().free_clusters(), (store.gfs().geometry().clusters, 0));
+        prop_assert_eq!(store.group_store().free_clusters(), (store.group_store().geometry().clusters, 0));
     }
 }
 
@@ -182,14 +182,14 @@ fn a_change_goes_to_the_store_when_it_is_due() {
     let group = store.ask(NOW, Ask::Group { members: vec![arrival("a", vec![1; 100])] });
     let Ok(Reply::Numbers(numbers)) = group else { panic!("{group:?}") };
     let file = numbers[0];
-    assert_eq!(store.gfs().wakeup(), None);
+    assert_eq!(store.group_store().wakeup(), None);
     store.ask(NOW, Ask::Write { file, offset: 0, data: vec![2], time: 3 }).unwrap();
-    let due = store.gfs().wakeup().unwrap();
+    let due = store.group_store().wakeup().unwrap();
     assert_eq!(due, NOW + Config::default().commit_after);
     store.tick(SimTime(due.0 - 1));
-    assert!(!store.gfs().is_clean());
+    assert!(!store.group_store().is_clean());
     store.tick(due);
-    assert!(store.gfs().is_clean());
+    assert!(store.group_store().is_clean());
     // Along with a read that goes to the disk anyway, sooner; from memory, not.
     let late = due + Config::default().commit_along + Duration(1);
     store
@@ -202,9 +202,9 @@ fn a_change_goes_to_the_store_when_it_is_due() {
         )
         .unwrap();
     store.ask(late, Ask::Read { file, offset: 0, len: 1 }).unwrap();
-    assert!(!store.gfs().is_clean());
+    assert!(!store.group_store().is_clean());
     let attached = attach(store.into_device(), 1 << 20);
-    let f = attached.gfs().file(file).unwrap();
+    let f = attached.group_store().file(file).unwrap();
     // What was not synced when the store was dropped is as it was.
     assert_eq!((f.attributes.modified, f.attributes.mode, f.size), (3, 0o100_644, 100));
 }

@@ -1,0 +1,175 @@
+//! Attaching a store to its directory: files that a crash left between the two are settled first.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
+
+use rustix::fs::{OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use seekless_host::{FileDevice, HostError};
+use seekless_store::{Ask, Attributes, Config, Fault, FileNumber, GroupStore, Name, StoreOnDevice};
+
+use super::{Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, SyncUnderlying, errno};
+use crate::error::MountError;
+use crate::inode_handle::InodeHandle;
+use crate::inode_table::InodeTable;
+use crate::underlying::{self, MarkerFound, UnderlyingDir};
+
+const fn timespec(nanoseconds: i64) -> Timespec {
+    Timespec {
+        tv_sec: nanoseconds.div_euclid(1_000_000_000),
+        tv_nsec: nanoseconds.rem_euclid(1_000_000_000),
+    }
+}
+
+fn times_of(attributes: Attributes) -> Timestamps {
+    Timestamps {
+        last_access: timespec(attributes.accessed),
+        last_modification: timespec(attributes.modified),
+    }
+}
+
+fn path_error(path: &Path, what: &'static str) -> impl FnOnce(Errno) -> HostError {
+    let path = path.to_owned();
+    move |e| HostError::Path { path, what, source: e.into() }
+}
+
+/// Checks that the directory belongs to this store, and binds a new directory to the store.
+fn check_binding(
+    underlying: &UnderlyingDir,
+    uuid: [u8; 16],
+    has_files: bool,
+) -> Result<(), HostError> {
+    let path = underlying.path();
+    let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
+    match underlying.binding().map_err(path_error(path, "read its extended attributes"))? {
+        Some((store, true)) if store == uuid => Ok(()),
+        Some((_, true)) => refuse(
+            "its grouped files are in another group store; name that store with --store; if that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
+        ),
+        Some((_, false)) => refuse(
+            "is a copy of a directory with a group store, made without the mount: its grouped files have no contents; mount the original directory, and copy from the mount",
+        ),
+        None if has_files => {
+            refuse("the group store has files that belong to another directory")
+        }
+        None => underlying.bind(Some(uuid)).map_err(path_error(
+            path,
+            "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only",
+        )),
+    }
+}
+
+impl GroupedFiles {
+    /// Attaches a store to its directory. `place` is the path of the store, for errors.
+    ///
+    /// # Errors
+    /// The store is damaged or belongs to another directory, or either of the two fails.
+    pub(crate) fn attach(
+        underlying: UnderlyingDir,
+        device: FileDevice,
+        config: Config,
+        place: &Path,
+    ) -> Result<Self, MountError> {
+        let underlying = Arc::new(underlying);
+        let other = SyncUnderlying(Arc::clone(&underlying));
+        let store = StoreOnDevice::attach(device, other, config).map_err(|source| {
+            MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
+        })?;
+        let uuid = store.group_store().uuid();
+        check_binding(&underlying, uuid, store.group_store().files().next().is_some())?;
+        let shape = underlying.handle().shape();
+        let path = underlying.path().to_owned();
+        let groups = Self {
+            underlying,
+            store: Mutex::new(store),
+            uuid,
+            started: Instant::now(),
+            files: RwLock::new(InodeTable::new(shape)),
+            bytes: AtomicU64::new(0),
+            locks: (0..LOCKS).map(|_| RwLock::new(())).collect(),
+            watched: Mutex::default(),
+            counts: Counts::default(),
+            trouble: Mutex::default(),
+        };
+        groups.settle_all().map_err(path_error(
+            &path,
+            "settle files that a crash left between the directory and the store",
+        ))?;
+        Ok(groups)
+    }
+
+    /// Decides about each unsettled file, and lists the files of the store.
+    fn settle_all(&self) -> Result<(), Errno> {
+        let of = |fault: Fault| errno(&fault);
+        let unsettled = self.group_store(GroupStore::unsettled);
+        let any = !unsettled.is_empty();
+        let (mut settled, mut gone) = (Vec::new(), Vec::new());
+        for number in unsettled {
+            let list = if self.settle(number)? { &mut settled } else { &mut gone };
+            list.push(number);
+        }
+        for number in gone {
+            // A file without an entry by now was removed in an earlier step.
+            if self.group_store(|g| g.file(number).is_some()) {
+                self.ask(Ask::Remove { file: number }).map_err(of)?;
+            }
+        }
+        if !settled.is_empty() {
+            self.ask(Ask::Settle { files: settled }).map_err(of)?;
+        }
+        let entries: Vec<(FileNumber, Name, u32)> =
+            self.group_store(|g| g.files().map(|(n, f)| (n, f.name.clone(), f.size)).collect());
+        for (number, name, size) in entries {
+            let handle = self.underlying.handle_named(&name).ok_or(Errno::IO)?;
+            self.list_entry(handle, number, size)?;
+        }
+        if any {
+            // Without this, each kill would leave more unsettled files.
+            self.ask(Ask::Sync { file: None }).map_err(of)?;
+        }
+        Ok(())
+    }
+
+    /// Settles a file whose marker is found. False if the store must forget the file.
+    fn settle(&self, number: FileNumber) -> Result<bool, Errno> {
+        let Some(entry) = self.group_store(|g| g.file(number).cloned()) else { return Ok(false) };
+        let handle = self.underlying.handle_named(&entry.name).ok_or(Errno::IO)?;
+        let fd = match self.underlying.open_handle(&handle, OFlags::RDWR) {
+            Ok(fd) => fd,
+            Err(Errno::STALE | Errno::NOENT) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
+            return Ok(false);
+        }
+        // An inode that is empty already may not have its old times back yet.
+        self.underlying.truncate(&fd, &times_of(entry.attributes))?;
+        self.underlying.sync_file(&fd)?;
+        Ok(true)
+    }
+
+    /// Lists a file of the store. Of two entries with the same handle the one without a marker is removed.
+    fn list_entry(&self, handle: InodeHandle, number: FileNumber, size: u32) -> Result<(), Errno> {
+        let file = GroupedFile { number, size, check: MarkerCheck::Unchecked, cached: false };
+        let Some(twin) = self.insert(handle, file) else { return Ok(()) };
+        // One of the two was removed long ago, and its removal was not committed.
+        let marked = |number| match self.underlying.open_handle(&handle, OFlags::PATH) {
+            Ok(fd) => {
+                let expected = self.marker(number, &rustix::fs::fstat(&fd)?);
+                Ok(underlying::marker(&fd)? == MarkerFound::Marker(expected))
+            }
+            Err(Errno::STALE | Errno::NOENT) => Ok(false),
+            Err(e) => Err(e),
+        };
+        let dead = if marked(twin.number)? {
+            self.insert(handle, twin);
+            number
+        } else {
+            twin.number
+        };
+        self.ask(Ask::Remove { file: dead }).map(|_| ()).map_err(|fault| errno(&fault))
+    }
+}

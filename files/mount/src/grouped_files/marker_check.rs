@@ -1,0 +1,126 @@
+//! Looking for markers. The first use of an entry after the attach checks the marker of its inode: an entry without a marker
+//! means nothing.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{OFlags, Stat};
+use rustix::io::Errno;
+use seekless_store::Ask;
+
+use super::{GroupedFile, GroupedFiles, MarkerCheck, held};
+use crate::inode_handle::InodeHandle;
+use crate::underlying::{self, MarkerFound};
+
+impl GroupedFiles {
+    /// The file of the store with this handle, its marker checked.
+    ///
+    /// # Errors
+    /// The error of the host.
+    pub(crate) fn lookup(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
+        match self.peek(handle) {
+            Some(file) if file.check == MarkerCheck::Unchecked => {
+                let fd = self.underlying.open_handle(handle, OFlags::PATH)?;
+                self.check_marker(handle, file, fd)
+            }
+            known => Ok(known),
+        }
+    }
+
+    /// The same for an inode that is open in any way.
+    ///
+    /// # Errors
+    /// The error of the host.
+    pub(crate) fn lookup_open(
+        &self,
+        handle: &InodeHandle,
+        fd: impl AsFd,
+    ) -> Result<Option<GroupedFile>, Errno> {
+        match self.peek(handle) {
+            Some(file) if file.check == MarkerCheck::Unchecked => {
+                self.check_marker(handle, file, fd)
+            }
+            known => Ok(known),
+        }
+    }
+
+    fn check_marker(
+        &self,
+        handle: &InodeHandle,
+        file: GroupedFile,
+        fd: impl AsFd,
+    ) -> Result<Option<GroupedFile>, Errno> {
+        let stat = rustix::fs::fstat(&fd)?;
+        if underlying::marker(&fd)? == MarkerFound::Marker(self.marker(file.number, &stat)) {
+            return Ok(self.confirm(handle, file, &stat));
+        }
+        if self.take_out(handle, Some(file.number)).is_none() {
+            return Ok(self.peek(handle));
+        }
+        // If the store cannot commit the removal now, the next attach finds the entry again.
+        let _ = self.ask(Ask::Remove { file: file.number });
+        Ok(None)
+    }
+
+    /// The marker was found.
+    fn confirm(&self, handle: &InodeHandle, file: GroupedFile, stat: &Stat) -> Option<GroupedFile> {
+        let conflict = stat.st_size != 0;
+        let now = {
+            let mut all = held(self.files.write());
+            let now = all.get_mut(*handle)?;
+            if !now.has_number(file.number) {
+                return Some(*now);
+            }
+            now.check = if conflict { MarkerCheck::Conflicting } else { MarkerCheck::Confirmed };
+            *now
+        };
+        if conflict {
+            self.note_trouble(format!(
+                "inode {} in {} was written without the mount; unmount, then run `setfattr -x {MARKER} FILE` to keep the bytes that were written, or `truncate -s 0 FILE` to keep the bytes in the group store",
+                stat.st_ino,
+                self.underlying.path().display(),
+                MARKER = underlying::MARKER,
+            ));
+        }
+        Some(now)
+    }
+
+    /// False if the inode is known to be removed. An entry that a crash left for a removed inode is dropped.
+    pub(crate) fn inode_exists(&self, handle: &InodeHandle) -> bool {
+        let gone = matches!(self.lookup(handle), Err(Errno::STALE | Errno::NOENT));
+        if gone {
+            let _lock = self.changing(handle);
+            self.forget(handle);
+        }
+        !gone
+    }
+
+    /// The file of the store with this handle, for a read or a move.
+    ///
+    /// # Errors
+    /// `IO` if the inode has bytes beside its marker.
+    pub(crate) fn lookup_clean(&self, handle: &InodeHandle) -> Result<Option<GroupedFile>, Errno> {
+        let file = self.lookup(handle)?;
+        let conflict = file.is_some_and(|k| k.check == MarkerCheck::Conflicting);
+        if conflict { Err(Errno::IO) } else { Ok(file) }
+    }
+
+    /// Checks that an inode without an entry in the store is a whole file. The caller holds the lock of the file.
+    ///
+    /// # Errors
+    /// `IO` if the inode is empty and has a marker: its bytes are in another store, or lost.
+    pub(crate) fn check_ungrouped(&self, file: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+        if stat.st_size > 0 || underlying::marker(file)? == MarkerFound::Nothing {
+            return Ok(());
+        }
+        if stat.st_nlink == 0 {
+            // Removed after the client found it.
+            return Err(Errno::STALE);
+        }
+        self.note_trouble(format!(
+            "inode {} in {}: its marker names a file that is not in this group store",
+            stat.st_ino,
+            self.underlying.path().display()
+        ));
+        Err(Errno::IO)
+    }
+}

@@ -1,0 +1,119 @@
+//! Moving files from the store back to the directory, and forgetting them.
+
+use std::fs::File;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use seekless_store::{Ask, FILE_BYTES_MAX};
+
+use super::{GroupedFile, GroupedFiles, attributes, errno, in_parallel};
+use crate::inode_handle::InodeHandle;
+use crate::underlying;
+
+/// Files that move back together.
+const TOGETHER: usize = 64;
+
+impl GroupedFiles {
+    /// Moves a file back, if the store has the file. The caller holds the lock of the file for writing.
+    ///
+    /// # Errors
+    /// `NOSPC` if the directory has no space, or another error of either side. The file then stays in the store.
+    pub(crate) fn move_back(&self, handle: &InodeHandle) -> Result<(), Errno> {
+        let Some(file) = self.lookup_clean(handle)? else { return Ok(()) };
+        self.save_times(handle, &file)?;
+        self.ask(Ask::Leave { files: vec![file.number] }).map_err(|f| errno(&f))?;
+        self.write_to_inode(handle, &file)
+    }
+
+    /// Saves the times of the inode in the entry: after a crash during the move they are restored from there.
+    fn save_times(&self, handle: &InodeHandle, file: &GroupedFile) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(self.underlying.open_handle(handle, OFlags::PATH)?)?;
+        let ask = Ask::SetAttributes { file: file.number, attributes: attributes(&stat) };
+        self.ask(ask).map(|_| ()).map_err(|f| errno(&f))
+    }
+
+    /// Writes a file whose entry is leaving into its inode.
+    fn write_to_inode(&self, handle: &InodeHandle, file: &GroupedFile) -> Result<(), Errno> {
+        let inode = File::from(self.underlying.open_handle(handle, OFlags::RDWR)?);
+        let times = underlying::times(&rustix::fs::fstat(&inode)?);
+        let written = self.read(file, 0, FILE_BYTES_MAX).and_then(|data| {
+            if data.len() != file.size as usize {
+                return Err(Errno::IO);
+            }
+            self.underlying.fill(&inode, &data, &times)
+        });
+        let moved = written.and_then(|()| self.underlying.clear_marker(&inode));
+        if let Err(e) = moved {
+            let undo = self.underlying.truncate(&inode, &times);
+            if undo.and_then(|()| self.underlying.sync_file(&inode)).is_ok() {
+                let _ = self.ask(Ask::Settle { files: vec![file.number] });
+            }
+            return Err(e);
+        }
+        self.counts.returned.fetch_add(1, Relaxed);
+        // An fdatasync of a client covers no extended attribute. On ext4, a marker that survives a crash would replace the
+        // client's new bytes with the old bytes of the store. If this sync fails, the file is in the directory all the same.
+        let durable = self.underlying.sync_file(&inode);
+        self.forget(handle);
+        durable
+    }
+
+    /// Drops the contents of a file in the store: the file is empty in the directory then. The caller holds the lock of the file
+    /// for writing.
+    ///
+    /// # Errors
+    /// The error of the host. Nothing was changed then.
+    pub(crate) fn make_empty(&self, handle: &InodeHandle) -> Result<(), Errno> {
+        if self.lookup_clean(handle)?.is_none() {
+            return Ok(());
+        }
+        self.underlying.clear_marker(self.underlying.open_handle(handle, OFlags::RDWR)?)?;
+        self.forget(handle);
+        Ok(())
+    }
+
+    /// Forgets a file without a marker: it is in the directory, or removed.
+    pub(crate) fn forget(&self, handle: &InodeHandle) {
+        if let Some(file) = self.take_out(handle, None) {
+            // If the store cannot commit the removal, a dead entry remains, which the next attach removes.
+            let _ = self.ask(Ask::Remove { file: file.number });
+        }
+    }
+
+    /// Moves files back, many at a time; a file that cannot move stays. Open files move, too. Returns the number of moved files.
+    pub(crate) fn move_all_back(&self, files: &[InodeHandle]) -> usize {
+        files.chunks(TOGETHER).map(|handles| self.move_together_back(handles)).sum()
+    }
+
+    fn move_together_back(&self, handles: &[InodeHandle]) -> usize {
+        let failed = |e: Errno| {
+            self.note_trouble(format!("a file could not be moved back to the directory: {e}"));
+        };
+        let mut leaving = Vec::new();
+        for handle in handles {
+            match self.lookup_clean(handle) {
+                Ok(Some(file)) if self.save_times(handle, &file).is_ok() => {
+                    leaving.push((*handle, file));
+                }
+                _ if !self.inode_exists(handle) => {}
+                Err(e) => failed(e),
+                Ok(_) => {}
+            }
+        }
+        let numbers = leaving.iter().map(|(_, file)| file.number).collect();
+        // This fails if one of them was removed meanwhile; then each file moves on its own.
+        let together = self.ask(Ask::Leave { files: numbers }).is_ok();
+        let moved = in_parallel(&leaving, |(handle, file)| {
+            let _lock = self.changing(handle);
+            let same = self.peek(handle).is_some_and(|k| k.has_number(file.number));
+            let moved = match (same, together) {
+                (false, _) => return false,
+                (true, true) => self.write_to_inode(handle, file),
+                (true, false) => self.move_back(handle),
+            };
+            moved.inspect_err(|e| failed(*e)).is_ok()
+        });
+        moved.iter().filter(|moved| **moved).count()
+    }
+}

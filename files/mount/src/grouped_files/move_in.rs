@@ -1,0 +1,237 @@
+//! Forming groups: files move from the directory to the store.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rustc_hash::FxHashSet;
+use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
+use seekless_host::sys::{Others, lease};
+use seekless_store::{Arrival, Ask, FILE_BYTES_MAX, Fault, FileNumber, Member, Reply};
+
+use super::{GroupedFile, GroupedFiles, MarkerCheck, attributes, held, in_parallel};
+use crate::inode_handle::InodeHandle;
+use crate::underlying;
+
+/// A file on its way to the store.
+struct Newcomer {
+    handle: InodeHandle,
+    file: File,
+    stat: Stat,
+    data: Vec<u8>,
+}
+
+/// One group that is to be formed.
+struct Wanted {
+    /// The store was asked for it; a group without members is not asked for.
+    asked: bool,
+    /// Number of members that the store has already.
+    here: usize,
+    /// Its newcomers.
+    newcomers: Range<usize>,
+}
+
+/// A newcomer with a durable marker.
+type Marked<'a> = (&'a Newcomer, FileNumber, Stat);
+
+impl GroupedFiles {
+    /// Forms groups: files of the directory move to the store, unless `busy` says that the file is open. Returns for each group
+    /// the number of moved files, or the fault of the store; the files of a failed group have not moved.
+    pub(crate) fn form_groups(
+        &self,
+        groups: &[Vec<InodeHandle>],
+        busy: impl Fn(&InodeHandle) -> bool + Sync,
+    ) -> Vec<Result<usize, Fault>> {
+        let mut coming: Vec<Newcomer> = Vec::new();
+        let (mut asks, mut wanted) = (Vec::new(), Vec::new());
+        for files in groups {
+            wanted.push(self.collect(files, &busy, &mut coming, &mut asks));
+        }
+        let mut replies = self.ask_all(asks).into_iter();
+        let mut numbers: Vec<Option<FileNumber>> = vec![None; coming.len()];
+        let mut results = Vec::new();
+        for group in &wanted {
+            let reply = if group.asked { replies.next() } else { None };
+            results.push(match reply {
+                None => Ok(()),
+                Some(Ok(Reply::Numbers(given))) => {
+                    let given = given.iter().skip(group.here);
+                    for (to, number) in numbers[group.newcomers.clone()].iter_mut().zip(given) {
+                        *to = Some(*number);
+                    }
+                    Ok(())
+                }
+                Some(Ok(_)) => Err(Fault::Broken),
+                Some(Err(fault)) => Err(fault),
+            });
+        }
+        let given: Vec<(&Newcomer, FileNumber)> =
+            coming.iter().zip(numbers).filter_map(|(c, n)| Some((c, n?))).collect();
+        let came = self.hand_over(&given, &busy);
+        let mut watched = held(self.watched.lock());
+        for c in &coming {
+            watched.remove(&c.handle);
+        }
+        let count = |part: &Range<usize>| {
+            coming[part.clone()].iter().filter(|c| came.contains(&c.handle)).count()
+        };
+        results.into_iter().zip(&wanted).map(|(r, w)| r.map(|()| count(&w.newcomers))).collect()
+    }
+
+    /// Reads the newcomers of a group, and adds the ask for the group.
+    fn collect(
+        &self,
+        files: &[InodeHandle],
+        busy: &impl Fn(&InodeHandle) -> bool,
+        coming: &mut Vec<Newcomer>,
+        asks: &mut Vec<Ask>,
+    ) -> Wanted {
+        let (mut here, first) = (Vec::new(), coming.len());
+        for handle in files {
+            match self.lookup_clean(handle) {
+                Ok(Some(file)) => here.push(file.number),
+                Ok(None) => coming.extend(self.fetch(handle, busy)),
+                Err(_) => {}
+            }
+        }
+        let arrivals = coming[first..].iter_mut().map(|c| {
+            let (attributes, data) = (attributes(&c.stat), std::mem::take(&mut c.data));
+            Member::New(Arrival { attributes, name: c.handle.to_name(), data })
+        });
+        let members: Vec<Member> = here.iter().map(|n| Member::Here(*n)).chain(arrivals).collect();
+        let asked = !members.is_empty();
+        if asked {
+            asks.push(Ask::Group { members });
+        }
+        Wanted { asked, here: here.len(), newcomers: first..coming.len() }
+    }
+
+    /// Reads a newcomer. From now on a write to the file is noted.
+    fn fetch(
+        &self,
+        handle: &InodeHandle,
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> Option<Newcomer> {
+        {
+            let _lock = self.changing(handle);
+            if busy(handle) {
+                return None;
+            }
+            held(self.watched.lock()).insert(*handle, false);
+        }
+        let newcomer = self.read_newcomer(handle);
+        if newcomer.is_none() {
+            held(self.watched.lock()).remove(handle);
+        }
+        newcomer
+    }
+
+    fn read_newcomer(&self, handle: &InodeHandle) -> Option<Newcomer> {
+        let flags = OFlags::RDWR | OFlags::NOATIME;
+        let file = File::from(self.underlying.open_handle(handle, flags).ok()?);
+        // Writes through a memory mapping leave no trace: a mapped file must not move.
+        lease(&file, Others::Any).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
+        let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !small || !regular || underlying::has_capabilities(&file) {
+            return None;
+        }
+        let mut data = vec![0; stat.st_size as usize];
+        file.read_exact_at(&mut data, 0).ok()?;
+        Some(Newcomer { handle: *handle, file, stat, data })
+    }
+
+    /// The store has the bytes of the newcomers durably: files that were not used meanwhile belong to the store from now on.
+    /// Returns these files.
+    fn hand_over(
+        &self,
+        coming: &[(&Newcomer, FileNumber)],
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> FxHashSet<InodeHandle> {
+        let mut locks: Vec<usize> = coming.iter().map(|(c, _)| self.lock_of(&c.handle)).collect();
+        locks.sort_unstable();
+        locks.dedup();
+        let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
+        let (marked, unwanted) = self.mark_all(coming, busy);
+        let emptied = self.empty_inodes(&marked);
+        drop(guards);
+        self.settle_emptied(&emptied);
+        self.counts.came.fetch_add(marked.len() as u64, Relaxed);
+        self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
+        for number in unwanted {
+            let _ = self.ask(Ask::Remove { file: number });
+        }
+        marked.iter().map(|(c, ..)| c.handle).collect()
+    }
+
+    /// Sets the markers durably. Returns the marked files, and the entries of the others.
+    fn mark_all<'a>(
+        &self,
+        coming: &[(&'a Newcomer, FileNumber)],
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> (Vec<Marked<'a>>, FxHashSet<FileNumber>) {
+        let mut marked = Vec::new();
+        let mut unwanted = FxHashSet::default();
+        for &(c, number) in coming {
+            match self.mark(c, number, busy) {
+                Ok(now) => marked.push((c, number, now)),
+                Err(_) => drop(unwanted.insert(number)),
+            }
+        }
+        let durable = in_parallel(&marked, |(c, ..)| self.underlying.sync_file(&c.file).is_ok());
+        let mut durable = durable.into_iter();
+        marked.retain(|(c, number, _)| {
+            let durable = durable.next() == Some(true);
+            if !durable && self.underlying.clear_marker(&c.file).is_ok() {
+                unwanted.insert(*number);
+            }
+            durable
+        });
+        (marked, unwanted)
+    }
+
+    /// Sets the marker of a newcomer, if its bytes have not changed since they were read.
+    fn mark(
+        &self,
+        c: &Newcomer,
+        number: FileNumber,
+        busy: &impl Fn(&InodeHandle) -> bool,
+    ) -> Result<Stat, Errno> {
+        let touched = held(self.watched.lock()).get(&c.handle).is_none_or(|t| *t);
+        let now = rustix::fs::fstat(&c.file)?;
+        let written = |s: &Stat| (s.st_size, s.st_mtime, s.st_mtime_nsec);
+        if touched || busy(&c.handle) || written(&now) != written(&c.stat) || now.st_nlink == 0 {
+            return Err(Errno::AGAIN);
+        }
+        lease(&c.file, Others::Any).map_err(|_| Errno::AGAIN)?;
+        self.underlying.set_marker(&c.file, &self.marker(number, &now))?;
+        Ok(now)
+    }
+
+    /// Lists the marked files as files of the store, and truncates their inodes. Returns those that were truncated.
+    fn empty_inodes<'a>(&self, marked: &[Marked<'a>]) -> Vec<(&'a Newcomer, FileNumber)> {
+        let mut emptied = Vec::new();
+        for (c, number, now) in marked {
+            let size = now.st_size as u32;
+            let check = MarkerCheck::Confirmed;
+            self.insert(c.handle, GroupedFile { number: *number, size, check, cached: false });
+            if self.underlying.truncate(&c.file, &underlying::times(now)).is_ok() {
+                emptied.push((*c, *number));
+            }
+        }
+        emptied
+    }
+
+    /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were written by another program.
+    fn settle_emptied(&self, emptied: &[(&Newcomer, FileNumber)]) {
+        let synced = in_parallel(emptied, |(c, _)| self.underlying.sync_file(&c.file).is_ok());
+        let settled = emptied.iter().zip(synced).filter(|(_, synced)| *synced);
+        let settled: Vec<FileNumber> = settled.map(|((_, number), _)| *number).collect();
+        if !settled.is_empty() {
+            let _ = self.ask(Ask::Settle { files: settled });
+        }
+    }
+}

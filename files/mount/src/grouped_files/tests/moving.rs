@@ -1,0 +1,130 @@
+//! Moves without faults: locks, times, caches and capabilities.
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, UNIX_EPOCH};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::*;
+
+/// An fdatasync of a client covers no marker: the removal of the marker must be durable before a client may write.
+#[test]
+fn a_marker_is_durably_gone_before_its_file_can_be_written() {
+    let homes: &[Act] = &[
+        |p, g| g.move_back(&p.handle(1)).unwrap(),
+        |p, g| assert_eq!(g.move_all_back(&p.handles(&[0, 1])), 2),
+    ];
+    for bring in homes {
+        let Some(mut dir) = TestDir::new() else { return };
+        let wanted = [dir.handles(&[0, 1])];
+        assert_eq!(dir.attach().form_groups(&wanted, NOT_BUSY), [Ok(2)]);
+        let (groups, handle) = (dir.groups.as_ref().unwrap(), dir.handle(1));
+        bring(&dir, groups);
+        let events = held(groups.underlying.steps.events.lock()).clone();
+        let steps = events.iter().filter_map(|e| match e {
+            Event::Inode(step, of) if *of == handle => Some(*step),
+            _ => None,
+        });
+        let last: Vec<InodeStep> = steps.collect();
+        assert!(last.ends_with(&[InodeStep::Unmarked, InodeStep::Synced]), "{last:?}");
+    }
+}
+
+/// No client opens or reads a file during a move, except before the last step, the sync of the truncation.
+#[test]
+fn a_moving_file_is_locked() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let all = dir.handles(&[0, 1, 2]);
+    let groups = dir.attach();
+    let (look, looks) = channel();
+    let (done, looked) = channel();
+    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
+    let free = std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let mut free = Vec::new();
+            let mut cut = FxHashSet::default();
+            while let Ok((step, handle)) = looks.recv() {
+                let lock = &groups.locks[groups.lock_of(&handle)];
+                if step != InodeStep::AllSynced && lock.try_read().is_ok() {
+                    let last = step == InodeStep::Synced && cut.contains(&handle);
+                    free.extend((!last).then_some(step));
+                }
+                if step == InodeStep::Truncated {
+                    cut.insert(handle);
+                }
+                done.send(()).unwrap();
+            }
+            free
+        });
+        assert_eq!(groups.form_groups(std::slice::from_ref(&all), NOT_BUSY), [Ok(3)]);
+        assert_eq!(groups.move_all_back(&all), 3);
+        *held(groups.underlying.steps.watcher.lock()) = None;
+        watch.join().unwrap()
+    });
+    assert_eq!(free, []);
+}
+
+/// Two files that share a lock move together: the lock is taken once.
+#[test]
+fn files_that_share_a_lock_do_not_wait_for_each_other() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let mut seen = FxHashMap::default();
+    let pair = (4..).find_map(|name| {
+        fs::write(dir.path(name), content(0)).unwrap();
+        let handle = dir.handle(name);
+        seen.insert(handle.id() as usize % LOCKS, handle).map(|other| vec![other, handle])
+    });
+    let wanted = pair.unwrap();
+    dir.attach();
+    let (end, ended) = channel();
+    std::thread::spawn(move || {
+        let came = dir.groups.as_ref().unwrap().form_groups(&[wanted], NOT_BUSY);
+        let _ = end.send(came);
+    });
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(vec![Ok(2)]), "it waits for itself");
+}
+
+/// The kernel's cache is from an earlier stay in the store, and a move does not change times.
+#[test]
+fn a_move_keeps_times_and_starts_with_an_empty_cache() {
+    let Some(mut dir) = TestDir::new() else { return };
+    dir.attach();
+    let (groups, handle) = (dir.groups.as_ref().unwrap(), dir.handle(1));
+    let times = || {
+        let stat = dir.path(1).metadata().unwrap();
+        (stat.accessed().unwrap(), stat.modified().unwrap())
+    };
+    let (read, written) = (UNIX_EPOCH + Duration::new(77, 3), UNIX_EPOCH + Duration::new(66, 5));
+    let file = File::options().write(true).open(dir.path(1)).unwrap();
+    file.set_times(fs::FileTimes::new().set_accessed(read).set_modified(written)).unwrap();
+    drop(file);
+    for _ in 0..2 {
+        assert_eq!(groups.form_groups(&[vec![handle]], NOT_BUSY), [Ok(1)]);
+        assert!(!groups.is_cached(&handle));
+        assert_eq!(
+            groups.group_store(GroupStore::unsettled),
+            [],
+            "from now on, bytes in the inode were written by another program"
+        );
+        assert_eq!(times(), (read, written), "there");
+        let kept = groups.peek(&handle).unwrap();
+        groups.set_cached(&handle, &kept);
+        assert!(groups.is_cached(&handle));
+        groups.move_back(&handle).unwrap();
+        assert_eq!(times(), (read, written), "home");
+    }
+}
+
+/// A move would remove capabilities.
+#[test]
+fn a_file_with_capabilities_stays() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let value = [0x0200_0000u32, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(dir.path(1), underlying::CAPABILITIES, &value, flags).unwrap();
+    let wanted = [dir.handles(&[0, 1])];
+    assert_eq!(dir.attach().form_groups(&wanted, NOT_BUSY), [Ok(1)]);
+    let file = File::open(dir.path(1)).unwrap();
+    assert!(underlying::has_capabilities(&file));
+    assert_eq!(fs::read(dir.path(1)).unwrap(), content(1));
+}

@@ -1,0 +1,86 @@
+//! A stop or a failure at each step.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::power_cut::lost_at_any;
+use super::*;
+
+#[test]
+fn stopped_at_any_step_every_file_is_whole_and_in_one_place() {
+    for action in ACTIONS {
+        for stop in 0.. {
+            let Some(mut dir) = prepared(action) else { return };
+            let groups = dir.groups.as_ref().unwrap();
+            groups.underlying.steps.left.store(stop, SeqCst);
+            (action.act)(&dir, groups);
+            let ended = groups.underlying.steps.left.load(SeqCst) >= 0;
+            let groups = dir.attach();
+            let when = format!("{}, stopped after {stop} steps", action.name);
+            settled_only_what_is_durable(&held(groups.underlying.steps.events.lock()), &when);
+            dir.check(&when, action.emptied);
+            // A second attach finds the same.
+            dir.attach();
+            dir.check(&format!("{when}, and again"), action.emptied);
+            if ended {
+                assert!(stop > 1, "{}: {stop} steps", action.name);
+                break;
+            }
+        }
+    }
+}
+
+/// An entry is settled only after its inode is durable.
+fn settled_only_what_is_durable(events: &[Event], when: &str) {
+    let (mut loose, mut entered) = (FxHashSet::default(), FxHashMap::default());
+    for event in events {
+        match event {
+            Event::Entered(number, of) => drop(entered.insert(*number, *of)),
+            Event::Inode(InodeStep::Truncated, of) => drop(loose.insert(*of)),
+            Event::Inode(InodeStep::Synced, of) => drop(loose.remove(of)),
+            Event::Settled(number) => {
+                let durable = match entered.get(number) {
+                    Some(handle) => !loose.contains(handle),
+                    // The file moved before these events.
+                    None => loose.is_empty(),
+                };
+                assert!(durable, "{when}: {number:?} of {events:#?}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn where_any_one_step_fails_every_file_is_whole_and_in_one_place() {
+    where_steps_fail(ACTIONS, 1);
+}
+
+/// The undo of a failed step fails, too.
+#[test]
+fn where_any_step_and_the_next_fail_every_file_that_comes_is_whole_and_in_one_place() {
+    where_steps_fail(&ACTIONS[..2], 2);
+}
+
+fn where_steps_fail(actions: &[Action], failures: i64) {
+    for action in actions {
+        for fail in 0.. {
+            let Some(mut dir) = prepared(action) else { return };
+            let groups = dir.groups.as_ref().unwrap();
+            groups.underlying.steps.failures.store(failures, SeqCst);
+            groups.underlying.steps.fails.store(fail, SeqCst);
+            (action.act)(&dir, groups);
+            let ended = groups.underlying.steps.fails.load(SeqCst) >= 0;
+            let when = format!("{}, where {failures} from step {fail} on fail", action.name);
+            let events = held(groups.underlying.steps.events.lock()).clone();
+            settled_only_what_is_durable(&events, &when);
+            lost_at_any(&events, &dir, &when, action.emptied);
+            dir.attach();
+            dir.check(&when, action.emptied);
+            if ended {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Files that clients use while they are to move to the store.
+
+use std::os::unix::fs::FileExt as _;
+
+use super::*;
+
+/// A use of a file between its read and its marking keeps the file in the directory.
+#[test]
+fn a_file_that_is_used_meanwhile_does_not_move() {
+    let uses: &[(&str, Act)] = &[
+        ("touched", |p, g| g.note_write(&p.handle(1))),
+        ("written, of the same length", |p, _| {
+            // As the kernel does with passthrough.
+            let file = File::options().write(true).open(p.path(1)).unwrap();
+            file.write_all_at(b"newer", 7).unwrap();
+        }),
+        ("longer", |p, _| {
+            let file = File::options().append(true).open(p.path(1)).unwrap();
+            let modified = file.metadata().unwrap().modified().unwrap();
+            std::io::Write::write_all(&mut &file, b"newer").unwrap();
+            file.set_modified(modified).unwrap();
+        }),
+        ("removed", |p, _| fs::remove_file(p.path(1)).unwrap()),
+        ("open elsewhere", |p, _| {
+            std::mem::forget(File::options().write(true).open(p.path(1)).unwrap());
+        }),
+    ];
+    for (what, used) in uses {
+        let Some(mut dir) = TestDir::new() else { return };
+        dir.attach();
+        let groups = dir.groups.as_ref().unwrap();
+        let handle = dir.handle(1);
+        // Asked once at the read, and again at the marking.
+        let asked = AtomicI64::new(0);
+        let came = groups.form_groups(&[dir.handles(&[0, 1])], |h| {
+            if *h == handle && asked.fetch_add(1, SeqCst) == 0 {
+                return false;
+            }
+            if *h == dir.handle(0) && asked.load(SeqCst) == 1 {
+                used(&dir, groups);
+            }
+            false
+        });
+        assert_eq!(came, [Ok(1)], "{what}");
+        assert_eq!(groups.peek(&handle).map(|k| k.size), None, "{what}");
+        assert!(groups.peek(&dir.handle(0)).is_some(), "{what}: the other came");
+        let counts = [&groups.counts.came, &groups.counts.given_up].map(|c| c.load(SeqCst));
+        assert_eq!(counts, [1, 1], "{what}: came, given up");
+        assert_eq!(groups.group_store(|g| g.files().count()), 1, "{what}: no entry is left of it");
+        if let Ok(bytes) = fs::read(dir.path(1)) {
+            assert!(!bytes.is_empty(), "{what}");
+        }
+    }
+    // Open elsewhere during the read, and closed since: a memory mapping can still be written without a trace.
+    let Some(mut dir) = TestDir::new() else { return };
+    let wanted = [dir.handles(&[0, 1])];
+    let open = Mutex::new(Some(File::options().write(true).open(dir.path(1)).unwrap()));
+    let asked = AtomicI64::new(0);
+    let came = dir.attach().form_groups(&wanted, |_| {
+        // Asked once for each file at the read; then the markings begin.
+        if asked.fetch_add(1, SeqCst) == 2 {
+            held(open.lock()).take();
+        }
+        false
+    });
+    assert_eq!((came, asked.load(SeqCst)), (vec![Ok(1)], 3), "open while it was read");
+    // Open through the mount: from the beginning, or since the read.
+    for open_since in [0, 1] {
+        let Some(mut dir) = TestDir::new() else { return };
+        let handle = dir.handle(1);
+        let wanted = [dir.handles(&[0, 1])];
+        let asked = AtomicI64::new(0);
+        let busy = |h: &InodeHandle| *h == handle && asked.fetch_add(1, SeqCst) >= open_since;
+        assert_eq!(dir.attach().form_groups(&wanted, busy), [Ok(1)], "open since {open_since}");
+        assert_eq!(fs::read(dir.path(1)).unwrap(), content(1));
+    }
+}
