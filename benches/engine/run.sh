@@ -6,8 +6,8 @@
 #   benches/engine/run.sh
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release -p seekless-engine --example cost
-cost="${CARGO_TARGET_DIR:-target}/release/examples/cost"
+cargo build --quiet --profile dist -p seekless-engine --example cost
+cost="${CARGO_TARGET_DIR:-target}/dist/examples/cost"
 instructions() {
     valgrind --tool=callgrind --callgrind-out-file=/dev/null "$cost" "$1" "$2" "$3" 2>&1 |
         sed -n 's/.*Collected : //p'

@@ -5,8 +5,8 @@
 #   benches/engine/scale.sh [PAGES...]
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release -p seekless-engine --example cost
-cost="${CARGO_TARGET_DIR:-target}/release/examples/cost"
+cargo build --quiet --profile dist -p seekless-engine --example cost
+cost="${CARGO_TARGET_DIR:-target}/dist/examples/cost"
 median() { for _ in 1 2 3 4 5; do "$cost" "$@"; done | sort -n | sed -n 3p; }
 printf '%10s %12s %12s %9s %9s %11s %9s %12s\n' pages read-none write-none read-hit write-hit write-place one-more 'RAM a page'
 for pages in ${*:-65536 262144 1000000 10000000}; do

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/release/seekless"))
+SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/dist/seekless"))
 SECONDS = float(os.environ.get("SECONDS_A_RUN", "4"))
 WAYS = ["vanilla", "again", "Q", "D"]
 # One reader that waits for each request, and one that keeps sixteen under way.

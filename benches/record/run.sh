@@ -6,5 +6,5 @@
 # machine is. Raw numbers go to benches/record/runs/DATE.json.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release -p seekless
+cargo build --quiet --profile dist -p seekless
 exec python3 benches/record/run.py "${1:-10}"

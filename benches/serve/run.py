@@ -18,7 +18,7 @@ PIN = ["taskset", "-c", os.environ.get("CLIENT_CPU", "1")]
 CLIENT = PRIORITY + PIN
 # Processes of fio that share a core at a real-time priority run one after the other, and each counts its own time alone.
 FAIR_CLIENT = (["nice", "-n", "-20"] if PRIORITY else []) + PIN
-TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "release", "examples")
+TARGET = os.path.join(os.environ.get("CARGO_TARGET_DIR", "target"), "dist", "examples")
 SIZE_MIB = 256
 # How much of it is asked for: with replicas the last quarter is their room.
 SPAN_MIB = int(os.environ.get("SPAN_MIB", str(SIZE_MIB)))

@@ -12,5 +12,5 @@
 # benches/serve/runs/DATE.json.
 set -eu
 cd "$(dirname "$0")/../.."
-cargo build --quiet --release -p seekless-serve --examples
+cargo build --quiet --profile dist -p seekless-serve --examples
 exec python3 benches/serve/run.py "${1:-5}"

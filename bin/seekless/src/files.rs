@@ -11,9 +11,9 @@ use anyhow::{Context as _, ensure};
 use clap::Subcommand;
 use seekless_block::{Bytes, Duration as SimDuration};
 use seekless_disk::PowerStates;
-use seekless_learn::GroupConfig;
-use seekless_serve::eefs::{GroupMount, MountOptions, Sleep};
-use seekless_serve::notify::{self, Manager};
+use seekless_host::notify::{self, Manager};
+use seekless_mount::{DiskSleep, GroupMount, MountOptions};
+use seekless_store::GroupConfig;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -122,11 +122,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<Sleep> {
+fn sleep(after: Duration, disk: Option<&str>) -> anyhow::Result<DiskSleep> {
     ensure!(after >= Duration::from_secs(2), "--sleep {after:?}: expected at least 2s");
     let power =
         disk.map(seekless_cli::disk::plain).transpose()?.map(|disk| PowerStates::new(&disk.power));
-    Ok(Sleep { after: SimDuration(after.as_nanos() as u64), power })
+    Ok(DiskSleep { after: SimDuration(after.as_nanos() as u64), power })
 }
 
 fn mount(args: &MountArgs) -> anyhow::Result<()> {
@@ -157,7 +157,7 @@ fn mount(args: &MountArgs) -> anyhow::Result<()> {
     let (send, events) = channel();
     let manager = Manager::from_env()?;
     watch_signals(send.clone())?;
-    seekless_serve::serve_under_memory_pressure();
+    seekless_host::fuse_mount::serve_under_memory_pressure();
     let ended = move || drop(send.send(Event::Unmounted));
     let mut mounted = GroupMount::mount(&args.dir, &args.mountpoint, &options, ended)?;
     let state = mounted.state();

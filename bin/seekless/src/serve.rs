@@ -3,13 +3,12 @@
 
 mod backing;
 mod disk;
-pub(crate) mod memory;
 mod report;
-mod shadow;
 pub(crate) mod watching;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -17,20 +16,18 @@ use anyhow::{Context as _, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use seekless_block::Bytes;
 use seekless_disk::{Device, Scheduler, SpinDown};
-use seekless_learn::{Budget, JudgeConfig, ReplicationRule};
+use seekless_host::notify::{self, Manager};
+use seekless_learn::{Budget, Policy, PolicyName};
 use seekless_serve::control::{self, MainThread};
-use seekless_serve::notify::{self, Manager};
 use seekless_serve::{
-    Address, Backing, Builder, Emulation, FuseMount, HostQueue, MountPoint, ServeError,
-    ServerHandle, Streams,
+    Address, Backing, Builder, Emulation, FuseMount, HostQueue, JudgeModel, Learning, MemoryFile,
+    MountPoint, Say, ServeError, ServerHandle, Streams,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use crate::learner::{BorgLearner, EDGES, JudgedLearner, LiveLearner, Setup};
 use disk::Emulated;
-use memory::Memory;
-use seekless_cli::args::{LearnArgs, duration, size};
+use seekless_cli::args::{duration, size};
 use seekless_cli::output;
 use watching::HttpArgs;
 
@@ -107,9 +104,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     learn_every: Duration,
-    /// Learn nothing, copy nothing: the vanilla system
-    #[arg(long, help_heading = "Learning", conflicts_with_all = ["learn_every", "observe", "state"])]
-    no_learn: bool,
     /// Learn from what each process asks of this block device, by the kernel's own trace: the device through
     /// which the volume is used, such as /dev/loop0 or /dev/nbd0, or a partition of it. It may be attached
     /// later; until then, and where the trace fails, requests are learned from as they come, as one stream.
@@ -119,24 +113,16 @@ pub(crate) struct Args {
     /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// What gets a replica, where the area is made for them, in the words of `seekless simulate --policy`: fs2, the paper's rule;
-    /// fs2-whole, all that is read in short runs; or fs2-proven, which spends at most 2% of accesses and what replicas have
-    /// saved, where the others may cost more than they save
-    #[arg(long, value_name = "RULE", default_value_t, value_parser = |text: &str| text.parse::<ReplicationRule>(),
-          help_heading = "Learning")]
-    replicate: ReplicationRule,
-    #[command(flatten)]
-    learning: LearnArgs,
-    /// Let a judge decide what is moved: a model of the disk (--disk, --model, or the smallest of the catalogue that holds the
-    /// volume) tries each plan on paper, and takes back what costs more than it saves; see docs/believing/judge.md
-    #[arg(long, conflicts_with_all = ["no_learn", "state"], help_heading = "Learning")]
-    judge: bool,
-    /// With --judge: move data only after so long without a request
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s", requires = "judge",
+    /// How to learn, as NAME[:key=value...]; `seekless policies` lists them, vanilla learns nothing [default: borg, or fs2
+    /// where the area is made for replicas]
+    #[arg(long, value_name = "POLICY", help_heading = "Learning")]
+    policy: Option<Policy>,
+    /// With the policy judged: move data only after so long without a request
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s",
           help_heading = "Learning")]
     quiet_for: Duration,
-    /// With --judge: move data only in these hours, UTC, as FROM-TO: 22-6
-    #[arg(long, value_name = "HOURS", value_parser = hours, requires = "judge", help_heading = "Learning")]
+    /// With the policy judged: move data only in these hours, UTC, as FROM-TO: 22-6
+    #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Learning")]
     quiet_hours: Option<(u64, u64)>,
     /// Bytes a second, read and written, that moving data may take; 0 = no limit
     #[arg(long, value_name = "SIZE/s", value_parser = rate, default_value = "16MiB/s",
@@ -174,7 +160,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     watching: HttpArgs,
     /// Compute beside what this disk would have done with the requests, with copies and without: a name from
-    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with --judge
+    /// `seekless disk list` or the path of a TOML file. It is shown with --http, and judges with the policy judged
     #[arg(long, value_name = "NAME", conflicts_with = "disk", help_heading = "Watching")]
     model: Option<String>,
     /// Write the final counts as JSON (schema seekless.serve/1) to FILE, or to standard output with -
@@ -205,12 +191,9 @@ impl Args {
             optimized: Bytes(0),
             area_dir: None,
             learn_every: Duration::from_secs(3600),
-            no_learn: true,
             observe: None,
             state: None,
-            replicate: ReplicationRule::default(),
-            learning: LearnArgs::default(),
-            judge: false,
+            policy: Some(Policy::new(PolicyName::Vanilla)),
             quiet_for: Duration::from_secs(1),
             quiet_hours: None,
             background_rate: Bytes(0),
@@ -230,7 +213,12 @@ impl Args {
 
 impl Args {
     fn learns(&self) -> bool {
-        !self.no_learn && self.optimized.0 > 0
+        let vanilla = self.policy.is_some_and(|p| p.name() == PolicyName::Vanilla);
+        !vanilla && self.optimized.0 > 0
+    }
+
+    fn is_judged(&self) -> bool {
+        self.policy.is_some_and(|p| p.name() == PolicyName::Judged)
     }
 }
 
@@ -274,13 +262,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
     );
     ensure!(
-        args.model.is_none() || args.judge || args.watching.http.is_some(),
-        "--model is of no use by itself: give --http ADDRESS to see what it says, or --judge to obey it"
+        args.learns() || (args.observe.is_none() && args.state.is_none()),
+        "the policy vanilla learns nothing: give --observe and --state another policy, or leave them out"
+    );
+    ensure!(
+        args.model.is_none() || args.is_judged() || args.watching.http.is_some(),
+        "--model is of no use by itself: give --http ADDRESS to see what it says, or --policy judged to obey it"
+    );
+    ensure!(
+        args.quiet_hours.is_none() || args.is_judged(),
+        "--quiet-hours is for the policy judged: give --policy judged, or leave it out"
     );
     let (send, events) = channel();
     let manager = Manager::from_env()?;
     watch_signals(send.clone())?;
-    seekless_serve::serve_under_memory_pressure();
+    seekless_host::fuse_mount::serve_under_memory_pressure();
     let point = args.fuse.as_deref().map(MountPoint::new).transpose()?;
     let made = backing::prepare(&args.backing, args.size)?;
     let (builder, knows) = builder(args)?;
@@ -455,20 +451,10 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         builder = builder.area_dir(dir.clone());
     }
     let mut knows = false;
-    if learns && args.judge {
-        let judged = Box::new(JudgedLearner::new(judged(args)?));
-        let learner = LiveLearner::new(judged, Some("--judge"), args.replicate);
-        builder = builder.learner(Box::new(learner), None);
-    } else if learns {
-        let mut learner = BorgLearner::new(args.learning.learner());
-        if let Some(path) = &args.state {
-            let (memory, known) = Memory::open(path, args.cache, EDGES)?;
-            knows = known.is_some();
-            learner = learner.remember(memory, known);
-        }
-        let state = args.state.as_ref().map(|_| "--state");
-        let learner = LiveLearner::new(Box::new(learner), state, args.replicate);
-        builder = builder.learner(Box::new(learner), Some(args.learn_every));
+    if learns {
+        let learning = learning(args)?;
+        knows = learning.knows();
+        builder = builder.learning(learning);
     }
     if let Some(device) = &args.observe {
         builder = builder.observe(device.clone());
@@ -491,30 +477,39 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
     Ok((args.nbd.iter().cloned().fold(builder, Builder::listen), knows))
 }
 
-/// What judges the layout.
-fn judged(args: &Args) -> anyhow::Result<Setup> {
+/// How the server learns.
+fn learning(args: &Args) -> anyhow::Result<Learning> {
+    let say: Say = Arc::new(output::say);
     let named = args.disk.as_ref().map(|d| &d.name).or(args.model.as_ref());
-    let disk = named.map(|name| seekless_cli::disk::named(name)).transpose()?;
     let hour = |h: u64| seekless_block::Duration(h * 3_600_000_000_000);
     let idle = u64::try_from(args.quiet_for.as_nanos()).unwrap_or(u64::MAX);
-    Ok(Setup {
-        how: args.learning.learner(),
-        disk,
+    let model = JudgeModel {
+        disk: named.map(|name| seekless_cli::disk::named(name)).transpose()?,
         scheduler: args.scheduler,
-        every: args.learn_every,
         budget: Budget {
             idle: seekless_block::Duration(idle),
             hours: args.quiet_hours.map(|(from, to)| (hour(from), hour(to))),
         },
-        judge: JudgeConfig::default(),
-    })
+    };
+    let mut learning =
+        Learning::default().every(args.learn_every).model(model).say(Arc::clone(&say));
+    if let Some(policy) = args.policy {
+        policy.check_live()?;
+        learning = learning.policy(policy);
+    }
+    if let Some(path) = &args.state {
+        learning = learning.memory(MemoryFile::open(path, args.cache, say)?);
+    }
+    Ok(learning)
 }
 
 /// The server's word, with what the command line knows better.
 fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     match (&error, &args.disk) {
-        (ServeError::NoAreaDir, _) => anyhow::Error::new(error)
-            .context(format!("{}: give --area-dir DIR, or --no-learn", args.backing.display())),
+        (ServeError::NoAreaDir, _) => anyhow::Error::new(error).context(format!(
+            "{}: give --area-dir DIR, or --policy vanilla",
+            args.backing.display()
+        )),
         (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
             .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
         _ => error.into(),

@@ -48,7 +48,7 @@ pub struct Attributes {
 
 /// Whether a file is here for good.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum FileState {
     /// It is, and the other module has a marker for it.
     #[default]
     Settled = 0,
@@ -139,7 +139,7 @@ pub enum Ask {
         file: FileNumber,
     },
     /// Makes a group of these files. Ends when it is on stable storage, with [`Reply::Numbers`]; a file that comes is
-    /// then [`State::Arriving`].
+    /// then [`FileState::Arriving`].
     Group {
         /// In any order, no file twice, 1 to [`GROUP_FILES_MAX`].
         members: Vec<Member>,
@@ -229,7 +229,7 @@ pub enum Input {
     },
     /// [`Output::SyncOther`] was carried out; whether it could be.
     OtherSynced(bool),
-    /// The time named by [`crate::Gfs::wakeup`] has come.
+    /// The time named by [`crate::GroupStore::wakeup`] has come.
     Tick,
 }
 
@@ -245,12 +245,12 @@ pub struct Io {
     /// What to write; its length is the extent's. Empty for the others.
     pub data: Vec<u8>,
     /// What it is for.
-    pub what: What,
+    pub what: IoPurpose,
 }
 
 /// What an I/O is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum IoPurpose {
     /// A group's files.
     Group,
     /// The log.

@@ -11,8 +11,8 @@ use crate::format::{
     Change, CheckpointHeader, FormatError, Geometry, GeometryError, Page, RecordPage, Role,
     Superblock, crc32c, records,
 };
-use crate::gfs::Gfs;
-use crate::table::{Table, TableError};
+use crate::group_store::GroupStore;
+use crate::tables::{TableError, Tables};
 
 /// Pages of the log that are read at once.
 const SCAN_PAGES: u64 = 64;
@@ -270,9 +270,9 @@ impl Reader<'_> {
     }
 }
 
-impl Gfs {
+impl GroupStore {
     /// Finds a store again: the newest checkpoint, and over it the log (EEFS, "Crash Recovery"). Afterwards the driver
-    /// must decide about [`Gfs::unsettled`] files.
+    /// must decide about [`GroupStore::unsettled`] files.
     ///
     /// # Errors
     /// Where it is no store, is damaged where it matters, or the device fails. Nothing was changed then.
@@ -306,9 +306,13 @@ impl Gfs {
         let Some((header, changes)) = start else {
             return Err(AttachError::Checkpoint(why.join("; ")));
         };
-        let mut table = Table::new();
+        let mut table = Tables::new();
         // Which clusters a checkpoint takes is known when all of it is.
-        table.apply(&changes, &geometry, &mut crate::space::Space::new(geometry.clusters))?;
+        table.apply(
+            &changes,
+            &geometry,
+            &mut crate::cluster_map::ClusterMap::new(geometry.clusters),
+        )?;
         drop(changes);
         let mut space = table.verify(&geometry)?;
         table.next_count = table.next_count.max(header.next_count);
@@ -379,9 +383,9 @@ impl fmt::Display for Examined {
 /// Attaches a store, reads all groups and holds them against their checksums. Nothing is changed.
 ///
 /// # Errors
-/// As [`Gfs::attach`], and where a group cannot be read.
+/// As [`GroupStore::attach`], and where a group cannot be read.
 pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
-    let gfs = Gfs::attach(device, Config::default())?;
+    let gfs = GroupStore::attach(device, Config::default())?;
     let mut found = Examined {
         files: gfs.table.files(),
         groups: gfs.table.groups(),

@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use seekless_block::{Extent, Op, SECTOR_BYTES};
 
 use crate::FileNumber;
-use crate::api::{Fault, Reply, RequestId, What};
+use crate::api::{Fault, IoPurpose, Reply, RequestId};
 use crate::format::{
     BODY_BYTES, Change, CheckpointHeader, Geometry, GroupRecord, Page, RecordPage, Role,
     SlotRecord, crc32c, file_bytes, group_bytes, pack,
 };
-use crate::gfs::{Flight, Gfs, bins};
+use crate::group_store::{Flight, GroupStore, bins};
 
 /// Bytes of groups that one commit takes along, at most, unless a single one has more.
 const COMMIT_BYTES: u64 = 16 << 20;
@@ -53,12 +53,12 @@ impl Log {
 
 /// What somebody waits for.
 #[derive(Clone, Debug)]
-pub(crate) enum Scope {
+pub(crate) enum WaitScope {
     All,
     Groups(Vec<u32>),
 }
 
-impl Scope {
+impl WaitScope {
     fn has(&self, group: u32) -> bool {
         match self {
             Self::All => true,
@@ -80,7 +80,7 @@ impl Scope {
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) id: RequestId,
-    pub(crate) scope: Scope,
+    pub(crate) scope: WaitScope,
     pub(crate) clock: u64,
     pub(crate) reply: Reply,
 }
@@ -93,7 +93,7 @@ pub(crate) enum Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum JobStep {
     /// Groups, or a checkpoint's pages.
     Data,
     DataFlush,
@@ -104,7 +104,7 @@ enum Step {
 
 #[derive(Debug)]
 pub(crate) struct Commit {
-    step: Step,
+    step: JobStep,
     /// I/Os that have not ended, the other module's sync among them.
     open: u32,
     other: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Commit {
 
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    step: Step,
+    step: JobStep,
     groups: Vec<u32>,
     next_group: usize,
     next_place: usize,
@@ -136,7 +136,7 @@ impl Job {
     }
 }
 
-impl Gfs {
+impl GroupStore {
     /// Begins what there is to do.
     pub(crate) fn advance(&mut self) {
         while self.job.is_none() {
@@ -297,7 +297,7 @@ impl Gfs {
             return false;
         }
         let mut job = Commit {
-            step: Step::Data,
+            step: JobStep::Data,
             open: 0,
             other: false,
             failed: false,
@@ -330,7 +330,7 @@ impl Gfs {
         if group == 0 {
             if let Some(&first) = dirty.files.iter().nth(REMOVALS) {
                 let files = dirty.files.split_off(&first);
-                self.dirty.insert(0, crate::gfs::Dirty { files, ..dirty.clone() });
+                self.dirty.insert(0, crate::group_store::Dirty { files, ..dirty.clone() });
             }
             job.changes.extend(dirty.files.iter().map(|n| Change::Gone(n.0)));
             job.open += 1;
@@ -390,7 +390,8 @@ impl Gfs {
                 file.group = part;
                 self.clock += 1;
                 let version = self.clock;
-                self.changed.insert(number, crate::gfs::Changed { file: Some(file), version });
+                self.changed
+                    .insert(number, crate::group_store::Changed { file: Some(file), version });
                 entries.insert(number);
             }
         }
@@ -450,14 +451,14 @@ impl Gfs {
         }
         for (extent, bytes) in runs {
             (job.open, job.wrote) = (job.open + 1, true);
-            self.submit(Flight::Job, Op::Write, extent, bytes, What::Group);
+            self.submit(Flight::Job, Op::Write, extent, bytes, IoPurpose::Group);
         }
     }
 
     /// An I/O of the job at hand has ended.
     pub(crate) fn job_done(&mut self, done: bool) {
         if let Some(Job::Commit(job)) = &mut self.job
-            && job.step == Step::Data
+            && job.step == JobStep::Data
         {
             job.open -= 1;
             job.failed |= !done;
@@ -494,14 +495,14 @@ impl Gfs {
     }
 
     fn flush(&mut self) {
-        self.submit(Flight::Job, Op::Flush, Extent::default(), Vec::new(), What::Flush);
+        self.submit(Flight::Job, Op::Flush, Extent::default(), Vec::new(), IoPurpose::Flush);
     }
 
     /// The next step of the job at hand, where the one before it is over.
     fn step(&mut self) {
         match self.job.take() {
             Some(Job::Commit(mut job)) => {
-                if job.step == Step::Data && job.open > 0 {
+                if job.step == JobStep::Data && job.open > 0 {
                     self.job = Some(Job::Commit(job));
                     return;
                 }
@@ -510,41 +511,41 @@ impl Gfs {
                     return self.fail();
                 }
                 job.step = match job.step {
-                    Step::Data if job.wrote => {
+                    JobStep::Data if job.wrote => {
                         self.flush();
-                        Step::DataFlush
+                        JobStep::DataFlush
                     }
-                    Step::Data | Step::DataFlush => {
+                    JobStep::Data | JobStep::DataFlush => {
                         self.write_batch(&job);
-                        Step::Record
+                        JobStep::Record
                     }
-                    Step::Record => {
+                    JobStep::Record => {
                         self.flush();
-                        Step::RecordFlush
+                        JobStep::RecordFlush
                     }
-                    Step::RecordFlush => return self.committed(job),
+                    JobStep::RecordFlush => return self.committed(job),
                 };
                 self.job = Some(Job::Commit(job));
             }
             Some(Job::Checkpoint(mut job)) => {
                 job.step = match job.step {
-                    Step::Data => {
+                    JobStep::Data => {
                         if self.write_tables(&mut job) {
-                            Step::Data
+                            JobStep::Data
                         } else {
                             self.flush();
-                            Step::DataFlush
+                            JobStep::DataFlush
                         }
                     }
-                    Step::DataFlush => {
+                    JobStep::DataFlush => {
                         self.write_header(&job);
-                        Step::Record
+                        JobStep::Record
                     }
-                    Step::Record => {
+                    JobStep::Record => {
                         self.flush();
-                        Step::RecordFlush
+                        JobStep::RecordFlush
                     }
-                    Step::RecordFlush => return self.checkpointed(),
+                    JobStep::RecordFlush => return self.checkpointed(),
                 };
                 self.job = Some(Job::Checkpoint(job));
             }
@@ -579,7 +580,7 @@ impl Gfs {
         self.stats.batches += 1;
         self.stats.log_bytes += data.len() as u64;
         (self.log.head, self.log.used) = (at + pages, used);
-        self.submit(Flight::Job, Op::Write, extent, data, What::Log);
+        self.submit(Flight::Job, Op::Write, extent, data, IoPurpose::Log);
     }
 
     fn committed(&mut self, job: Commit) {
@@ -612,7 +613,7 @@ impl Gfs {
             return self.fail();
         }
         let job = Checkpoint {
-            step: Step::Data,
+            step: JobStep::Data,
             groups: self.table.group_numbers(),
             next_group: 0,
             next_place: 0,
@@ -698,7 +699,7 @@ impl Gfs {
         let at = self.geometry.checkpoint_at(generation) + 1 + u64::from(first);
         self.stats.checkpoint_bytes += data.len() as u64;
         let extent = Geometry::pages(at, (job.pages - first).into());
-        self.submit(Flight::Job, Op::Write, extent, data, What::Checkpoint);
+        self.submit(Flight::Job, Op::Write, extent, data, IoPurpose::Checkpoint);
         true
     }
 
@@ -719,7 +720,7 @@ impl Gfs {
         let extent = Geometry::pages(self.geometry.checkpoint_at(generation), 1);
         let page = header.encode().to_vec();
         self.stats.checkpoint_bytes += page.len() as u64;
-        self.submit(Flight::Job, Op::Write, extent, page, What::Checkpoint);
+        self.submit(Flight::Job, Op::Write, extent, page, IoPurpose::Checkpoint);
     }
 
     fn checkpointed(&mut self) {

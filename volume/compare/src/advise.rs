@@ -5,16 +5,17 @@ use std::ops::Range;
 
 use seekless_block::{Bytes, Duration, Sectors};
 use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
+use seekless_learn::{Policy, PolicyName};
 use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
+use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
+use crate::lap::Lap;
 use crate::outcome::{Day, TraceFacts};
-use crate::rolling::{
-    Host, Lap, Learning, Rolling, RollingOptions, RollingStage, Schedule, System, rolling,
-};
-use crate::simulate::{AreaAt, StudyError};
+use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
+use crate::system::{Host, Learning, System};
 
 /// A gain below this is not worth a change: two per cent of disk time.
 pub const WORTH: f64 = 0.02;
@@ -26,6 +27,8 @@ pub struct AdviseOptions {
     pub rolling: RollingOptions,
     /// The system as it is.
     pub host: Host,
+    /// Policies to try, beside the system as it is.
+    pub policies: Vec<Policy>,
     /// Other devices that could take the disk's place.
     pub others: Vec<DeviceSpec>,
 }
@@ -134,6 +137,20 @@ pub struct Advice {
 /// Sizes are rounded up to a multiple of this.
 pub(crate) const STEP: u64 = 16 << 20;
 
+/// Whether a policy plans when it sees fit, or before every fold.
+fn plans_by_itself(policy: &Policy) -> bool {
+    matches!(policy.name(), PolicyName::Judged | PolicyName::Oracle)
+}
+
+/// Whether a policy has an area of a size to choose, in a place that the first fold tells: others cannot be tried fold by fold.
+pub(crate) fn check(policy: &Policy) -> Result<(), StudyError> {
+    if policy.has_area() && policy.name() != PolicyName::OuterZone {
+        return Ok(());
+    }
+    let why = "is for `simulate` alone: the policies that can be planned fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
+    Err(StudyError::Policy { policy: *policy, why })
+}
+
 /// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
 fn systems(
     options: &AdviseOptions,
@@ -150,30 +167,28 @@ fn systems(
         .filter(|&size| size <= room)
         .collect();
     sizes.dedup();
-    let layout = |size: u64, schedule: Schedule| {
+    let layout = |size: u64, policy: Policy, every: u32| {
         let optimized = Bytes(size);
-        let name = match schedule {
-            Schedule::Foresight => format!("foresight {optimized}"),
-            Schedule::Judged => format!("judged {optimized}"),
-            Schedule::Every(1) => format!("borg {optimized}"),
-            Schedule::Every(every) => format!("borg {optimized}, every {every}"),
-        };
-        let area_at = match schedule {
-            Schedule::Judged => AreaAt::End,
-            Schedule::Foresight | Schedule::Every(_) => AreaAt::Median,
-        };
-        let learning =
-            Learning { optimized, write_buffer: 0, gather: Duration::ZERO, area_at, schedule };
+        let text = policy.to_string();
+        let name = text.strip_prefix("oracle").map(|rest| format!("foresight{rest}"));
+        let name = format!("{} {optimized}", name.unwrap_or(text));
+        let name = if every > 1 { format!("{name}, every {every}") } else { name };
+        let gather = Duration::ZERO;
+        let learning = Learning { policy, optimized, write_buffer: 0, gather, every };
         System { name, learning: Some(learning), ..vanilla.clone() }
     };
+    let told = || options.policies.iter().filter(|p| !plans_by_itself(p));
     for &size in &sizes {
-        for every in [1, 4] {
-            all.push((Change::Layout, layout(size, Schedule::Every(every))));
+        for policy in told() {
+            all.extend([1, 4].map(|every| (Change::Layout, layout(size, *policy, every))));
         }
     }
     if let Some(&size) = sizes.last() {
-        all.push((Change::Layout, layout(size, Schedule::Judged)));
-        all.push((Change::Foresight, layout(size, Schedule::Foresight)));
+        for policy in options.policies.iter().filter(|p| plans_by_itself(p)) {
+            let oracle = policy.name() == PolicyName::Oracle;
+            let change = if oracle { Change::Foresight } else { Change::Layout };
+            all.push((change, layout(size, *policy, 1)));
+        }
     }
     let more = Bytes(host.cache.0.max(STEP) * 4);
     all.push((
@@ -216,8 +231,9 @@ fn systems(
         };
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // What one pays for by the operation may be worth a layout even where time is not.
-        if let Some(&size) = sizes.last().filter(|&&s| s <= room && disk.priced().is_some()) {
-            let System { name, learning, .. } = layout(size, Schedule::Every(4));
+        let size = sizes.last().filter(|&&s| s <= room && disk.priced().is_some());
+        if let (Some(&size), Some(policy)) = (size, told().next()) {
+            let System { name, learning, .. } = layout(size, *policy, 4);
             let name = format!("{}, {name}", disk.name());
             all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
         }
@@ -235,6 +251,7 @@ pub fn advise(
     options: &AdviseOptions,
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<Advice, StudyError> {
+    options.policies.iter().try_for_each(check)?;
     let mut changes = Vec::new();
     let (systems, rolled) = rolling(
         source,
@@ -295,7 +312,7 @@ fn judge(
                 read_ahead_bytes: system.read_ahead.0,
                 scheduler: system.scheduler.to_string(),
                 optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.and_then(|l| l.schedule.folds()),
+                replan_folds: system.learning.and_then(|l| l.plan_folds()),
                 days: days.iter().map(Day::of).collect(),
                 saves_busy: estimate(busy),
                 saves_energy: estimate(joules),

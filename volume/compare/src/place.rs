@@ -51,7 +51,7 @@ pub(crate) fn cheapest(
         let at = Lba(sector.min(disk.capacity().0 - 1));
         let per_track =
             disk.geometry().place(at).map_or(1, |p| disk.geometry().sectors_per_track(p));
-        disk.turn().revolution().as_millis_f64() * READ as f64 / f64::from(per_track.max(1))
+        disk.spindle().revolution().as_millis_f64() * READ as f64 / f64::from(per_track.max(1))
     };
     let cost = |at: u64| {
         // Home behind the area lies further on.

@@ -1,13 +1,12 @@
-//! The first pass over a trace: what is in it, how its devices are laid out on one disk, and where
-//! training ends.
+//! The first pass over a trace: what is in it, and how its devices are laid out on one disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use seekless_block::{Extent, Op, Sectors, SimTime};
-use seekless_learn::{GridCount, Pages};
+use seekless_learn::GridCount;
 use seekless_trace::{Reader, Record};
 
-use crate::outcome::{Split, TraceFacts};
+use crate::outcome::TraceFacts;
 
 /// Devices of a trace start on the simulated disk at multiples of this many sectors (1 MiB).
 const ALIGN: u64 = 2048;
@@ -67,11 +66,9 @@ pub(crate) struct Scan {
     offsets: Vec<Option<u64>>,
     /// Client addresses: all devices, end to end.
     pub(crate) capacity: Sectors,
-    /// The pages that copies are made of. The grid is that of most reads of the whole trace: how the devices are
-    /// partitioned, not what will be asked for.
-    pub(crate) pages: Pages,
+    /// First sector of the first page that copies are made of. It is that of most reads of the whole trace: how the devices
+    /// are partitioned, not what will be asked for.
     pub(crate) grid: Sectors,
-    days: BTreeMap<u32, u64>,
     /// What a reader of any result from this trace should know.
     pub(crate) notes: Vec<String>,
 }
@@ -87,7 +84,7 @@ impl Scan {
         let mut facts = TraceFacts::default();
         let mut ends: Vec<u64> = Vec::new();
         let mut footprint: Vec<RangeSet> = Vec::new();
-        let mut days: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut days: BTreeSet<u32> = BTreeSet::new();
         let mut grid = GridCount::default();
         let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
         while let Some(record) = reader.next_record()? {
@@ -121,7 +118,7 @@ impl Scan {
             first = first.min(request.arrival);
             last = last.max(request.arrival);
             if let Some(day) = day {
-                *days.entry(day).or_insert(0) += 1;
+                days.insert(day);
             }
             each(reader, &record, facts.requests);
         }
@@ -149,13 +146,9 @@ impl Scan {
                 capacity = (start + end).min(CAPACITY_MAX);
             }
         }
-        if !info.has_days {
-            days.clear();
-        }
         let notes = notes(reader, &facts);
         let (capacity, grid) = (Sectors(capacity), grid.grid());
-        let pages = Pages::new(grid, capacity);
-        Ok(Self { facts, offsets, capacity, pages, grid, days, notes })
+        Ok(Self { facts, offsets, capacity, grid, notes })
     }
 
     /// The record's request at its address on the simulated disk; `None` if its device is left out.
@@ -166,48 +159,6 @@ impl Scan {
             request.extent.start = request.extent.start + offset;
         }
         Some(request)
-    }
-
-    /// Where training ends: after `share` of the days, where there are at least two, else of the requests.
-    pub(crate) fn split(&self, share: f64) -> (Boundary, Split) {
-        let total = self.facts.requests;
-        let (boundary, train, train_days) = if self.days.len() > 1 && share > 0.0 && share < 1.0 {
-            let days = self.days.len();
-            let take = ((days as f64 * share).round() as usize).clamp(1, days - 1);
-            let train = self.days.values().take(take).sum();
-            let first = self.days.keys().nth(take).copied().unwrap_or(u32::MAX);
-            (Boundary::Day(first), train, take as u64)
-        } else {
-            let train = ((total as f64 * share).floor() as u64).min(total);
-            (Boundary::Index(train), train, 0)
-        };
-        let split = Split {
-            by: if train_days > 0 { "days" } else { "requests" }.to_owned(),
-            days: self.days.len() as u64,
-            train_days,
-            train_requests: train,
-            measured_requests: total - train,
-        };
-        (boundary, split)
-    }
-}
-
-/// What separates training from measurement.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Boundary {
-    /// Requests before this index train.
-    Index(u64),
-    /// Requests of days before this one train.
-    Day(u32),
-}
-
-impl Boundary {
-    /// Whether the record, the `index`-th of those wanted, belongs to training.
-    pub(crate) fn trains(self, index: u64, record: &Record) -> bool {
-        match self {
-            Self::Index(n) => index < n,
-            Self::Day(first) => record.day.is_some_and(|d| d < first),
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Output, RequestId};
 use seekless_learn::{Copy, Plan};
 
-#[path = "../src/pagemap.rs"]
+#[path = "../src/core/page_map.rs"]
 #[allow(dead_code, unreachable_pub, reason = "a part of the crate, seen from outside")]
 mod pagemap;
 

@@ -4,7 +4,7 @@
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
 
-use crate::shape::Shape;
+use crate::core::shape::Shape;
 
 /// The driver's name for a request; unique among those in flight, returned as it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -275,6 +275,9 @@ pub struct Config {
     pub buffer_bytes: Bytes,
     /// Length of the staging memory that reconfiguration sorts its reads in.
     pub stage_bytes: Bytes,
+    /// Least length of the staging memory of an engine that begins in write-back: the more of the write buffer one sweep over
+    /// home takes along, the denser that sweep is.
+    pub sweep_bytes: Bytes,
     /// Background bytes per second, read and written; zero is no limit.
     pub background_rate: Bytes,
     /// Background work pauses until no client has asked for anything for so long.
@@ -282,17 +285,13 @@ pub struct Config {
 }
 
 impl Config {
-    /// Staging memory of an engine that writes back: a sweep over home of what fits it is the denser the more that is.
-    pub const SWEEP: Bytes = Bytes(64 << 20);
-
     /// The same, with so many per cent of the area a write buffer, where writes may be gathered for so long; write-through with none.
     #[must_use]
     pub fn with_write_buffer(self, percent: u8, gather: Duration) -> Self {
         if percent == 0 {
             return Self { write_buffer_percent: 0, mode: Mode::WriteThrough, ..self };
         }
-        let (mode, stage_bytes) = (Mode::WriteBack, self.stage_bytes.max(Self::SWEEP));
-        Self { write_buffer_percent: percent, mode, gather, stage_bytes, ..self }
+        Self { write_buffer_percent: percent, mode: Mode::WriteBack, gather, ..self }
     }
 
     /// How much a plan may place in such an area: less than its size, which metadata and log are a part of.
@@ -319,6 +318,7 @@ impl Config {
             cluster: Bytes(0),
             buffer_bytes: Bytes(1 << 20),
             stage_bytes: Bytes(16 << 20),
+            sweep_bytes: Bytes(64 << 20),
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
         }

@@ -18,20 +18,21 @@ use seekless_block::{
     Bytes, Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
 };
 use seekless_engine::format::{
-    AreaFlags, AreaId, FormatError, Geometry, GeometryError, GuardPage, Label, Page,
+    AreaFlags, AreaId, Contents, FormatError, Geometry, GuardPage, Label, Page,
     SEGMENT_PAGES_DEFAULT, Superblock, page_extent, read_superblock,
 };
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, Mode, examine, format_area,
-    resize_area,
+    AttachError, AttachReport, Config, Engine, Examined, FormatOptions, HomeGuard, Mode, Proof,
+    attach, examine, format_area, resize_area,
 };
+use seekless_host::{HostError, Opened, cannot, signature};
 
-use crate::backend::files::{Disk, Opened};
+use crate::backend::files::Disk;
 use crate::backend::guard::{self, GuardError, Standing};
 use crate::backend::region::Region;
 use crate::backend::runs::Runs;
-use crate::backend::{identity, in_use, signature};
-use crate::error::{ServeError, host};
+use crate::backend::{identity, loop_device, partition_grid};
+use crate::error::ServeError;
 
 /// Of a device whose area lies in its middle or at its end: the locator, and room so that what begins on a MiB
 /// of the volume does so on the device.
@@ -110,7 +111,7 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
-        .map_err(host("get random bytes"))?;
+        .map_err(cannot("get random bytes"))?;
     match &options.at {
         At::Beside(path) => beside(backing, path, uuid, options),
         At::Start | At::Middle | At::End => inside(backing, uuid, options),
@@ -118,7 +119,7 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
 }
 
 fn refused(path: &Path, why: impl Into<String>) -> ServeError {
-    ServeError::Refused { path: path.to_owned(), why: why.into() }
+    HostError::Refused { path: path.to_owned(), why: why.into() }.into()
 }
 
 fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
@@ -127,11 +128,12 @@ fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
 
 /// A regular file under a loop device cannot be claimed as a device can.
 fn unused(path: &Path) -> Result<(), ServeError> {
-    match in_use::loop_device(path) {
-        Some(device) => Err(ServeError::InUse {
+    match loop_device::loop_device(path) {
+        Some(device) => Err(HostError::InUse {
             path: path.to_owned(),
             by: format!("{} stands on it (losetup -d {0})", device.display()),
-        }),
+        }
+        .into()),
         None => Ok(()),
     }
 }
@@ -158,18 +160,12 @@ fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> Form
     }
 }
 
-/// Beside what the maps of replicas need at least: a log, which is the write buffer as well.
-const BESIDE: Bytes = Bytes(32 << 20);
-
 /// Of a device of `home` sectors, how much replicas may take, and how large the area beside them is.
 fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     let replicas = Sectors(options.replicas.map_or(0, |size| share(size, home)));
-    let otherwise = match Geometry::fit_replicas(Sectors(0), SEGMENT_PAGES_DEFAULT, replicas) {
-        // A log makes checkpoints longer, too.
-        Err(GeometryError::TooSmall { needed, .. }) if replicas.0 > 0 => {
-            Share::Bytes(Bytes(needed.bytes().0 / 16 * 17 + BESIDE.0))
-        }
-        _ => Share::Percent(5),
+    let otherwise = match replicas.0 {
+        0 => Share::Percent(5),
+        _ => Share::Bytes(Geometry::area_beside(replicas).bytes()),
     };
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
@@ -180,7 +176,7 @@ fn whole(opened: &Opened) -> Result<Disk, ServeError> {
 }
 
 fn part(fd: &OwnedFd, runs: &[(u64, u64)]) -> Result<Disk, ServeError> {
-    Ok(Disk::new(fd.try_clone().map_err(host("duplicate a descriptor"))?, Runs::new(runs)))
+    Ok(Disk::new(fd.try_clone().map_err(cannot("duplicate a descriptor"))?, Runs::new(runs)))
 }
 
 /// Refuses what looks in use.
@@ -265,11 +261,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
 
 /// Whether the area can be divided, before anything is overwritten.
 fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
-    let (area, pages) = (area.capacity(), format.segment_pages);
-    Ok(match format.replicas.0 {
-        0 => Geometry::fit(area, pages, format.write_buffer_percent)?,
-        _ => Geometry::fit_replicas(area, pages, format.replicas)?,
-    })
+    Ok(format.geometry(area.capacity())?)
 }
 
 fn beside(
@@ -330,7 +322,9 @@ fn beside(
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {
-        format.grid = Sectors(signature::grid(&mut disk).map_err(|e| failed(backing)(e.into()))?);
+        format.grid = Sectors(
+            partition_grid::partition_grid(&mut disk).map_err(|e| failed(backing)(e.into()))?,
+        );
     }
     let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
     let geometry = divided(&area, &format).map_err(failed(path))?;
@@ -378,18 +372,18 @@ impl MadeFile {
     /// Makes it, unless something is there. All its space is taken at once: an area that finds no room later
     /// could not keep what it has promised.
     fn new(path: &Path, bytes: impl FnOnce() -> u64) -> Result<Option<Self>, ServeError> {
-        let fail = |what, source| ServeError::Path { path: path.to_owned(), what, source };
+        let fail = |what, source| HostError::Path { path: path.to_owned(), what, source };
         let file = match File::create_new(path) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Ok(None),
-            Err(e) => return Err(fail("make a file for the area", e)),
+            Err(e) => return Err(fail("make a file for the area", e).into()),
         };
         let made = Self(Some(path.to_owned()));
         let bytes = bytes();
         file.set_len(bytes).map_err(|e| fail("size the area", e))?;
         match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes.max(1)) {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(Some(made)),
-            Err(e) => Err(fail("reserve the area's space", e.into())),
+            Err(e) => Err(fail("reserve the area's space", e.into()).into()),
         }
     }
 
@@ -397,7 +391,7 @@ impl MadeFile {
     fn keep(mut self, opened: &Opened) -> Result<(), ServeError> {
         if let Some(dir) = &opened.dir {
             let sync = || File::open(dir)?.sync_all();
-            sync().map_err(host("make the area's directory entry durable"))?;
+            sync().map_err(cannot("make the area's directory entry durable"))?;
         }
         self.0 = None;
         Ok(())
@@ -461,6 +455,13 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
+    // As it was divided.
+    let contents = s.geometry().map(|g| g.contents(s.area_size));
+    let (write_buffer_percent, replicas) = match contents {
+        Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
+        Ok(Contents::Replicas { most }) => (0, most),
+        Err(_) => (0, Sectors(0)),
+    };
     let mut format = FormatOptions {
         uuid: s.uuid.0,
         capacity: lasting.found,
@@ -468,8 +469,8 @@ pub fn resize(
         grid: Sectors(s.grid.into()),
         mode: s.mode,
         segment_pages: s.segment_pages,
-        write_buffer_percent: lasting.percent(),
-        replicas: lasting.replicas(),
+        write_buffer_percent,
+        replicas,
         label: identity::label(backing),
     };
     let before = s.clone();
@@ -497,7 +498,7 @@ pub fn resize(
         let wanted = wanted / PAGE_BYTES * PAGE_BYTES;
         let all = wanted + region;
         let is_file = grown.dir.is_some();
-        let fail = |source: Errno| ServeError::Path {
+        let fail = |source: Errno| HostError::Path {
             path: place.clone(),
             what: "size the area",
             source: source.into(),
@@ -527,7 +528,7 @@ pub fn resize(
 
 /// Size of a file or device that is open elsewhere.
 fn device_sectors(path: &Path) -> Result<u64, ServeError> {
-    let fail = |source| ServeError::Path { path: path.to_owned(), what: "find its end", source };
+    let fail = |source| HostError::Path { path: path.to_owned(), what: "find its end", source };
     let mut file = File::open(path).map_err(fail)?;
     let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(fail)?;
     Ok(end / SECTOR_BYTES)
@@ -683,9 +684,9 @@ impl Lasting {
 
     /// What the area holds, for whoever only reads; nothing is written.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
+        let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
-        let examined = examined.doubting(guarded, &stamp);
+        let examined = examined.doubting(&proof);
         let (expected, found) = (examined.superblock().home_capacity, self.found);
         if expected != found {
             return Err(failed(&self.backing)(AttachError::Capacity { expected, found }));
@@ -728,16 +729,16 @@ impl Lasting {
         }
     }
 
-    /// How much replicas may take of the device's discarded pages; none where copies stand in the area.
-    fn replicas(&self) -> Sectors {
-        let s = &self.superblock;
-        let pages = u64::from(s.read_segments) * u64::from(s.segment_pages - 1);
-        Sectors(if s.free_map_pages > 0 { pages * PAGE_SECTORS } else { 0 })
-    }
-
-    /// Whether nobody else can have written home since the area was last in use: their device is one, or the guard is up.
-    fn is_kept(&self) -> bool {
-        self.superblock.inside || self.guard.as_ref().is_ok_and(|g| g.is_in_region())
+    /// What is known of home and of its guard; `to_drain` where the area is only to be brought home.
+    fn proof(&self, to_drain: bool) -> Proof {
+        let guard = match &self.guard {
+            _ if self.superblock.inside => HomeGuard::SameDevice,
+            Ok(standing) if standing.is_in_region() => HomeGuard::Up,
+            Ok(_) if self.home.guard().is_some() => HomeGuard::Down,
+            Ok(_) => HomeGuard::Missing,
+            Err(_) => HomeGuard::Down,
+        };
+        Proof { stamp: self.stamp(), guard, to_drain }
     }
 
     /// What is free in the ext2, ext3 or ext4 file system at home.
@@ -793,14 +794,6 @@ impl Lasting {
         self.found
     }
 
-    /// The share of the write buffer that it was made with, or one that divides it alike.
-    fn percent(&self) -> u8 {
-        let s = &self.superblock;
-        let geometry = s.geometry().ok();
-        let alike = |p: &u8| Geometry::fit(s.area_size, s.segment_pages, *p).ok() == geometry;
-        (0..=100).find(alike).unwrap_or(0)
-    }
-
     /// A device that begins with a page of ours is used through us alone, as a RAID's members are through it: that
     /// the area was detached in order is proof enough. The times of its last change would prove nothing, since the
     /// area's own writes change them.
@@ -812,37 +805,28 @@ impl Lasting {
     }
 
     /// Attaches: what the area holds is recovered, and it is marked as in use; where it may hold the only copy of
-    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `drain`: it is
+    /// something the guard is put up. `moved`: the home may have another name than when the area was made. `to_drain`: it is
     /// only to be brought home, which needs no room for a guard.
     pub(crate) fn attach(
         &mut self,
-        mut config: Config,
+        config: Config,
         moved: bool,
-        drain: bool,
+        to_drain: bool,
     ) -> Result<(Engine, AttachReport), ServeError> {
         self.is_home(moved)?;
-        let s = self.superblock.clone();
         if let Err(e) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
-        // Where replicas stand home alone does not hold the zeroes that clients read there.
-        let replicates = s.free_map_pages > 0 && !drain;
-        let absorbs = s.mode == Mode::WriteBack || s.flags.contains(AreaFlags::DIRTY) || replicates;
-        if absorbs && !s.inside && !drain && self.home.guard().is_none() {
-            return Err(refused(&self.place, NO_ROOM));
-        }
-        config.capacity = self.found;
-        // As it was divided, so that a plan knows its room.
-        config.write_buffer_percent = self.percent();
-        if s.mode == Mode::WriteBack {
-            config.stage_bytes = config.stage_bytes.max(Config::SWEEP);
-        }
-        let (stamp, guarded) = (self.stamp(), self.is_kept());
-        let (engine, report) = Engine::attach_guarded(&mut self.area, config, stamp, guarded)
-            .map_err(failed(&self.place))?;
+        let config = Config { capacity: self.found, ..config };
+        let proof = self.proof(to_drain);
+        let attached = attach(&mut self.area, config, &proof);
+        let (engine, report) = attached.map_err(|error| match error {
+            AttachError::NoGuard => refused(&self.place, NO_ROOM),
+            error => failed(&self.place)(error),
+        })?;
         if let Some(region) = self.home.guard() {
             let moved = region.settle(&self.home).and_then(|standing| match standing {
-                Standing::Down if absorbs || report.dirty > 0 => region.put_up(&self.home),
+                Standing::Down if report.needs_guard => region.put_up(&self.home),
                 _ => Ok(()),
             });
             moved.map_err(|e| match e {

@@ -3,44 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
+use seekless_host::HostError;
+
 use crate::capture::CaptureError;
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A file or device could not be opened or asked.
-    #[error("{}: cannot {what}", path.display())]
-    Path {
-        /// The file.
-        path: PathBuf,
-        /// What was tried.
-        what: &'static str,
-        /// The host's word.
-        #[source]
-        source: io::Error,
-    },
-    /// Another process holds the backing.
-    #[error(
-        "{}: another process serves it (its lock is taken); stop that one first, or open both read-only",
-        .0.display()
-    )]
-    Locked(PathBuf),
-    /// The kernel or another program holds a device.
-    #[error("{}: in use: {by}", path.display())]
-    InUse {
-        /// The device.
-        path: PathBuf,
-        /// Who holds it.
-        by: String,
-    },
-    /// What is there does not allow it; nothing was changed.
-    #[error("{}: {why}", path.display())]
-    Refused {
-        /// The file or device.
-        path: PathBuf,
-        /// What was found, and what to do.
-        why: String,
-    },
+    /// A file, a device or the host.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// An area that cannot be made or attached.
     #[error("{}", path.display())]
     Area {
@@ -50,18 +22,6 @@ pub enum ServeError {
         #[source]
         source: Box<seekless_engine::AttachError>,
     },
-    /// A group store that cannot be made or attached.
-    #[error("{}", path.display())]
-    GroupStore {
-        /// Where it stands.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: Box<seekless_store::AttachError>,
-    },
-    /// Files cannot be grouped so.
-    #[error("{0}")]
-    Grouping(String),
     /// The area could not be put to rest.
     #[error(
         "{}: the area could not be marked as detached within {waited:?}; nothing is lost: the next attach recovers it from its log",
@@ -72,20 +32,6 @@ pub enum ServeError {
         path: PathBuf,
         /// For so long.
         waited: std::time::Duration,
-    },
-    /// The backing is no file and no block device.
-    #[error("{}: neither a regular file nor a block device", .0.display())]
-    NotADisk(PathBuf),
-    /// The backing's size is not whole sectors.
-    #[error(
-        "{}: {bytes} bytes is not a multiple of 512; extend it with `truncate -s %512 FILE`",
-        path.display()
-    )]
-    Size {
-        /// The file.
-        path: PathBuf,
-        /// Its size.
-        bytes: u64,
     },
     /// Something is at the path of a socket to be.
     #[error("{}: {why}", path.display())]
@@ -107,6 +53,9 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    /// The volume cannot be learned from so.
+    #[error("{0}")]
+    Learning(String),
     /// The model of a disk beside the volume cannot be had.
     #[error("the modelled disk: {0}")]
     Model(String),
@@ -142,15 +91,6 @@ pub enum ServeError {
     /// There is no directory beside the backing to put the optimized area in.
     #[error("a block device has no directory beside it; name one for the optimized area's file")]
     NoAreaDir,
-    /// The host refused something that a server needs.
-    #[error("cannot {what}")]
-    Host {
-        /// What was tried.
-        what: &'static str,
-        /// The host's word.
-        #[source]
-        source: io::Error,
-    },
     /// The kernel's trace of a device cannot be had.
     #[error("cannot take streams from {}", device.display())]
     Observe {
@@ -172,9 +112,4 @@ pub enum ServeError {
     /// The server has stopped.
     #[error("the server has stopped")]
     Stopped,
-}
-
-/// Wraps the host's error.
-pub(crate) fn host<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> ServeError {
-    move |e| ServeError::Host { what, source: e.into() }
 }

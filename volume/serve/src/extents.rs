@@ -82,7 +82,7 @@ pub fn exchange(file: &File, donor: &File, from: u64, to: u64, len: u64) -> io::
 /// # Errors
 /// Where the file system knows no leases, or the file is not ours to ask for.
 pub fn nobody_writes(file: &File) -> io::Result<bool> {
-    match crate::sys::lease(file, crate::sys::Others::Writing) {
+    match seekless_host::sys::lease(file, seekless_host::sys::Others::Writing) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),

@@ -6,7 +6,6 @@
 
 mod bytes;
 mod gate;
-pub(crate) mod mount;
 
 use std::fs::File;
 use std::io;
@@ -21,9 +20,10 @@ use fuser::{
 };
 use rustix::fs::{FallocateFlags, OFlags};
 use seekless_block::{Flags, SECTOR_BYTES};
+use seekless_host::{HostError, cannot, fuse_mount};
 use seekless_nbd::Errno;
 
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::handle::ServerHandle;
 use bytes::ByteDisk;
 
@@ -33,13 +33,6 @@ const REQUEST_BYTES: u32 = 1 << 20;
 const IN_FLIGHT: u16 = 128;
 /// How long the kernel may believe what it was told about the file: nothing of it ever changes.
 const BELIEVE: Duration = Duration::from_secs(86_400);
-
-/// Lets this thread and those it starts from now on, among them a volume's, write to disk when the host is
-/// short of memory instead of waiting for memory that only they can free: a file system mounted on the
-/// volume would have them do that. Without the privilege (`CAP_SYS_RESOURCE`) nothing changes.
-pub fn serve_under_memory_pressure() {
-    let _ = rustix::process::configure_io_flusher_behavior(true);
-}
 
 /// A regular file that a volume can be mounted over. Made if it is not there, and then removed again.
 #[derive(Debug)]
@@ -54,14 +47,14 @@ impl MountPoint {
     /// # Errors
     /// Where the host has no FUSE for us, where the path is no regular file, or where it cannot be made.
     pub fn new(path: &Path) -> Result<Self, ServeError> {
-        let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
-        File::options().read(true).write(true).open(mount::DEVICE).map_err(|source| {
+        let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
+        File::options().read(true).write(true).open(fuse_mount::DEVICE).map_err(|source| {
             let what = "open it: FUSE needs the kernel's fuse module, and access to this device";
-            ServeError::Path { path: mount::DEVICE.into(), what, source }
+            HostError::Path { path: fuse_mount::DEVICE.into(), what, source }
         })?;
-        if mount::is_dead(path) {
+        if fuse_mount::is_dead(path) {
             let what = "take away the mount of a server that died";
-            mount::unmount(path, true).map_err(fail(what))?;
+            fuse_mount::unmount(path, true).map_err(fail(what))?;
         }
         let made = match path.metadata() {
             Ok(meta) if meta.is_file() => false,
@@ -70,7 +63,7 @@ impl MountPoint {
                 File::create_new(path).map_err(fail("make a file to mount over"))?;
                 true
             }
-            Err(e) => return Err(fail("ask for its kind")(e)),
+            Err(e) => return Err(fail("ask for its kind")(e).into()),
         };
         Ok(Self { path: path.to_owned(), made })
     }
@@ -85,7 +78,7 @@ impl MountPoint {
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<FuseMount, ServeError> {
         let path = self.path.clone();
-        let fail = |source| ServeError::Path { path, what: "mount the volume over it", source };
+        let fail = |source| HostError::Path { path, what: "mount the volume over it", source };
         let read_only = server.is_read_only();
         let export = Export {
             disk: ByteDisk::new(server.injector(), server.size().0),
@@ -93,9 +86,9 @@ impl MountPoint {
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
             since: SystemTime::now(),
         };
-        let device = match mount::mount(&self.path, read_only) {
+        let device = match fuse_mount::mount(&self.path, read_only) {
             Ok(device) => device,
-            Err(e) => return Err(fail(e)),
+            Err(e) => return Err(fail(e).into()),
         };
         // From here on dropping it unmounts.
         let mut mounted = FuseMount { point: self, thread: None, gone: false };
@@ -106,7 +99,7 @@ impl MountPoint {
             let _ = session.run();
             ended();
         });
-        mounted.thread = Some(thread.map_err(host("start the thread of the FUSE mount"))?);
+        mounted.thread = Some(thread.map_err(cannot("start the thread of the FUSE mount"))?);
         Ok(mounted)
     }
 }
@@ -145,7 +138,7 @@ impl FuseMount {
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
             Err(source) => {
                 let path = self.point.path.clone();
-                Err(ServeError::Path { path, what: "unmount the volume from it", source })
+                Err(HostError::Path { path, what: "unmount the volume from it", source }.into())
             }
         }
     }
@@ -153,8 +146,8 @@ impl FuseMount {
     fn take_away(&mut self, lazily: bool) -> io::Result<()> {
         // The kernel has hung up: it was unmounted, or the connection was cut and a dead mount is left.
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
-        if !self.gone && (!ended || mount::is_dead(&self.point.path)) {
-            mount::unmount(&self.point.path, lazily || ended)?;
+        if !self.gone && (!ended || fuse_mount::is_dead(&self.point.path)) {
+            fuse_mount::unmount(&self.point.path, lazily || ended)?;
         }
         self.gone = true;
         if let Some(thread) = self.thread.take()

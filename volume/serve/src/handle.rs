@@ -13,15 +13,16 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine, Mode};
+use seekless_host::{Opened, cannot};
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export, TransmissionFlags};
 
 use crate::area::Store;
 use crate::backend::emulated::{Emulated, HeadSample};
-use crate::backend::files::{Files, Opened};
+use crate::backend::files::{Files, opened_memory};
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
-use crate::learner::{self, Learner, LearnerThread, Message, Room};
+use crate::error::ServeError;
+use crate::learner::{self, LearnerThread, Learning, Message, Room};
 use crate::listen::{Address, Listener};
 use crate::observe::{self, KernelTrace, Observer, Streams};
 use crate::server::{Control, Job, Server, ServerStats};
@@ -92,8 +93,7 @@ pub struct Builder {
     tune: Box<dyn FnOnce(&mut Config) + Send>,
     workers: usize,
     emulation: Option<Emulation>,
-    learner: Option<Box<dyn Learner>>,
-    relearn_every: Option<Duration>,
+    learning: Option<Learning>,
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
     watched: Option<(About, Option<MakeShadow>)>,
@@ -116,8 +116,7 @@ impl Builder {
             tune: Box::new(|_| {}),
             workers: 8,
             emulation: None,
-            learner: None,
-            relearn_every: None,
+            learning: None,
             observe: None,
             addresses: Vec::new(),
             watched: None,
@@ -203,11 +202,10 @@ impl Builder {
         self
     }
 
-    /// Learns from the requests, and on its own every `every`.
+    /// Learns from the requests.
     #[must_use]
-    pub fn learner(mut self, learner: Box<dyn Learner>, every: Option<Duration>) -> Self {
-        self.learner = Some(learner);
-        self.relearn_every = every;
+    pub fn learning(mut self, learning: Learning) -> Self {
+        self.learning = Some(learning);
         self
     }
 
@@ -242,7 +240,7 @@ impl Builder {
     pub fn spawn(self) -> Result<ServerHandle, ServeError> {
         let opened = match &self.backing {
             Backing::Path(path) => Opened::path(path, self.read_only)?,
-            Backing::Memory(bytes) => Opened::memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
+            Backing::Memory(bytes) => opened_memory(bytes.0 / SECTOR_BYTES * SECTOR_BYTES)?,
         };
         let store = match &self.backing {
             Backing::Path(path) => {
@@ -302,11 +300,11 @@ impl Builder {
         let tcp = listeners.iter().filter_map(Listener::tcp_address).collect();
 
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags).map_err(host("make an event descriptor"))?;
+        let bell = rustix::event::eventfd(0, flags).map_err(cannot("make an event descriptor"))?;
         let bell = Arc::new(bell);
         let (control, commands) = channel();
         let observer = match &self.observe {
-            Some(device) if self.learner.is_some() => {
+            Some(device) if self.learning.is_some() => {
                 let backing = match &self.backing {
                     Backing::Path(path) => Some(path.as_path()),
                     Backing::Memory(_) => None,
@@ -316,13 +314,14 @@ impl Builder {
             }
             _ => None,
         };
-        let learning = self
-            .learner
-            .map(|mut l| {
-                l.begin(&config, engine.plan()).map_err(ServeError::Model)?;
-                let every = self.relearn_every;
-                learner::start(l, every, observer, &config, control.clone(), Arc::clone(&bell))
-            })
+        let pupil = match self.learning {
+            Some(learning) => {
+                learning.begin(&config, engine.plan()).map_err(ServeError::Learning)?
+            }
+            None => None,
+        };
+        let learning = pupil
+            .map(|pupil| learner::start(pupil, observer, control.clone(), Arc::clone(&bell)))
             .transpose()?;
         let (tap, tap_end) = self.watched.as_ref().map(|_| tap::tap()).unzip();
         let watched = match self.watched {
@@ -362,7 +361,7 @@ impl Builder {
         let thread = std::thread::Builder::new()
             .name("seekless-volume".into())
             .spawn(move || server.run())
-            .map_err(host("start the volume's thread"))?;
+            .map_err(cannot("start the volume's thread"))?;
         let mut handle = ServerHandle {
             link: Link { control, bell, guardable },
             size: Bytes(bytes),
@@ -547,7 +546,7 @@ impl ServerHandle {
     /// # Errors
     /// Where the server has stopped, or the host makes no more sockets.
     pub fn connect(&self) -> Result<UnixStream, ServeError> {
-        let (ours, theirs) = UnixStream::pair().map_err(host("make a pair of sockets"))?;
+        let (ours, theirs) = UnixStream::pair().map_err(cannot("make a pair of sockets"))?;
         self.link.send(Control::Client(theirs.into()))?;
         Ok(ours)
     }
@@ -636,7 +635,7 @@ impl Injector {
     ///
     /// # Errors
     /// Where the server has stopped.
-    pub fn room(&self) -> Result<Option<Room>, ServeError> {
+    pub(crate) fn room(&self) -> Result<Option<Room>, ServeError> {
         Room::of_parts(|from| self.link.ask(|reply| Control::Room(from, reply)))
     }
 

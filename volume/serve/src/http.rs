@@ -18,9 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use seekless_host::cannot;
 
 use crate::backend::workers::ring;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::listen::{Address, Listener};
 use crate::watch::Board;
 use guard::Guard;
@@ -84,14 +85,14 @@ impl HttpServer {
 
     fn run(listener: Listener, guard: Guard, content: Content) -> Result<Self, ServeError> {
         let tcp = listener.tcp_address();
-        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(host("make an event descriptor"))?;
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(cannot("make an event descriptor"))?;
         let stop = Arc::new(stop);
         let site = Arc::new(Site { guard, content, open: AtomicUsize::new(0) });
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
             .spawn(move || accept(&listener, &bell, &site))
-            .map_err(host("start the web server's thread"))?;
+            .map_err(cannot("start the web server's thread"))?;
         Ok(Self { tcp, stop, thread: Some(thread) })
     }
 

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
+use seekless_host::HostError;
 
 use crate::error::ServeError;
 
@@ -133,19 +134,15 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
         }
         Ok(_) => {}
     }
+    let failed = |what, source| -> ServeError {
+        HostError::Path { path: path.to_owned(), what, source }.into()
+    };
     match UnixStream::connect(path) {
         Ok(_) => refuse("another server listens there; stop it or choose another path"),
-        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)
-            .map_err(|source| ServeError::Path {
-                path: path.to_owned(),
-                what: "remove the stale socket",
-                source,
-            }),
-        Err(source) => Err(ServeError::Path {
-            path: path.to_owned(),
-            what: "tell whether a server listens on the socket",
-            source,
-        }),
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(|source| failed("remove the stale socket", source))
+        }
+        Err(source) => Err(failed("tell whether a server listens on the socket", source)),
     }
 }
 

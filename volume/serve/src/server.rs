@@ -15,13 +15,14 @@ use rustix::time::{
 };
 use seekless_block::{Extent, Flags, Op};
 use seekless_engine::{Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
+use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export};
 use slab::Slab;
 
 use crate::backend::emulated::{DiskStats, HeadSample};
 use crate::conn::{Conn, Owner};
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::Listener;
 use crate::memory::Data;
@@ -165,12 +166,12 @@ impl Server {
         area_path: PathBuf,
     ) -> Result<Self, ServeError> {
         let server = Self {
-            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(host("make an epoll instance"))?,
+            epoll: epoll::create(CreateFlags::CLOEXEC).map_err(cannot("make an epoll instance"))?,
             timer: timerfd_create(
                 TimerfdClockId::Monotonic,
                 TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
             )
-            .map_err(host("make a timer"))?,
+            .map_err(cannot("make a timer"))?,
             volume,
             conns: Slab::with_capacity(CLIENTS_MAX),
             served: 0,
@@ -190,9 +191,9 @@ impl Server {
             alone: None,
         };
         epoll::add(&server.epoll, &server.timer, EventData::new_u64(TIMER), EventFlags::IN)
-            .map_err(host("watch the timer"))?;
+            .map_err(cannot("watch the timer"))?;
         epoll::add(&server.epoll, &server.bell, EventData::new_u64(BELL), EventFlags::IN)
-            .map_err(host("watch the event descriptor"))?;
+            .map_err(cannot("watch the event descriptor"))?;
         Ok(server)
     }
 
@@ -228,7 +229,7 @@ impl Server {
         drop(self.listeners);
         self.volume
             .stop()
-            .map_err(|e| host("make the last writes durable")(std::io::Error::other(e)))?;
+            .map_err(|e| cannot("make the last writes durable")(std::io::Error::other(e)))?;
         Ok(stats)
     }
 
@@ -271,7 +272,7 @@ impl Server {
                 };
                 let once = Itimerspec { it_interval: Timespec::default(), it_value };
                 timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
-                    .map_err(host("set the timer"))?;
+                    .map_err(cannot("set the timer"))?;
             }
             None => {}
         }
@@ -282,7 +283,7 @@ impl Server {
                 self.find_alone(events);
                 Ok(())
             }
-            Err(e) => Err(host("wait for events")(e)),
+            Err(e) => Err(cannot("wait for events")(e).into()),
         }
     }
 

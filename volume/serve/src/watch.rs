@@ -10,9 +10,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use seekless_block::{Bytes, Op, Request, SECTOR_BYTES, SimTime};
 use seekless_engine::Target;
+use seekless_host::cannot;
 
 use crate::backend::emulated::DiskStats;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
 use crate::handle::Injector;
 use crate::learner::Learned;
 use crate::observe::{self, SharedStreams, Streams};
@@ -179,7 +180,7 @@ pub(crate) fn start(
     let thread = std::thread::Builder::new()
         .name("seekless-watch".into())
         .spawn(move || work.run(&stopped))
-        .map_err(host("start the watcher's thread"))?;
+        .map_err(cannot("start the watcher's thread"))?;
     Ok(Watcher { board, stop: Some(stop), thread: Some(thread) })
 }
 

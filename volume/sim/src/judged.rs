@@ -4,15 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use seekless_block::{
-    Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime, StreamId,
-};
+use seekless_block::{Bytes, Duration, Extent, Lba, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_disk::Device;
 use seekless_learn::{
-    AccessGraph, Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, PART_IOS, Pages, Plan,
-    PlanConfig, Price, Training, instalment, ios_left, next_plan,
+    Act, Costs, Decision, Judge, JudgeConfig, Learner, Ledger, Look, Means, PART_IOS, Plan, Policy,
+    Price, instalment, ios_left,
 };
 
+use crate::learned::shape_of;
 use crate::measure::Measured;
 use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 
@@ -21,39 +20,24 @@ use crate::simulation::{Replay, SimConfig, SimError, Simulation};
 pub struct JudgedConfig {
     /// The actual system. Vanilla is the same without an area.
     pub sim: SimConfig,
-    /// The planner.
-    pub plan: PlanConfig,
-    /// How much of the past counts.
-    pub training: Training,
-    /// What may be risked.
-    pub judge: JudgeConfig,
+    /// How it learns and plans, and what it may risk.
+    pub policy: Policy,
     /// In an open loop, data is moved where no request has come for this long; none moves only when told that it is quiet
     /// ([`Judged::rest`]). In a closed loop, data is moved between two requests.
     pub idle: Option<Duration>,
     /// Requests in flight at each of the systems, at most: what comes faster than a disk can answer waits.
     pub in_flight: u32,
-    /// Edges that the access graph keeps.
-    pub edges: usize,
-    /// Learn as if one stream had asked for everything.
-    pub one_stream: bool,
 }
 
-/// When a request comes, as far as judging goes. Neither runs backwards.
+/// When a request comes, for learning and for judging. None of these runs backwards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
+    /// The learner's time.
+    pub now: SimTime,
     /// The day that its costs are accounted to.
     pub day: u64,
     /// Intervals of reconfiguration so far.
     pub turn: u64,
-}
-
-/// What the actual system is told. A live volume is told the same.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Act {
-    /// A plan to move to.
-    Install(Plan),
-    /// Whether reads go home although copies stand.
-    Bypass(bool),
 }
 
 /// The account of one day.
@@ -71,10 +55,8 @@ pub struct Judged {
     actual: Metered,
     vanilla: Metered,
     paper: Metered,
-    graph: AccessGraph,
-    plan: PlanConfig,
-    training: Training,
-    one_stream: bool,
+    learner: Learner,
+    now: SimTime,
     judge: Judge,
     /// On paper.
     candidate: Plan,
@@ -107,15 +89,9 @@ impl Judged {
             actual: metered(config.sim)?,
             vanilla: metered(bare)?,
             paper: metered(config.sim)?,
-            graph: AccessGraph::new(
-                Pages::new(bare.engine.grid, bare.engine.capacity),
-                bare.engine.cache_bytes,
-                config.edges,
-            ),
-            plan: config.plan,
-            training: config.training,
-            one_stream: config.one_stream,
-            judge: Judge::new(config.judge),
+            learner: Learner::new(config.policy, shape_of(&config.sim.engine)),
+            now: SimTime::ZERO,
+            judge: Judge::new(JudgeConfig { allowance: config.policy.allowance }),
             candidate: Plan::default(),
             uses: Uses::default(),
             an_io: Duration::ZERO,
@@ -131,14 +107,9 @@ impl Judged {
     }
 
     /// Learns from a request that is not served.
-    pub fn learn(&mut self, request: &Request) {
-        let stream = if self.one_stream { StreamId(0) } else { request.stream };
-        self.graph.observe(&Request { stream, ..*request });
-    }
-
-    /// A day has passed since the requests so far: see [`Training::day_ended`].
-    pub fn age(&mut self) {
-        self.training.day_ended(&mut self.graph);
+    pub fn learn(&mut self, now: SimTime, request: &Request) {
+        self.now = now;
+        self.learner.observe(now, request);
     }
 
     /// Judges what came so far, does what that calls for, and serves one more request.
@@ -147,6 +118,7 @@ impl Judged {
     /// Where a request so far could not be served.
     pub fn offer(&mut self, clock: Clock, request: &Request) -> Result<(), SimError> {
         let before = *self.clock.get_or_insert(clock);
+        self.now = clock.now;
         let quiet = request.arrival.since(self.last_arrival);
         self.last_arrival = self.last_arrival.max(request.arrival);
         // What is moved now is of the day that begins: it must not be paid from the day before.
@@ -158,7 +130,7 @@ impl Judged {
             self.uses.fade();
         }
         self.clock = Some(clock);
-        self.learn(request);
+        self.learn(clock.now, request);
         for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
             system.sim.settle_below(self.in_flight)?;
         }
@@ -178,6 +150,7 @@ impl Judged {
     /// # Errors
     /// Where a request so far could not be served.
     pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
+        self.now = clock.now;
         for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
             system.sim.settle_below(1)?;
         }
@@ -190,14 +163,15 @@ impl Judged {
     ///
     /// # Errors
     /// Where a request so far could not be served.
-    pub fn adopt(&mut self) -> Result<Plan, SimError> {
+    pub fn adopt(&mut self, now: SimTime) -> Result<(), SimError> {
+        self.now = now;
         self.replan()?;
         let plan = self.candidate.clone();
         self.actual.try_out(plan.clone())?;
         self.bypass(false);
         self.judge.adopted();
-        self.acts.push(Act::Install(plan.clone()));
-        Ok(plan)
+        self.acts.push(Act::Install(plan));
+        Ok(())
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
@@ -285,8 +259,7 @@ impl Judged {
     }
 
     fn replan(&mut self) -> Result<(), SimError> {
-        let plan = next_plan(&self.candidate, &self.graph, &self.plan);
-        self.training.planned(&mut self.graph);
+        let plan = self.learner.replan(self.now, &self.candidate);
         let standing = self.actual.sim.standing();
         let ios = ios_left(&plan, &standing);
         self.paper.try_out(standing)?;

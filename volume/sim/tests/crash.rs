@@ -6,7 +6,7 @@ mod toy;
 use seekless_block::Op;
 use seekless_engine::{Engine, Mode, Target};
 use seekless_sim::crash::{
-    Fault, History, Looks, Machine, Setup, Slow, Step, Tally, explore, shrink,
+    Fault, History, Looks, Machine, Placement, Setup, Slow, Step, Tally, explore, shrink,
 };
 use toy::{Toy, Wrong};
 
@@ -118,6 +118,8 @@ fn setup() -> Setup {
         write_buffer_percent: 60,
         replicas: 0,
         soon: false,
+        degree: 2,
+        placement: Placement::SameDevice,
         write_back: true,
         cache_pages: 0,
         read_ahead: 0,
@@ -154,6 +156,9 @@ fn holds(setup: Setup, steps: Vec<Step>) {
 /// A history that once broke a promise, with the states that showed it.
 fn held(history: &History, choices: &[u64]) {
     let looks = Looks::These(choices.to_vec());
+    // As it was drawn then.
+    let setup = Setup { degree: 2, placement: Placement::SameDevice, ..history.setup.clone() };
+    let history = &History { setup, ..history.clone() };
     if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
         panic!("{failure}");
     }

@@ -49,12 +49,19 @@ pub(crate) const ROOMS: &[Room] = &[
     room("base", "trace", false, &["block"]),
     room("base", "disk", true, &["block"]),
     room("base", "report", false, &["block"]),
+    room("base", "host", false, &["block"]),
+    room("files", "store", true, &["block"]),
+    room("files", "mount", false, &["block", "disk", "host", "store"]),
     room("volume", "learn", true, &["block"]),
-    room("files", "store", true, &["block", "learn"]),
     room("volume", "engine", true, &["block", "learn"]),
     room("volume", "sim", true, &["block", "disk", "learn", "engine"]),
     room("volume", "compare", false, &["block", "trace", "disk", "learn", "engine", "sim"]),
-    room("volume", "serve", false, &["block", "nbd", "trace", "disk", "learn", "store", "engine"]),
+    room(
+        "volume",
+        "serve",
+        false,
+        &["block", "nbd", "trace", "disk", "host", "learn", "engine", "sim"],
+    ),
     room("lab", "workload", false, &["block", "report", "serve"]),
     room(
         "lab",
@@ -76,8 +83,8 @@ pub(crate) const ROOMS: &[Room] = &[
         "seekless",
         false,
         &[
-            "block", "nbd", "trace", "disk", "report", "learn", "engine", "sim", "compare",
-            "serve", "cli",
+            "block", "nbd", "trace", "disk", "report", "host", "store", "mount", "learn", "engine",
+            "sim", "compare", "serve", "cli",
         ],
     ),
     room(
@@ -85,8 +92,8 @@ pub(crate) const ROOMS: &[Room] = &[
         "seekless-lab",
         false,
         &[
-            "block", "trace", "disk", "report", "learn", "sim", "compare", "serve", "workload",
-            "papers", "cli",
+            "block", "trace", "disk", "report", "learn", "engine", "sim", "compare", "serve",
+            "workload", "papers", "cli",
         ],
     ),
 ];

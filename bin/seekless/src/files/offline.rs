@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use seekless_block::Bytes;
-use seekless_serve::eefs;
 
 use seekless_cli::args::size;
 use seekless_cli::output;
@@ -46,7 +45,8 @@ pub(crate) struct CheckArgs {
 pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     let bar = output::bar();
     bar.set_message("files");
-    let found = eefs::check(&args.dir, &args.store, &mut |files| bar.set_position(files))?;
+    let found =
+        seekless_mount::check(&args.dir, &args.store, &mut |files| bar.set_position(files))?;
     bar.finish_and_clear();
     let mut text = format!(
         "{} files, {} of them in groups; the store has {}\n",
@@ -84,7 +84,7 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
 }
 
 pub(super) fn format(args: &FormatArgs) -> anyhow::Result<()> {
-    let uuid = eefs::format(&args.store, args.size, args.cluster, args.force)?;
+    let uuid = seekless_mount::format(&args.store, args.size, args.cluster, args.force)?;
     let uuid: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
     let store = args.store.display();
     output::print(&format!(

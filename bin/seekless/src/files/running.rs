@@ -8,7 +8,9 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use seekless_block::Bytes;
-use seekless_serve::eefs::{DO, RETURN, SHUFFLE, STATE, STATE_SCHEMA, State};
+use seekless_mount::{
+    COMMAND_XATTR, MountStatus, RETURN_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA, STATUS_XATTR,
+};
 
 use seekless_cli::output;
 
@@ -56,9 +58,9 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-fn state(point: &Path) -> anyhow::Result<State> {
+fn state(point: &Path) -> anyhow::Result<MountStatus> {
     let mut bytes = vec![0; STATE_BYTES];
-    let len = match rustix::fs::getxattr(point, STATE, &mut bytes[..]) {
+    let len = match rustix::fs::getxattr(point, STATUS_XATTR, &mut bytes[..]) {
         Ok(len) => len,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => {
             bail!("{}: no mount of `seekless files mount`, or you are not root", point.display())
@@ -67,11 +69,11 @@ fn state(point: &Path) -> anyhow::Result<State> {
             return Err(e).with_context(|| format!("{}: cannot ask the mount", point.display()));
         }
     };
-    let state: State = serde_json::from_slice(bytes.get(..len).unwrap_or_default())
+    let state: MountStatus = serde_json::from_slice(bytes.get(..len).unwrap_or_default())
         .with_context(|| format!("{}: the mount's answer makes no sense", point.display()))?;
     ensure!(
-        state.schema == STATE_SCHEMA,
-        "{}: the mount speaks {}, this program {STATE_SCHEMA}: use the one that mounted it",
+        state.schema == STATUS_SCHEMA,
+        "{}: the mount speaks {}, this program {STATUS_SCHEMA}: use the one that mounted it",
         point.display(),
         state.schema
     );
@@ -79,7 +81,7 @@ fn state(point: &Path) -> anyhow::Result<State> {
 }
 
 fn act(point: &Path, what: &[u8]) -> Result<(), Errno> {
-    rustix::fs::setxattr(point, DO, what, XattrFlags::empty())
+    rustix::fs::setxattr(point, COMMAND_XATTR, what, XattrFlags::empty())
 }
 
 pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
@@ -108,12 +110,12 @@ pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
     output::print("unmounted")
 }
 
-fn bring_home(point: &Path, before: &State) -> anyhow::Result<()> {
+fn bring_home(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
     let bar = output::bar();
     bar.set_message("bringing files home");
     bar.set_length(before.grouped_files);
     let asked = std::thread::scope(|scope| {
-        let asked = scope.spawn(|| act(point, RETURN));
+        let asked = scope.spawn(|| act(point, RETURN_COMMAND));
         while !asked.is_finished() {
             if let Ok(now) = state(point) {
                 bar.set_position(before.grouped_files.saturating_sub(now.grouped_files));
@@ -141,7 +143,7 @@ pub(super) fn shuffle(args: &ShuffleArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
     let before = state(point)?;
     ensure!(!before.returning, "{}: its files are going home, to stay", point.display());
-    act(point, SHUFFLE).with_context(|| format!("{}: cannot shuffle", point.display()))?;
+    act(point, SHUFFLE_COMMAND).with_context(|| format!("{}: cannot shuffle", point.display()))?;
     let after = state(point)?;
     output::print(&format!(
         "{} groups wanted; {} files came, {} went home; {} files in {} groups",

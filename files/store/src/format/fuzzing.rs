@@ -77,7 +77,8 @@ pub fn store(data: &[u8]) {
         }
         rest = left;
     }
-    let Ok(mut store) = crate::Store::attach(device, || true, crate::Config::default()) else {
+    let Ok(mut store) = crate::StoreOnDevice::attach(device, || true, crate::Config::default())
+    else {
         return;
     };
     let numbers: Vec<crate::FileNumber> = store.gfs().files().map(|(n, _)| n).collect();

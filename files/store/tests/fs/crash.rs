@@ -13,8 +13,8 @@ use rand_pcg::Pcg64Mcg;
 use seekless_block::{Bytes, Duration, Op, SimTime};
 use seekless_store::format::{Geometry, RecordPage};
 use seekless_store::{
-    Arrival, Ask, AttachError, Attributes, Config, Fault, FileNumber, Gfs, Input, Io, Member,
-    Output, Reply, RequestId, Store, format_store, superblock,
+    Arrival, Ask, AttachError, Attributes, Config, Fault, FileNumber, GroupStore, Input, Io,
+    Member, Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
 };
 
 use crate::medium::{Image, Medium};
@@ -74,7 +74,7 @@ enum Pending {
 
 #[derive(Debug)]
 struct World {
-    gfs: Gfs,
+    gfs: GroupStore,
     medium: Medium,
     other: Vec<Ordered>,
     truth: Vec<Truth>,
@@ -127,7 +127,7 @@ impl World {
         tally: Tally,
     ) -> Self {
         let mut image = image;
-        let gfs = Gfs::attach(&mut image, config(rng)).unwrap();
+        let gfs = GroupStore::attach(&mut image, config(rng)).unwrap();
         let (pending, busy, sent, unlinked) =
             (BTreeMap::new(), BTreeSet::new(), Vec::new(), BTreeSet::new());
         let medium = Medium::new(image);
@@ -487,7 +487,7 @@ fn look(
     unlinked: &BTreeSet<FileNumber>,
     rng: &mut Pcg64Mcg,
 ) -> Result<Found, AttachError> {
-    let mut store = Store::attach(image, || true, config(rng))?;
+    let mut store = StoreOnDevice::attach(image, || true, config(rng))?;
     recover(&mut store, &mut other);
     let mut claimed = BTreeSet::new();
     let mut files = Vec::new();
@@ -520,7 +520,7 @@ fn look(
     Ok(Found { files, dead })
 }
 
-fn recover(store: &mut Store<Image, impl FnMut() -> bool>, other: &mut [Ordered]) {
+fn recover(store: &mut StoreOnDevice<Image, impl FnMut() -> bool>, other: &mut [Ordered]) {
     for number in store.gfs().unsettled() {
         let id: usize =
             std::str::from_utf8(&store.gfs().file(number).unwrap().name).unwrap().parse().unwrap();
@@ -552,7 +552,7 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
                 let stats = world.gfs.stats();
                 world.tally.checkpoints += stats.checkpoints;
                 world.tally.split += stats.split;
-                let mut store = Store::attach(image, || true, config(&mut rng)).unwrap();
+                let mut store = StoreOnDevice::attach(image, || true, config(&mut rng)).unwrap();
                 let mut other = other;
                 recover(&mut store, &mut other);
                 other.iter_mut().for_each(Ordered::sync);

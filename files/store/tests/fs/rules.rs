@@ -7,8 +7,8 @@ use std::rc::Rc;
 use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimTime};
 use seekless_store::format::{Geometry, RecordPage, Role};
 use seekless_store::{
-    Arrival, Ask, Attributes, Config, Fault, FileNumber, Gfs, Input, Member, Output, Phase, Reply,
-    RequestId, Store, format_store, superblock,
+    Arrival, Ask, Attributes, Config, DiskPhase, Fault, FileNumber, GroupStore, Input, Member,
+    Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
 };
 
 use crate::medium::Image;
@@ -61,7 +61,10 @@ fn arrival(name: Vec<u8>, data: Vec<u8>) -> Member {
     Member::New(Arrival { attributes: Attributes::default(), name, data })
 }
 
-fn group(store: &mut Store<Noted, impl FnMut() -> bool>, members: Vec<Member>) -> Vec<FileNumber> {
+fn group(
+    store: &mut StoreOnDevice<Noted, impl FnMut() -> bool>,
+    members: Vec<Member>,
+) -> Vec<FileNumber> {
     let Ok(Reply::Numbers(numbers)) = store.ask(SimTime(1), Ask::Group { members }) else {
         panic!()
     };
@@ -73,12 +76,12 @@ fn group(store: &mut Store<Noted, impl FnMut() -> bool>, members: Vec<Member>) -
 fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
     let (device, _) = noted(32);
     let done = Rc::clone(&device.done);
-    let mut store = Store::attach(device, || true, config()).unwrap();
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
     let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
     store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
     let mut now = 10;
     for (phase, waits) in
-        [(Phase::Turning, 1_000), (Phase::Drowsy, 10), (Phase::Asleep, 600_000_000_000)]
+        [(DiskPhase::Turning, 1_000), (DiskPhase::Drowsy, 10), (DiskPhase::Asleep, 600_000_000_000)]
     {
         done.borrow_mut().clear();
         store.disk_is(phase);
@@ -106,7 +109,7 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
     let flushes = |together: bool| {
         let (device, _) = noted(64);
         let done = Rc::clone(&device.done);
-        let mut store = Store::attach(device, || true, config()).unwrap();
+        let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
         done.borrow_mut().clear();
         let form = |i: u8| Ask::Group { members: vec![arrival(vec![i], vec![i; 900])] };
         let mut asks: Vec<Ask> = (0..8).map(form).collect();
@@ -137,7 +140,7 @@ fn what_is_asked_together_is_answered_in_order_and_shares_flushes() {
 fn the_log_goes_round_and_is_found_wherever_it_ends() {
     let (device, geometry) = noted(16);
     let synced: fn() -> bool = || true;
-    let mut store = Store::attach(device, synced, config()).unwrap();
+    let mut store = StoreOnDevice::attach(device, synced, config()).unwrap();
     let members = (0..20u8).map(|i| arrival(vec![i; 1_000], vec![i; 50])).collect();
     let files = group(&mut store, members);
     let pages = 6;
@@ -150,7 +153,7 @@ fn the_log_goes_round_and_is_found_wherever_it_ends() {
         }
         store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
         checkpoints += store.gfs().stats().checkpoints;
-        store = Store::attach(store.into_device(), synced, config()).unwrap();
+        store = StoreOnDevice::attach(store.into_device(), synced, config()).unwrap();
         for &file in &files {
             let mode = store.gfs().file(file).map(|f| f.attributes.mode);
             assert_eq!(mode, Some(round), "{round} of {rounds}");
@@ -164,15 +167,15 @@ fn the_log_goes_round_and_is_found_wherever_it_ends() {
 fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
     for synced in [true, false] {
         let (device, _) = noted(32);
-        let mut store = Store::attach(device, || true, config()).unwrap();
+        let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
         let file = group(&mut store, vec![arrival(vec![1], vec![1; 5_000])])[0];
         store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
-        let mut gfs = Gfs::attach(&mut store.into_device(), config()).unwrap();
+        let mut gfs = GroupStore::attach(&mut store.into_device(), config()).unwrap();
         let asks = [Ask::Remove { file }, Ask::Sync { file: None }];
         for (id, ask) in (1..).map(RequestId).zip(asks) {
             gfs.handle(SimTime(2), Input::Ask { id, ask });
         }
-        let outputs = |gfs: &mut Gfs| std::iter::from_fn(|| gfs.poll()).collect::<Vec<_>>();
+        let outputs = |gfs: &mut GroupStore| std::iter::from_fn(|| gfs.poll()).collect::<Vec<_>>();
         let writes = |outputs: &[Output]| outputs.iter().any(|o| matches!(o, Output::Submit(_)));
         let first = outputs(&mut gfs);
         assert!(first.contains(&Output::SyncOther) && !writes(&first), "{first:?}");
@@ -186,7 +189,7 @@ fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
 fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
     let (device, geometry) = noted(16);
     let done = Rc::clone(&device.done);
-    let mut store = Store::attach(device, || true, config()).unwrap();
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
     let files: Vec<FileNumber> =
         (0..4u8).flat_map(|i| group(&mut store, vec![arrival(vec![i], vec![i; 5_000])])).collect();
     store.ask(SimTime(1), Ask::Checkpoint).unwrap();
@@ -254,7 +257,7 @@ fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {
 #[test]
 fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
     let (device, geometry) = noted(16);
-    let mut store = Store::attach(device, || true, config()).unwrap();
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
     // Names so long that a batch takes several pages.
     let long = |i: u8| vec![i; 1_000];
     let members = (1..=20).map(|i| arrival(long(i), vec![i; 100])).collect();
@@ -262,7 +265,7 @@ fn a_batch_whose_pages_do_not_add_up_is_not_believed() {
         panic!()
     };
     let whole = store.into_device().image;
-    let attached = |image: &Image| Gfs::attach(&mut image.clone(), config()).unwrap();
+    let attached = |image: &Image| GroupStore::attach(&mut image.clone(), config()).unwrap();
     assert!(numbers.iter().all(|n| attached(&whole).file(*n).is_some()));
 
     let mut changed = 0;

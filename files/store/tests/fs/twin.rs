@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use seekless_block::{Bytes, Duration, MemDevice, Sectors, SimTime};
 use seekless_store::{
-    Arrival, Ask, Attributes, Config, Fault, FileNumber, Member, Reply, Store, examine,
+    Arrival, Ask, Attributes, Config, Fault, FileNumber, Member, Reply, StoreOnDevice, examine,
     format_store,
 };
 
-pub(crate) type Mem = Store<MemDevice, fn() -> bool>;
+pub(crate) type Mem = StoreOnDevice<MemDevice, fn() -> bool>;
 
 pub(crate) fn arrival(name: &str, data: Vec<u8>) -> Member {
     let attributes = Attributes { mode: 0o100_644, modified: 5, ..Attributes::default() };
@@ -25,13 +25,13 @@ pub(crate) fn device(clusters: u64) -> MemDevice {
 
 pub(crate) fn attach(device: MemDevice, cache: u64) -> Mem {
     let config = Config { cache: Bytes(cache), ..Config::default() };
-    Store::attach(device, (|| true) as fn() -> bool, config).unwrap()
+    StoreOnDevice::attach(device, (|| true) as fn() -> bool, config).unwrap()
 }
 
 pub(crate) const NOW: SimTime = SimTime(1);
 
 #[derive(Clone, Debug)]
-enum Step {
+enum JobStep {
     Group(Vec<(bool, u16, u32)>),
     Write(u16, u32, u32),
     Resize(u16, u32),
@@ -43,18 +43,18 @@ enum Step {
     Restart,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = JobStep> {
     let size = prop_oneof![4 => 0u32..3_000, 1 => 0u32..65_537, 1 => Just(65_536u32)];
     prop_oneof![
-        3 => prop::collection::vec((any::<bool>(), any::<u16>(), size.clone()), 1..9).prop_map(Step::Group),
-        4 => (any::<u16>(), size.clone(), 0u32..5_000).prop_map(|(f, at, n)| Step::Write(f, at, n)),
-        1 => (any::<u16>(), size.clone()).prop_map(|(f, n)| Step::Resize(f, n)),
-        1 => any::<u16>().prop_map(Step::Remove),
-        4 => (any::<u16>(), size.clone(), size).prop_map(|(f, at, n)| Step::Read(f, at, n)),
-        1 => (any::<u16>(), any::<u8>()).prop_map(|(f, n)| Step::Rename(f, n)),
-        2 => prop::option::of(any::<u16>()).prop_map(Step::Sync),
-        1 => Just(Step::Checkpoint),
-        1 => Just(Step::Restart),
+        3 => prop::collection::vec((any::<bool>(), any::<u16>(), size.clone()), 1..9).prop_map(JobStep::Group),
+        4 => (any::<u16>(), size.clone(), 0u32..5_000).prop_map(|(f, at, n)| JobStep::Write(f, at, n)),
+        1 => (any::<u16>(), size.clone()).prop_map(|(f, n)| JobStep::Resize(f, n)),
+        1 => any::<u16>().prop_map(JobStep::Remove),
+        4 => (any::<u16>(), size.clone(), size).prop_map(|(f, at, n)| JobStep::Read(f, at, n)),
+        1 => (any::<u16>(), any::<u8>()).prop_map(|(f, n)| JobStep::Rename(f, n)),
+        2 => prop::option::of(any::<u16>()).prop_map(JobStep::Sync),
+        1 => Just(JobStep::Checkpoint),
+        1 => Just(JobStep::Restart),
     ]
 }
 
@@ -72,7 +72,7 @@ proptest! {
                 twin.keys().nth(which as usize % twin.len().max(1)).copied()
             };
             match step {
-                Step::Group(members) => {
+                JobStep::Group(members) => {
                     let mut chosen = Vec::new();
                     let mut asked = Vec::new();
                     for (here, which, size) in members {
@@ -95,7 +95,7 @@ proptest! {
                         other => prop_assert_eq!(other, Err(Fault::NoSpace)),
                     }
                 }
-                Step::Write(which, at, n) => {
+                JobStep::Write(which, at, n) => {
                     let Some(file) = pick(&twin, which) else { continue };
                     let data = vec![stamp; n as usize];
                     let (offset, end) = (at.into(), (at + n) as usize);
@@ -111,21 +111,21 @@ proptest! {
                         other => prop_assert_eq!(other, Err(Fault::NoSpace)),
                     }
                 }
-                Step::Resize(which, n) => {
+                JobStep::Resize(which, n) => {
                     let Some(file) = pick(&twin, which) else { continue };
                     match store.ask(NOW, Ask::Resize { file, size: n.into(), time: 9 }) {
                         Ok(_) => twin.get_mut(&file).unwrap().0.resize(n as usize, 0),
                         other => prop_assert_eq!(other, Err(Fault::NoSpace)),
                     }
                 }
-                Step::Remove(which) => {
+                JobStep::Remove(which) => {
                     let Some(file) = pick(&twin, which) else { continue };
                     prop_assert_eq!(store.ask(NOW, Ask::Remove { file }), Ok(Reply::Done));
                     twin.remove(&file);
                     let gone = store.ask(NOW, Ask::Read { file, offset: 0, len: 1 });
                     prop_assert_eq!(gone, Err(Fault::NoFile(file)));
                 }
-                Step::Read(which, at, n) => {
+                JobStep::Read(which, at, n) => {
                     let Some(file) = pick(&twin, which) else { continue };
                     let bytes = &twin[&file].0;
                     let from = bytes.len().min(at as usize);
@@ -133,21 +133,21 @@ proptest! {
                     let got = store.ask(NOW, Ask::Read { file, offset: at.into(), len: n });
                     prop_assert!(got == Ok(Reply::Data(expected)), "a read of {:?} from {at}", file);
                 }
-                Step::Rename(which, n) => {
+                JobStep::Rename(which, n) => {
                     let Some(file) = pick(&twin, which) else { continue };
                     let name = vec![b'n'; n.into()];
                     prop_assert_eq!(store.ask(NOW, Ask::Rename { file, name: name.clone() }), Ok(Reply::Done));
                     twin.get_mut(&file).unwrap().1 = name;
                 }
-                Step::Sync(which) => {
+                JobStep::Sync(which) => {
                     let file = which.and_then(|w| pick(&twin, w));
                     prop_assert_eq!(store.ask(NOW, Ask::Sync { file }), Ok(Reply::Done));
                     if file.is_none() {
                         prop_assert!(store.gfs().is_clean());
                     }
                 }
-                Step::Checkpoint => prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done)),
-                Step::Restart => {
+                JobStep::Checkpoint => prop_assert_eq!(store.ask(NOW, Ask::Checkpoint), Ok(Reply::Done)),
+                JobStep::Restart => {
                     prop_assert_eq!(store.ask(NOW, Ask::Sync { file: None }), Ok(Reply::Done));
                     let mut device = store.into_device();
                     let found = examine(&mut device).unwrap();

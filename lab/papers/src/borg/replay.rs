@@ -8,14 +8,14 @@ use seekless_block::{Bytes, Duration, Lba, PAGE_BYTES, PAGE_SECTORS, Request, Se
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
 use seekless_learn::{
-    AccessGraph, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
+    AccessGraph, EDGES_MAX, Pages, Plan, PlanConfig, Planning, Reach, Strategy, Training, plan,
 };
 use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
 use crate::parallel::in_parallel;
-use seekless_compare::{EDGES, StudyError};
+use seekless_compare::StudyError;
 
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
@@ -265,7 +265,7 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
     let BorgJob { source, capacity, system } = job;
     let mut simulation = simulation(job)?;
     let mut learner = (system.area > Bytes(0)).then(|| Learner {
-        graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES),
+        graph: AccessGraph::new(Pages::new(Sectors(0), *capacity), Bytes(0), EDGES_MAX),
         plan: Plan::default(),
         analyzer_s: 0.0,
     });

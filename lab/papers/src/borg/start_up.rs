@@ -5,11 +5,11 @@ use crate::synth::{StartUp, start_up};
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
 use seekless_disk::{Device, DeviceSpec, Scheduler, SpinDown};
 use seekless_engine::Config;
-use seekless_learn::{AccessGraph, Pages, plan};
+use seekless_learn::{AccessGraph, EDGES_MAX, Pages, plan};
 use seekless_sim::{Replay, SimConfig, Simulation};
 
 use super::replay::{BorgPhase, failed, paper_planner};
-use seekless_compare::{EDGES, StudyError};
+use seekless_compare::StudyError;
 
 /// Starts of each trained program in the training.
 const TRAINED: usize = 8;
@@ -78,7 +78,7 @@ pub(super) fn start_ups(
         own.extend(start_up(&StartUp { reads: rest, ..program.like }, seed));
         reads.push(own);
     }
-    let mut graph = AccessGraph::new(Pages::new(Sectors(0), size), Bytes(0), EDGES);
+    let mut graph = AccessGraph::new(Pages::new(Sectors(0), size), Bytes(0), EDGES_MAX);
     for _ in 0..TRAINED {
         for (i, own) in reads.iter().enumerate().filter(|(i, _)| programs[*i].trained) {
             own.iter().for_each(|&e| graph.observe(&read(i, e)));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use seekless_block::Bytes;
 use seekless_disk::catalogue;
-use seekless_learn::GroupConfig;
+use seekless_store::GroupConfig;
 use seekless_trace::{FileEvent, FileOp, OpenOptions, Source};
 use serde::Serialize;
 

@@ -7,10 +7,9 @@ use crate::ffs::Ffs;
 use crate::ffs::Work;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
-use seekless_learn::{Group, Successors};
 use seekless_store::{
-    Ask, Attributes, Config, FILE_BYTES_MAX, Fault, FileNumber, Gfs, Input, IoId, Output, Phase,
-    Reply, RequestId, Rest, ahead, format_store,
+    Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, Group, GroupStore,
+    Input, IoId, Output, Reply, RequestId, SleepClock, Successors, ahead, format_store,
 };
 use seekless_trace::{FileEvent, FileOp};
 
@@ -38,11 +37,11 @@ pub(super) struct Seen {
 
 #[derive(Debug)]
 pub(super) struct Eefs {
-    pub(super) gfs: Gfs,
+    pub(super) gfs: GroupStore,
     pub(super) medium: MemDevice,
     pub(super) graph: Successors,
     /// The disk's sleep, if it sleeps.
-    pub(super) rest: Option<Rest>,
+    pub(super) rest: Option<SleepClock>,
     /// Since when a shuffle waits.
     pub(super) due: Option<SimTime>,
     pub(super) here: FxHashMap<u64, FileNumber>,
@@ -81,10 +80,10 @@ impl Eefs {
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
         Ok(Self {
-            gfs: Gfs::attach(&mut medium, config)?,
+            gfs: GroupStore::attach(&mut medium, config)?,
             medium,
             graph: Successors::new(options.groups)?,
-            rest: sleeps_after.map(|after| Rest::new(after, SimTime(0))),
+            rest: sleeps_after.map(|after| SleepClock::new(after, SimTime(0))),
             due: None,
             here: FxHashMap::default(),
             asked: FxHashMap::default(),
@@ -290,7 +289,7 @@ impl World {
     /// Reads the likely next files while the disk turns.
     fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
         let Some(eefs) = &self.eefs else { return Ok(()) };
-        if eefs.rest.is_none_or(|rest| rest.phase(self.now) == Phase::Asleep) {
+        if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
         }
         for file in ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied()) {

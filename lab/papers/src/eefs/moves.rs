@@ -2,8 +2,7 @@
 
 use rustc_hash::FxHashSet;
 use seekless_block::{Op, SimTime};
-use seekless_learn::Stability;
-use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member};
+use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member, Stability};
 
 use super::group_module::{Asked, Seen};
 use super::replay::FilesError;

@@ -4,8 +4,8 @@
 
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
-use seekless_learn::{GroupConfig, GroupConfigError};
-use seekless_store::AttachError;
+
+use seekless_store::{AttachError, GroupConfig, GroupConfigError};
 use seekless_trace::{FileEvent, FileOp, FileReader, TraceError};
 use serde::Serialize;
 

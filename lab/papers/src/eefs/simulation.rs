@@ -8,7 +8,7 @@ use crate::ffs::{Part, Work};
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
-use seekless_store::{IoId, What};
+use seekless_store::{IoId, IoPurpose};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::group_module::Eefs;
@@ -25,7 +25,7 @@ pub(super) enum Purpose {
     /// No client waits.
     Nothing,
     /// An I/O of the group store; a write's bytes are already on the store's medium.
-    Store(IoId, What),
+    Store(IoId, IoPurpose),
     /// The file system's sync for the group store.
     Other,
     /// A file that moves between the two.
@@ -245,7 +245,7 @@ impl World {
         io: IoId,
         op: Op,
         extent: Extent,
-        what: What,
+        what: IoPurpose,
     ) -> Result<(), FilesError> {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
         // Reads have a waiting client; writes are background, as the file system's delayed writes are.
@@ -289,7 +289,7 @@ impl World {
         let (causes, writes) = (&mut self.causes, op == Op::Write);
         *match (&chain.purpose, part) {
             (Purpose::Store(..), _) if !writes => &mut causes.groups_read,
-            (Purpose::Store(_, What::Group), _) => &mut causes.groups_written,
+            (Purpose::Store(_, IoPurpose::Group), _) => &mut causes.groups_written,
             (Purpose::Store(..), _) => &mut causes.log_written,
             (Purpose::Move(_) | Purpose::Other, _) if writes => &mut causes.moves_written,
             (Purpose::Move(_) | Purpose::Other, _) => &mut causes.moves_read,

@@ -6,13 +6,16 @@ use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::{Class, Config, Target};
-use seekless_learn::{Replication, ReplicationConfig, ReplicationRule, side_by_side};
-use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation};
+use seekless_learn::{
+    Learner, Policy, Replication, ReplicationConfig, ReplicationRule, side_by_side,
+};
+use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use serde::Serialize;
 
 use crate::parallel::in_parallel;
 use seekless_compare::StudyError;
-use seekless_compare::{replicate, sidecar};
+use seekless_compare::replicate;
+use seekless_engine::format::Geometry;
 
 /// Rest of the disk after a run, before replicas are written. The next run begins when they are written.
 const REST: Duration = Duration::from_millis(1_000);
@@ -211,31 +214,41 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         Replicates::Dynamically { degree, .. } => degree,
         _ => 1,
     };
-    let (mut simulation, planning) = simulation(job, device, degree)?;
-    let mut planner = match job.system.replicates {
+    let config = config(job, device.capacity(), degree);
+    let mut simulation = Simulation::new(device, config)?;
+    if knows_free(job) {
+        let inside = |e: &&Extent| e.end() <= config.area_at;
+        simulation.seed_free(job.free.iter().filter(inside).copied());
+        // The area learns the free space before the first request, as with the paper's mkfs2 (3.3).
+        simulation.settle()?;
+    }
+    let mut learner = match job.system.replicates {
         Replicates::Dynamically { region, rule, .. } => {
-            Some(Replication::new(ReplicationConfig { region, ..planning.by(rule) }))
+            let policy = Policy::new(rule.into());
+            Some(Learner::new(policy, shape_of(&config.engine)).region(region).when_due())
         }
         _ => None,
     };
-    let (mut before, mut static_bytes) = replicate_statically(job, &mut simulation, planning)?;
+    let capacity = Sectors(config.area_at.0);
+    let (mut before, mut static_bytes) = replicate_statically(job, &mut simulation, capacity)?;
     let mut laps = Vec::with_capacity(job.runs.len());
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
         ask(&mut simulation, run, job.timed, |simulation, request| {
-            let Some(planner) = &mut planner else { return Ok(()) };
-            planner.observe(request);
-            if planner.is_due() { replicate(simulation, planner, degree, 0) } else { Ok(()) }
+            let (Some(learner), now) = (&mut learner, simulation.now()) else { return Ok(()) };
+            learner.observe(now, request);
+            if learner.is_due(now) { replicate(simulation, learner, now, 0) } else { Ok(()) }
         })?;
         let measured = simulation.lap()?;
         let mut lap = Fs2Run::new(&measured, job.disk);
         if job.draws && (number <= 2 || number == job.runs.len()) {
             paths.push((number, measured.path));
         }
-        if let Some(planner) = &mut planner {
+        if let Some(learner) = &mut learner {
             simulation.pass(REST)?;
             simulation.settle_replicas()?;
-            replicate(&mut simulation, planner, degree, 0)?;
+            let now = simulation.now();
+            replicate(&mut simulation, learner, now, 0)?;
             simulation.settle_replicas()?;
         }
         let after = simulation.lap()?;
@@ -253,20 +266,20 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     Ok(Fs2Done { runs: laps, paths, proof })
 }
 
-/// The simulation of a job, with its free space known, and the settings for planning replicas.
-fn simulation(
-    job: &Fs2Job<'_>,
-    device: Device,
-    degree: u32,
-) -> Result<(Simulation, ReplicationConfig), SimError> {
-    let disk = device.capacity();
-    // A file system's read-ahead ends with the file. The engine's read-ahead ends at free space, so the engine must know the free
-    // space with and without replicas: otherwise only one of the two systems would read data that no request needs.
-    let knows_free = job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0);
+/// Whether the engine knows the free space. A file system's read-ahead ends with the file. The engine's read-ahead ends at free
+/// space, so the engine must know the free space with and without replicas: otherwise only one of the two systems would read
+/// data that no request needs.
+fn knows_free(job: &Fs2Job<'_>) -> bool {
+    job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0)
+}
+
+/// The configuration of a job on a disk of this capacity. The area lies behind the file system.
+fn config(job: &Fs2Job<'_>, disk: Sectors, degree: u32) -> SimConfig {
+    let knows_free = knows_free(job);
     let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
-    let area = if knows_free { sidecar(replicas) } else { Sectors(0) };
+    let area = if knows_free { Geometry::area_beside(replicas) } else { Sectors(0) };
     let capacity = Sectors((disk.0 - area.0) / 8 * 8);
-    let config = SimConfig {
+    SimConfig {
         area_at: Lba(capacity.0),
         engine: Config {
             area,
@@ -281,30 +294,20 @@ fn simulation(
         scheduler: Scheduler::Anticipatory,
         spin_down: SpinDown::None,
         replay: if job.timed { Replay::Open } else { Replay::Closed { depth: 1 } },
-    };
-    let mut simulation = Simulation::new(device, config)?;
-    let inside = |e: &&Extent| e.end().0 <= capacity.0;
-    if knows_free {
-        simulation.seed_free(job.free.iter().filter(inside).copied());
-        // The area learns the free space before the first request, as with the paper's mkfs2 (3.3).
-        simulation.settle()?;
     }
-    let planning =
-        ReplicationConfig { most: replicas, ..ReplicationConfig::new(capacity, Sectors(0)) };
-    Ok((simulation, planning))
 }
 
 /// Static replication, if the system has it: busy time in seconds so far, and bytes of replicas.
 fn replicate_statically(
     job: &Fs2Job<'_>,
     simulation: &mut Simulation,
-    planning: ReplicationConfig,
+    capacity: Sectors,
 ) -> Result<(f64, u64), SimError> {
     let before = simulation.lap()?.background.busy().as_secs_f64();
     if job.system.replicates != Replicates::Statically {
         return Ok((before, 0));
     }
-    let mut all = Replication::new(planning);
+    let mut all = Replication::new(ReplicationConfig::new(capacity, Sectors(0)));
     for (_, request) in job.runs.iter().flatten() {
         all.observe(request);
     }

@@ -15,8 +15,9 @@ use seekless_engine::format::{
     page_extent,
 };
 use seekless_engine::{
-    AttachError, Class, Config, Engine, Fault, FormatOptions, Input, Io, IoFailed, Memory, Mode,
-    Output, Repair, RequestId, Target, examine, format_area, page_sum, repair,
+    AttachError, Class, Config, Engine, Fault, FormatOptions, HomeGuard, Input, Io, IoFailed,
+    Memory, Mode, Output, Proof, Repair, RequestId, Target, attach, examine, format_area, page_sum,
+    repair,
 };
 use seekless_learn::{Copy, Plan};
 
@@ -110,7 +111,7 @@ impl World {
             label: "a test".to_owned(),
         };
         format_area(&mut area, &options).unwrap();
-        let (engine, _) = Engine::attach(&mut area, config, [0; 32]).unwrap();
+        let (engine, _) = attach(&mut area, config, &kept([0; 32])).unwrap();
         let config = *engine.config();
         let first = |s| Written { value: s + 1, by: 0, issued: 0, ended: 0, dead: NEVER };
         Self {
@@ -362,12 +363,26 @@ impl World {
 
     /// Attaches what stands on the devices.
     fn crash(&mut self, stamp: [u8; 32]) {
+        self.crash_with(&kept(stamp));
+    }
+
+    fn crash_with(&mut self, proof: &Proof) {
         self.waiting.clear();
         self.clients.clear();
         let config = *self.engine.config();
-        let (engine, _) = Engine::attach(&mut self.area, config, stamp).unwrap();
+        let (engine, _) = attach(&mut self.area, config, proof).unwrap();
         self.engine = engine;
     }
+}
+
+/// Home is guarded, and nobody else can have written there.
+const fn kept(stamp: [u8; 32]) -> Proof {
+    Proof { stamp, guard: HomeGuard::Up, to_drain: false }
+}
+
+/// Somebody else may have written home where the stamp does not prove otherwise.
+const fn open(stamp: [u8; 32]) -> Proof {
+    Proof { guard: HomeGuard::Down, ..kept(stamp) }
 }
 
 fn config(cache_pages: u64) -> Config {
@@ -381,6 +396,7 @@ fn config(cache_pages: u64) -> Config {
         cluster: Bytes(8192),
         buffer_bytes: Bytes(1 << 16),
         stage_bytes: Bytes(16 * 4096),
+        sweep_bytes: Bytes(0),
         ..Config::new(Sectors(CAPACITY))
     }
 }

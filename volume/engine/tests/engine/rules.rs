@@ -393,9 +393,9 @@ fn what_nobody_guarded_is_not_taken_for_free() {
         }
         let config = *world.engine.config();
         let mut area = world.area.clone();
-        let guarded = Engine::attach_guarded(&mut area, config, [2; 32], true).unwrap().0;
+        let guarded = attach(&mut area, config, &kept([2; 32])).unwrap().0;
         assert!(guarded.free() > Sectors(3 * 8), "clean: {clean}");
-        let (engine, _) = Engine::attach_guarded(&mut world.area, config, [2; 32], false).unwrap();
+        let (engine, _) = attach(&mut world.area, config, &open([2; 32])).unwrap();
         // After a crash what may hold bytes of replicas is still none of the client's.
         assert_eq!(engine.free(), Sectors(if clean { 0 } else { 3 * 8 }), "clean: {clean}");
     }

@@ -1,31 +1,26 @@
 //! The files under a volume: the backing, and the optimized area beside it. Positional I/O only, in two
 //! forms: one that never waits for the disk, and one that may. It refuses to know the engine.
 
-use std::fs::File;
-use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SeekFrom};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_engine::{Examined, Target, page_sum};
+use seekless_host::{HostError, OpenFile, Opened, cannot, device_error};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
 use super::guard::GuardError;
+use super::identity;
 use super::region::Region;
-use super::runs::{Piece, Runs, Side};
-use super::{identity, in_use};
-use crate::error::ServeError;
+use super::runs::{Runs, Side};
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
 const WRITE_NOW_BYTES: usize = 1 << 20;
 /// The host's page.
 const PAGE: u64 = 4096;
-/// `f_type` of files in memory, as in statfs(2).
-const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
 
@@ -45,85 +40,20 @@ pub(crate) struct Files {
 /// One file or block device, or runs of one; its two ends elsewhere while it is guarded.
 #[derive(Debug)]
 pub(crate) struct Disk {
-    own: Handle,
+    own: OpenFile,
     runs: Runs,
     guard: Option<Box<Region>>,
 }
 
-/// An open file.
-#[derive(Debug)]
-pub(crate) struct Handle {
-    fd: OwnedFd,
-    /// How to read without waiting; `None` where the host knows no way.
-    at_once: Option<ReadWriteFlags>,
-}
-
-/// A backing that has been opened and locked.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) fd: OwnedFd,
-    pub(crate) bytes: u64,
-    /// Where an anonymous file beside it can be made.
-    pub(crate) dir: Option<PathBuf>,
-}
-
-impl Opened {
-    /// Opens and locks a file or block device.
-    pub(crate) fn path(path: &Path, read_only: bool) -> Result<Self, ServeError> {
-        let fail = |what| move |source| ServeError::Path { path: path.to_owned(), what, source };
-        let kind = path.metadata().map_err(fail("open it"))?.file_type();
-        let mut options = File::options();
-        options.read(true).write(!read_only);
-        if kind.is_block_device() && !read_only {
-            // The kernel keeps such a device for one: no file system on it, no swap, no second server.
-            options.custom_flags(OFlags::EXCL.bits().cast_signed());
-        }
-        let file = options.open(path).map_err(|e| {
-            if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) {
-                ServeError::InUse { path: path.to_owned(), by: in_use::by_whom(path) }
-            } else {
-                fail("open it")(e)
-            }
-        })?;
-        let kind = file.metadata().map_err(fail("ask for its kind"))?.file_type();
-        if !kind.is_file() && !kind.is_block_device() {
-            return Err(ServeError::NotADisk(path.to_owned()));
-        }
-        let lock = if read_only {
-            FlockOperation::NonBlockingLockShared
-        } else {
-            FlockOperation::NonBlockingLockExclusive
-        };
-        rustix::fs::flock(&file, lock).map_err(|e| {
-            if e == Errno::WOULDBLOCK {
-                ServeError::Locked(path.to_owned())
-            } else {
-                fail("lock it")(e.into())
-            }
-        })?;
-        // A block device's metadata has no size; its end has.
-        let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
-            .map_err(|e| fail("find its end")(e.into()))?;
-        if !bytes.is_multiple_of(512) {
-            return Err(ServeError::Size { path: path.to_owned(), bytes });
-        }
-        let dir = (!kind.is_block_device())
-            .then(|| path.parent().filter(|p| !p.as_os_str().is_empty()))
-            .map(|p| p.unwrap_or(Path::new(".")).to_owned());
-        Ok(Self { fd: file.into(), bytes, dir })
-    }
-
-    /// Memory that looks like a file.
-    pub(crate) fn memory(bytes: u64) -> Result<Self, ServeError> {
-        let fd = memory_file(bytes)?;
-        Ok(Self { fd, bytes, dir: None })
-    }
+/// Memory that looks like an opened file.
+pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
+    Ok(Opened { fd: memory_file(bytes)?, bytes, dir: None })
 }
 
 impl Files {
     /// A backing, with an optimized area of `area` bytes: an anonymous file in `dir` where there is one,
     /// else memory.
-    pub(crate) fn new(home: Opened, area: u64, dir: Option<&Path>) -> Result<Self, ServeError> {
+    pub(crate) fn new(home: Opened, area: u64, dir: Option<&Path>) -> Result<Self, HostError> {
         let area = match (area, dir) {
             (0, _) => None,
             (bytes, Some(dir)) => Some(anonymous_file(dir, bytes)?),
@@ -291,9 +221,9 @@ impl Files {
         let Ok(disk) = self.disk(target) else { return };
         for p in disk.runs().pieces(at, len) {
             let advice = rustix::fs::Advice::WillNeed;
-            let Ok(Handle { fd, .. }) = disk.handle(p.side) else { continue };
+            let Ok(file) = disk.handle(p.side) else { continue };
             // Nothing depends on whether it is taken.
-            let _ = rustix::fs::fadvise(fd, p.at, std::num::NonZeroU64::new(p.len), advice);
+            let _ = rustix::fs::fadvise(file, p.at, std::num::NonZeroU64::new(p.len), advice);
         }
     }
 
@@ -323,7 +253,7 @@ impl Files {
         let end = at + len;
         let mut from = at;
         while from < end && runs.len() < RUNS_MAX {
-            let data = match rustix::fs::seek(&self.home.own.fd, SeekFrom::Data(from)) {
+            let data = match rustix::fs::seek(&self.home.own, SeekFrom::Data(from)) {
                 Ok(data) => data.min(end),
                 // No data up to the end of the file.
                 Err(Errno::NXIO) => end,
@@ -333,7 +263,7 @@ impl Files {
             let hole = if data > from {
                 data
             } else {
-                match rustix::fs::seek(&self.home.own.fd, SeekFrom::Hole(from)) {
+                match rustix::fs::seek(&self.home.own, SeekFrom::Hole(from)) {
                     Ok(hole) if hole > from => hole.min(end),
                     _ => end,
                 }
@@ -345,65 +275,10 @@ impl Files {
     }
 }
 
-impl Handle {
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        let mut probe = [0; 1];
-        let nowait = ReadWriteFlags::NOWAIT;
-        let known = !matches!(
-            rustix::io::preadv2(&fd, &mut [IoSliceMut::new(&mut probe)], 0, nowait),
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS)
-        );
-        // A file in memory has nothing to wait for.
-        let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
-        let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
-        Self { fd, at_once }
-    }
-
-    fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
-        while !rest.is_empty() {
-            match rustix::io::pread(&self.fd, &mut *rest, at) {
-                // The file was cut under us.
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => {
-                    at += n as u64;
-                    rest = rest.get_mut(n..).unwrap_or_default();
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn write(
-        &self,
-        mut at: u64,
-        mut rest: &[u8],
-        how: ReadWriteFlags,
-    ) -> Result<(), Errno> {
-        while !rest.is_empty() {
-            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => {
-                    at += n as u64;
-                    rest = rest.get(n..).unwrap_or_default();
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn sync(&self) -> Result<(), Errno> {
-        retry(|| rustix::fs::fdatasync(&self.fd))
-    }
-}
-
 impl Disk {
     /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
-        Self { own: Handle::new(fd), runs, guard: None }
+        Self { own: OpenFile::new(fd), runs, guard: None }
     }
 
     /// With room for a guard, which stands as the region says.
@@ -419,7 +294,7 @@ impl Disk {
 
     /// The same disk as it stands, without its guard.
     pub(crate) fn bare(&self) -> Result<Self, Errno> {
-        let fd = rustix::io::fcntl_dupfd_cloexec(&self.own.fd, 0)?;
+        let fd = rustix::io::fcntl_dupfd_cloexec(&self.own, 0)?;
         Ok(Self::new(fd, self.runs.clone()))
     }
 
@@ -438,7 +313,7 @@ impl Disk {
     }
 
     #[inline]
-    fn handle(&self, side: Side) -> Result<&Handle, Errno> {
+    fn handle(&self, side: Side) -> Result<&OpenFile, Errno> {
         match side {
             Side::Own => Ok(&self.own),
             Side::Region => self.guard().map(Region::handle).ok_or(Errno::NXIO),
@@ -465,13 +340,8 @@ impl Disk {
     }
 
     fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
-        let len = buf.len();
-        let (side, at) = self.runs().one(at, len as u64)?;
-        let handle = self.handle(side).ok()?;
-        match rustix::io::preadv2(&handle.fd, &mut [IoSliceMut::new(buf)], at, handle.at_once?) {
-            Ok(n) if n == len => Some(()),
-            _ => None,
-        }
+        let (side, at) = self.runs().one(at, buf.len() as u64)?;
+        self.handle(side).ok()?.read_now(at, buf)
     }
 
     fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
@@ -489,59 +359,30 @@ impl Disk {
     /// Takes space back. What is guarded keeps its own.
     fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
         let mut pieces = self.runs().pieces(at, len).filter(|p| p.side == Side::Own);
-        pieces.try_for_each(|p| self.allocate(FallocateFlags::PUNCH_HOLE, p))
-    }
-
-    fn allocate(&self, how: FallocateFlags, p: Piece) -> Result<(), Errno> {
-        let how = how | FallocateFlags::KEEP_SIZE;
-        retry(|| rustix::fs::fallocate(&self.own.fd, how, p.at, p.len))
+        pieces.try_for_each(|p| self.own.punch(p.at, p.len))
     }
 
     /// Zeroes by the cheapest way that the file system knows; what is guarded by writing.
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
         for p in self.runs().pieces(at, len) {
-            let hole = p.side == Side::Own && !flags.contains(Flags::NO_HOLE);
-            if hole && self.allocate(FallocateFlags::PUNCH_HOLE, p).is_ok() {
-                continue;
-            }
             if p.side == Side::Own {
-                match self.allocate(FallocateFlags::ZERO_RANGE, p) {
-                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {}
-                    Ok(()) => continue,
-                    Err(e) => return Err(e),
+                if self.own.zero_fast(p.at, p.len, !flags.contains(Flags::NO_HOLE))? {
+                    continue;
                 }
                 if flags.contains(FAST_ZERO) {
                     return Err(Errno::OPNOTSUPP);
                 }
             }
-            let zeroes = [0; 64 << 10];
-            let mut done = 0;
-            while done < p.len {
-                let n = (p.len - done).min(zeroes.len() as u64);
-                let part = zeroes.get(..n as usize).unwrap_or_default();
-                self.write(at + p.from + done, part, ReadWriteFlags::empty())?;
-                done += n;
-            }
+            let write = |at, part: &[u8]| self.write(at, part, ReadWriteFlags::empty());
+            OpenFile::write_zeroes(at + p.from, p.len, write)?;
         }
         Ok(())
     }
 }
 
-impl AsFd for Opened {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-impl AsFd for Handle {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
 impl AsFd for Disk {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.own.fd.as_fd()
+        self.own.as_fd()
     }
 }
 
@@ -552,43 +393,31 @@ impl Device for Disk {
 
     fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
         self.check(extent, buf.len())?;
-        Self::read(self, extent.start.0 * SECTOR_BYTES, buf).map_err(failed("reading", extent))
+        Self::read(self, extent.start.0 * SECTOR_BYTES, buf)
+            .map_err(device_error("reading", extent))
     }
 
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
         self.check(extent, buf.len())?;
         let at = extent.start.0 * SECTOR_BYTES;
-        Self::write(self, at, buf, ReadWriteFlags::empty()).map_err(failed("writing", extent))
+        Self::write(self, at, buf, ReadWriteFlags::empty()).map_err(device_error("writing", extent))
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
-        self.sync().map_err(failed("flushing", Extent::default()))
+        self.sync().map_err(device_error("flushing", Extent::default()))
     }
 
     fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
         self.check(extent, extent.bytes().0 as usize)?;
         self.zero(extent.start.0 * SECTOR_BYTES, extent.bytes().0, Flags::NONE)
-            .map_err(failed("zeroing", extent))
-    }
-}
-
-fn failed(op: &'static str, extent: Extent) -> impl FnOnce(Errno) -> DeviceError {
-    move |source| DeviceError::Io { op, extent, source: source.into() }
-}
-
-fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            other => return other,
-        }
+            .map_err(device_error("zeroing", extent))
     }
 }
 
 /// A file of `bytes` without a name: it is gone when the server is, and clobbers nothing.
-fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, ServeError> {
+fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, HostError> {
     let fail =
-        |what| move |e: Errno| ServeError::Path { path: dir.to_owned(), what, source: e.into() };
+        |what| move |e: Errno| HostError::Path { path: dir.to_owned(), what, source: e.into() };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
         .map_err(fail("make the optimized area in it (an anonymous file)"))?;
@@ -596,11 +425,11 @@ fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, ServeError> {
     Ok(fd)
 }
 
-fn memory_file(bytes: u64) -> Result<OwnedFd, ServeError> {
+fn memory_file(bytes: u64) -> Result<OwnedFd, HostError> {
     let make = || {
         let fd = rustix::fs::memfd_create("seekless", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&fd, bytes)?;
         Ok::<_, Errno>(fd)
     };
-    make().map_err(crate::error::host("make a file in memory"))
+    make().map_err(cannot("make a file in memory"))
 }

@@ -5,11 +5,11 @@ pub(crate) mod emulated;
 pub(crate) mod files;
 pub(crate) mod guard;
 pub(crate) mod identity;
-pub(crate) mod in_use;
 pub(crate) mod lateness;
+pub(crate) mod loop_device;
+pub(crate) mod partition_grid;
 pub(crate) mod region;
 pub(crate) mod runs;
-pub(crate) mod signature;
 pub(crate) mod workers;
 
 use seekless_block::Flags;

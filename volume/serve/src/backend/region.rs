@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Extent, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, Label};
+use seekless_host::{OpenFile, sys};
 
-use super::files::{Disk, Handle};
+use super::files::Disk;
 use super::guard::{EDGE, Guard, GuardError, REGION, Standing};
 use super::runs::Runs;
-use crate::sys;
 
 /// Home's ends are at home.
 const DOWN: u8 = 0;
@@ -28,7 +28,7 @@ const HALFWAY: u8 = 2;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Region {
-    handle: Handle,
+    handle: OpenFile,
     /// Where it begins, in bytes.
     at: u64,
     /// Home's runs while its ends are here.
@@ -54,7 +54,7 @@ impl Region {
         // Behind the header.
         let runs = Runs::guarded(capacity.bytes().0, edge, at + seekless_block::PAGE_BYTES);
         Self {
-            handle: Handle::new(fd),
+            handle: OpenFile::new(fd),
             at,
             runs,
             keys: (uuid, capacity),
@@ -75,7 +75,7 @@ impl Region {
         &self.runs
     }
 
-    pub(crate) const fn handle(&self) -> &Handle {
+    pub(crate) const fn handle(&self) -> &OpenFile {
         &self.handle
     }
 

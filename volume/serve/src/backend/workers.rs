@@ -12,7 +12,8 @@ use seekless_nbd::Errno;
 
 use super::errno_of;
 use super::files::Files;
-use crate::error::{ServeError, host};
+use crate::error::ServeError;
+use seekless_host::cannot;
 
 /// What a worker is asked.
 #[derive(Debug)]
@@ -95,7 +96,7 @@ impl Workers {
             };
             let name = format!("seekless-io-{index}");
             let thread = std::thread::Builder::new().name(name).spawn(work);
-            threads.push(thread.map_err(host("start a worker thread"))?);
+            threads.push(thread.map_err(cannot("start a worker thread"))?);
             queues.push((send, 0));
         }
         Ok(Self { queues, ended, threads })

@@ -8,7 +8,7 @@ use seekless_engine::{Config, Engine};
 use seekless_nbd::{ClientEvent, ClientSession, Options};
 
 use super::*;
-use crate::backend::files::{Files, Opened};
+use crate::backend::files::{Files, opened_memory};
 use crate::volume::{Clock, Parts};
 
 const PAGE: u32 = 4096;
@@ -17,7 +17,7 @@ const HEADER: usize = 16;
 
 fn volume() -> Volume<Owner> {
     let bytes = 1 << 20;
-    let files = Files::new(Opened::memory(bytes).unwrap(), 0, None).unwrap();
+    let files = Files::new(opened_memory(bytes).unwrap(), 0, None).unwrap();
     Volume::new(Parts {
         engine: Engine::new(Config::new(seekless_block::Sectors(bytes / SECTOR_BYTES))),
         lasting: false,

@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use seekless_host::HostError;
+
 use crate::{Address, ServeError};
 
 /// The unix socket of the server of `backing`, in a directory of this user alone. The server may not run.
@@ -32,7 +34,7 @@ pub fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
 }
 
 fn fail(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::Path { path: path.to_owned(), what, source }
+    move |source| HostError::Path { path: path.to_owned(), what, source }.into()
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
@@ -54,7 +56,7 @@ pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
         return Ok(());
     }
     let why = "others can reach into it; `chmod 700` it".to_owned();
-    Err(ServeError::Refused { path: dir.to_owned(), why })
+    Err(HostError::Refused { path: dir.to_owned(), why }.into())
 }
 
 /// The address of the server of a backing, if one answers.

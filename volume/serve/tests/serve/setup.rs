@@ -3,6 +3,7 @@
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use seekless_block::{Bytes, Extent, Flags, Op};
+use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
 use seekless_serve::client::{Client, ClientError};
 use seekless_serve::{Address, Backing, Builder, ServeError};
@@ -17,13 +18,13 @@ fn path(dir: &Dir, name: &str, bytes: u64) -> Builder {
 fn what_is_no_disk_is_refused() {
     let dir = Dir::new("refused");
     let odd = path(&dir, "odd", 1000).spawn().err().unwrap();
-    assert!(matches!(odd, ServeError::Size { bytes: 1000, .. }), "{odd}");
+    assert!(matches!(odd, ServeError::Host(HostError::Size { bytes: 1000, .. })), "{odd}");
     assert!(odd.to_string().contains("1000 bytes is not a multiple of 512"));
     let directory =
         Builder::new(Backing::Path(dir.0.clone())).read_only(true).spawn().err().unwrap();
-    assert!(matches!(directory, ServeError::NotADisk(_)), "{directory}");
+    assert!(matches!(directory, ServeError::Host(HostError::NotADisk(_))), "{directory}");
     let none = Builder::new(Backing::Path(dir.path("none"))).spawn().err().unwrap();
-    assert!(matches!(none, ServeError::Path { what: "open it", .. }), "{none}");
+    assert!(matches!(none, ServeError::Host(HostError::Path { what: "open it", .. })), "{none}");
 }
 
 #[test]
@@ -32,9 +33,9 @@ fn two_servers_never_share_a_file() {
     let file = dir.file("disk", 4096);
     let first = Builder::new(Backing::Path(file.clone())).spawn().unwrap();
     let second = Builder::new(Backing::Path(file.clone())).spawn().err().unwrap();
-    assert!(matches!(second, ServeError::Locked(_)), "{second}");
+    assert!(matches!(second, ServeError::Host(HostError::Locked(_))), "{second}");
     let reader = Builder::new(Backing::Path(file.clone())).read_only(true).spawn();
-    assert!(matches!(reader.err(), Some(ServeError::Locked(_))));
+    assert!(matches!(reader.err(), Some(ServeError::Host(HostError::Locked(_)))));
     first.stop().unwrap();
     // Readers share.
     let a = Builder::new(Backing::Path(file.clone())).read_only(true).spawn().unwrap();

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
-use seekless_engine::{Input, Mode, Target};
+use seekless_engine::{HomeGuard, Input, Mode, Proof, Target};
 
 use super::history::{History, Step, plan_of, replicate};
-use super::machine::{Machine, Refused, Setup, Stamp};
+use super::machine::{Machine, Placement, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium, UNREADABLE};
 use super::mend::{Resize, mend};
 use super::model::{INITIAL, Model, encode};
@@ -277,7 +277,7 @@ impl<M: Machine> Live<M> {
         let stamp = [1; 32];
         let machine =
             attach::<M>(setup, &medium, stamp).map_err(|r| format!("a new area: {r:?}"))?;
-        let world = World::new(machine, medium, Past::new(setup.home), setup.clone());
+        let world = World::new(machine, medium, Past::new(setup.home), setup.clone())?;
         Ok(Self { world, setup: setup.clone(), stamp, done: [0; 5], failed: 0 })
     }
 
@@ -299,7 +299,7 @@ impl<M: Machine> Live<M> {
         step: &Step,
         mut look: impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
-        let world = &mut self.world;
+        let (world, setup) = (&mut self.world, &self.setup);
         match step {
             &Step::Ask { op, start, len, fua } => {
                 let flags = if fua { Flags::FUA } else { Flags::NONE };
@@ -327,30 +327,41 @@ impl<M: Machine> Live<M> {
                 world.handle(Input::Install(plan))?;
             }
             Step::Replicate(sides) => {
-                world.handle(replicate(sides, &self.setup))?;
+                world.replicate(replicate(sides, &self.setup))?;
             }
             Step::Withdraw => world.handle(Input::Withdraw)?,
-            &Step::Mode(mode) => world.handle(Input::SetMode(mode))?,
-            Step::Drain => world.handle(Input::Drain)?,
+            &Step::Mode(mode) => world.set_mode(mode)?,
+            Step::Drain => world.drain()?,
             Step::Pass => drop(world.pass()?),
             &Step::Slow(slow) => world.set_slow(slow),
             &Step::Break(fault) => world.break_down(fault),
             Step::Heal => {
                 if world.is_broken() {
-                    self.ends_or_says_why(Input::Drain, M::is_drained)?;
+                    self.ends_or_says_why("a drain", World::drain, M::is_drained)?;
                 }
                 self.world.heal(1)?;
             }
             Step::Restart(_) if world.is_broken() => {
-                self.ends_or_says_why(Input::Detach { stamp: self.stamp }, M::is_detached)?;
+                let stamp = self.stamp;
+                let detach = |w: &mut World<M>| w.handle(Input::Detach { stamp });
+                self.ends_or_says_why("a detach", detach, M::is_detached)?;
                 self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
             }
             &Step::Restart(by_another) => {
                 if by_another.is_some() {
                     // Whoever uses home by itself sees what stands in discarded pages.
                     world.handle(Input::Withdraw)?;
+                    if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+                        world.drain()?;
+                    }
                 }
                 world.rest(by_another.map_or(0, |b| b.0))?;
+                if by_another.is_some()
+                    && setup.placement == Placement::Elsewhere
+                    && !world.is_home_open()
+                {
+                    return Err("drained and withdrawn, and the guard stays up".to_owned());
+                }
                 self.stop(&mut look)?;
                 let world = &mut self.world;
                 if by_another.is_some() && !world.machine().stained().is_empty() {
@@ -358,7 +369,7 @@ impl<M: Machine> Live<M> {
                 }
                 if !world.machine().is_dirty() {
                     world.bare_home()?;
-                    if let Some((start, len)) = by_another {
+                    if let Some((start, len)) = by_another.filter(|_| world.is_home_open()) {
                         let start = start.min(self.setup.home - 1);
                         let len = len.min(self.setup.home - start);
                         world.by_another(Extent::new(start, len))?;
@@ -372,8 +383,11 @@ impl<M: Machine> Live<M> {
             Step::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
             &Step::Resize { home, area } => {
                 world.rest(1)?;
-                world.handle(Input::Drain)?;
+                world.drain()?;
                 world.rest(1)?;
+                if setup.placement == Placement::Elsewhere && !world.is_home_open() {
+                    return Err("drained, and the guard stays up".to_owned());
+                }
                 self.stop(&mut look)?;
                 if self.world.machine().is_dirty() {
                     return Err("drained and detached, and home is not all there is".to_owned());
@@ -435,11 +449,11 @@ impl<M: Machine> Live<M> {
             }
             let machine = attach::<M>(&self.setup, &medium, self.stamp)
                 .map_err(|r| format!("after a resize: {r:?}"))?;
-            self.world = World::new(machine, medium, past, self.setup.clone());
+            self.world = World::new(machine, medium, past, self.setup.clone())?;
             break;
         }
         if self.setup.write_back {
-            self.world.handle(Input::SetMode(Mode::WriteBack))?;
+            self.world.set_mode(Mode::WriteBack)?;
         }
         Ok(())
     }
@@ -459,15 +473,19 @@ impl<M: Machine> Live<M> {
         let (machine, medium) = recover::<M>(&self.setup, image, again, self.stamp, rng)
             .map_err(|r| format!("the next life: {r:?}"))?;
         self.end_life();
-        self.world = World::new(machine, medium, past, self.setup.clone());
+        self.world = World::new(machine, medium, past, self.setup.clone())?;
         Ok(())
     }
 
     /// With a device that fails for good: what is asked comes to its end, or the engine says what keeps it.
-    fn ends_or_says_why(&mut self, input: Input, ended: fn(&M) -> bool) -> Result<(), String> {
-        let asked = format!("{input:?}");
+    fn ends_or_says_why(
+        &mut self,
+        asked: &str,
+        ask: impl FnOnce(&mut World<M>) -> Result<(), String>,
+        ended: fn(&M) -> bool,
+    ) -> Result<(), String> {
         self.world.rest(1)?;
-        self.world.handle(input)?;
+        ask(&mut self.world)?;
         self.world.rest(1)?;
         let machine = self.world.machine();
         if ended(machine) || machine.says_why() {
@@ -478,10 +496,20 @@ impl<M: Machine> Live<M> {
     }
 }
 
-fn attach<M: Machine>(setup: &Setup, medium: &Shared, stamp: Stamp) -> Result<M, Refused> {
+pub(crate) fn attach<M: Machine>(
+    setup: &Setup,
+    medium: &Shared,
+    stamp: Stamp,
+) -> Result<M, Refused> {
     let mut area = Disk::new(Rc::clone(medium), Target::Area);
     let mut home = Disk::new(Rc::clone(medium), Target::Home);
-    M::attach(setup, &mut area, &mut home, stamp)
+    let guard = setup.placement.guard(medium.borrow().current().guard_up);
+    let proof = Proof { stamp, guard, to_drain: false };
+    let (machine, needs_guard) = M::attach(setup, &mut area, &mut home, &proof)?;
+    if needs_guard && guard == HomeGuard::Down && !medium.borrow().is_off() {
+        medium.borrow_mut().move_guard(true);
+    }
+    Ok(machine)
 }
 
 /// Attaches; at these operations of the recovery the power fails again.
@@ -517,12 +545,13 @@ fn inspect<M: Machine>(
     let mut rng = Pcg64Mcg::seed_from_u64(look.choice);
     tally.killed += u64::from(look.killed);
     let left = if look.killed {
-        world.killed(setup.replicas == 0 && never_absorbs(history), &mut rng)
+        world.killed(setup.replicas == 0 && history.never_absorbs(), &mut rng)
     } else {
         world.cut(&mut rng)
     };
-    let (mut image, past) = left;
+    let (mut image, mut past) = left;
     bare_home_is_complete(history, setup, &image, &past.model)?;
+    let stamp = strangers_write(setup, &mut image, &mut past, stamp, &mut rng)?;
     let damage = if !look.killed && rng.random_ratio(1, 4) {
         rot(&mut image, &world.medium().borrow(), &M::log(setup), &mut rng)
     } else {
@@ -581,7 +610,7 @@ fn go_on<M: Machine>(
         }
         Ok(found) => found,
     };
-    let mut world = World::new(machine, medium, past, setup.clone());
+    let mut world = World::new(machine, medium, past, setup.clone())?;
     world.set_damaged(damage);
     let order = rng.random();
     world.read_all(rng.random_range(1..24), order)?;
@@ -590,7 +619,7 @@ fn go_on<M: Machine>(
             let pages = (setup.home - setup.grid) / PAGE_SECTORS;
             let mut page = || rng.random_range(0..pages);
             let side = (page(), vec![(page(), 1), (page(), 1)]);
-            world.handle(replicate(&[side], setup))?;
+            world.replicate(replicate(&[side], setup))?;
             Op::Discard
         } else {
             [Op::Write, Op::Write, Op::Read, Op::Flush, Op::WriteZeroes][rng.random_range(0..5)]
@@ -613,7 +642,7 @@ fn go_on<M: Machine>(
             Ok(())
         };
     }
-    world.handle(Input::Drain)?;
+    world.drain()?;
     world.rest(order)?;
     if world.has_failed() || damage && world.machine().is_dirty() {
         tally.told += 1;
@@ -629,8 +658,24 @@ fn go_on<M: Machine>(
     world.bare_home()
 }
 
-fn never_absorbs(history: &History) -> bool {
-    !history.setup.write_back && !history.steps.contains(&Step::Mode(Mode::WriteBack))
+/// Where nothing keeps others from home, somebody may write there before the engine comes back. The stamp that then
+/// proves what home is.
+fn strangers_write(
+    setup: &Setup,
+    image: &mut Image,
+    past: &mut Past,
+    mut stamp: Stamp,
+    rng: &mut Pcg64Mcg,
+) -> Result<Stamp, String> {
+    let kept =
+        matches!(setup.placement.guard(image.guard_up), HomeGuard::SameDevice | HomeGuard::Up);
+    if !kept && rng.random_ratio(1, 3) {
+        let start = rng.random_range(0..setup.home);
+        let len = rng.random_range(1..30).min(setup.home - start);
+        past.by_another_on(image, Extent::new(start, len))?;
+        stamp[1] = stamp[1].wrapping_add(1);
+    }
+    Ok(stamp)
 }
 
 /// Where nothing was ever absorbed, home alone is all there is.
@@ -640,7 +685,7 @@ fn bare_home_is_complete(
     image: &Image,
     model: &Model,
 ) -> Result<(), String> {
-    if !never_absorbs(history) {
+    if !history.never_absorbs() {
         return Ok(());
     }
     for (lba, sector) in (0..).zip(image.sectors(Target::Home)) {

@@ -7,7 +7,7 @@ use seekless_block::{Extent, Lba, Op, PAGE_BYTES, PAGE_SECTORS};
 use seekless_engine::{Class, Input, Io, Mode, Target};
 use seekless_learn::{Copy, Plan, Replica};
 
-use super::machine::Setup;
+use super::machine::{Placement, Setup};
 
 /// A piece of a plan: home sector, sectors, sectors left free before its place.
 pub type Piece = (u64, u64, u64);
@@ -175,6 +175,7 @@ impl History {
                 parts.steps(&mut history.steps);
             }
         }
+        history.draw_attach();
         history
     }
 
@@ -264,7 +265,27 @@ impl History {
             }
         };
         let steps = (0..count).map(|_| step(&mut mix)).collect();
-        Self { seed, setup, steps }
+        let mut history = Self { seed, setup, steps };
+        history.draw_attach();
+        history
+    }
+}
+
+impl History {
+    /// Draws what a server may be told, and may find, when it attaches.
+    fn draw_attach(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(self.seed ^ ATTACH);
+        let placement = [Placement::SameDevice, Placement::Elsewhere, Placement::Elsewhere]
+            [rng.random_range(0..3)];
+        // Without space for a guard nothing may be absorbed or replicated.
+        let unguarded = self.never_absorbs() && self.setup.replicas == 0 && rng.random();
+        self.setup.placement = if unguarded { Placement::ElsewhereUnguarded } else { placement };
+        self.setup.degree = rng.random_range(1..4);
+    }
+
+    /// Whether the write buffer is never in use.
+    pub(crate) fn never_absorbs(&self) -> bool {
+        !self.setup.write_back && !self.steps.contains(&Step::Mode(Mode::WriteBack))
     }
 }
 
@@ -280,6 +301,8 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         write_buffer_percent: pick(&[1, 20, 40, 60]) as u8,
         replicas: 0,
         soon: false,
+        degree: 1,
+        placement: Placement::SameDevice,
         write_back: pick(&[0, 1, 1]) == 1,
         cache_pages: pick(&[0, 0, 3, 32]),
         read_ahead: pick(&[0, 2 * PAGE_BYTES]),
@@ -296,6 +319,8 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
 
 /// Tells the seeds of one kind of history from those of another.
 const PARTS: u64 = 0x9a27;
+/// And what is drawn for an attach from all else.
+const ATTACH: u64 = 0xa77a_c4ed;
 /// A block of a file system, in sectors.
 const BLOCK: u64 = 2;
 

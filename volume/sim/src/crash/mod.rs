@@ -14,5 +14,5 @@ mod world;
 
 pub use explore::{Failure, Looks, Tally, explore, shrink};
 pub use history::{Fault, History, Piece, Side, Slow, Step};
-pub use machine::{Machine, Mended, Refused, Setup, Stamp};
+pub use machine::{Machine, Mended, Placement, Refused, Setup, Stamp};
 pub use medium::Disk;

@@ -13,11 +13,12 @@ use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
 use seekless_engine::{
-    Class, Fault as Told, Input, Io, IoFailed, Memory, Output, RequestId, Target, page_sum,
+    Class, Fault as Told, GuardStep, Guarding, Input, Io, IoFailed, Memory, Mode, Output,
+    RequestId, Target, page_sum,
 };
 
 use super::history::{Fault, Slow};
-use super::machine::{Machine, Setup};
+use super::machine::{Machine, Placement, Setup};
 use super::medium::{Image, Medium};
 use super::model::{Issued, Model, encode};
 
@@ -63,6 +64,31 @@ impl Past {
         self.writes.retain(|(extent, _)| extent.end().0 <= sectors);
     }
 
+    /// Somebody else writes these sectors of home: the bytes.
+    fn by_another(&mut self, extent: Extent) -> Result<Vec<u8>, String> {
+        self.last += 1;
+        let token = self.last;
+        let issued = self.model.issue(Op::Write, extent, Flags::FUA, token);
+        self.model.end(issued, &[])?;
+        Ok((extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect())
+    }
+
+    /// The same, to devices that nobody uses.
+    pub(crate) fn by_another_on(
+        &mut self,
+        image: &mut Image,
+        extent: Extent,
+    ) -> Result<(), String> {
+        let bytes = self.by_another(extent)?;
+        let sectors = &mut image.sectors_mut(Target::Home)[extent.start.0 as usize..];
+        for (sector, new) in sectors.iter_mut().zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
+            let mut bytes = [0; SECTOR_BYTES as usize];
+            bytes.copy_from_slice(new);
+            *sector = Rc::new(bytes);
+        }
+        Ok(())
+    }
+
     /// Clients of a new device of so many sectors.
     pub(crate) fn new(sectors: u64) -> Self {
         Self { model: Model::new(sectors), last: 0, writes: Vec::new() }
@@ -90,12 +116,27 @@ pub(crate) struct World<M> {
     faulty: bool,
     /// I/Os that failed.
     faults_met: u64,
+    /// When home's guard is moved; `None` where none can be.
+    guarding: Option<Guarding>,
+    /// Where writes were last wanted to go.
+    wants: Mode,
 }
 
 impl<M: Machine> World<M> {
     /// `machine` has been attached to `medium`.
-    pub(crate) fn new(machine: M, medium: Rc<RefCell<Medium>>, past: Past, setup: Setup) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// Where it breaks a promise before anybody asks for anything.
+    pub(crate) fn new(
+        machine: M,
+        medium: Rc<RefCell<Medium>>,
+        past: Past,
+        setup: Setup,
+    ) -> Result<Self, String> {
+        let guarded = setup.placement == Placement::Elsewhere;
+        let mut world = Self {
+            guarding: machine.guarding().filter(|_| guarded),
+            wants: if setup.write_back { Mode::WriteBack } else { Mode::WriteThrough },
             machine,
             medium,
             past,
@@ -112,7 +153,11 @@ impl<M: Machine> World<M> {
             faults: Vec::new(),
             faulty: false,
             faults_met: 0,
+        };
+        if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
+            world.drain()?;
         }
+        Ok(world)
     }
 
     /// Whether the medium was damaged: then a request may fail. A read may not be wrong all the same.
@@ -195,6 +240,68 @@ impl<M: Machine> World<M> {
                 }
                 Output::Complete { id, result } => self.complete(id.0, result)?,
             }
+        }
+        self.move_guard()
+    }
+
+    /// The administrator wants writes to go elsewhere. Nothing is absorbed or replicated before home's guard is up.
+    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
+        self.wants = mode;
+        if self.guarding.as_mut().is_some_and(|guarding| !guarding.want(mode)) {
+            return self.move_guard();
+        }
+        self.guarding.iter_mut().for_each(Guarding::obeyed);
+        self.handle(Input::SetMode(mode))
+    }
+
+    /// The administrator wants all of it at home.
+    pub(crate) fn drain(&mut self) -> Result<(), String> {
+        self.wants = Mode::WriteThrough;
+        if let Some(guarding) = &mut self.guarding {
+            guarding.want_home();
+        }
+        self.handle(Input::Drain)
+    }
+
+    /// Replicas are asked for, after a drain by an administrator who wants some again.
+    pub(crate) fn replicate(&mut self, input: Input) -> Result<(), String> {
+        if self.setup.replicas > 0 && self.guarding.as_ref().is_some_and(Guarding::holds) {
+            self.set_mode(self.wants)?;
+        }
+        self.handle(input)
+    }
+
+    /// Whether somebody else could write home: not on the area's own device, and not while its guard is up.
+    pub(crate) fn is_home_open(&self) -> bool {
+        match self.setup.placement {
+            Placement::SameDevice => false,
+            Placement::Elsewhere => !self.is_guarded(),
+            Placement::ElsewhereUnguarded => true,
+        }
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.medium.borrow().current().guard_up
+    }
+
+    /// Moves home's guard where that is due, and sees that home cannot be mounted while it lacks something.
+    fn move_guard(&mut self) -> Result<(), String> {
+        while let Some(guarding) = &mut self.guarding {
+            let up = self.medium.borrow().current().guard_up;
+            match self.machine.guard_step(guarding, up) {
+                GuardStep::Rest => break,
+                GuardStep::Move(to) => {
+                    self.medium.borrow_mut().move_guard(to);
+                    guarding.moved(true);
+                }
+                GuardStep::Obey(mode) => {
+                    guarding.obeyed();
+                    self.handle(Input::SetMode(mode))?;
+                }
+            }
+        }
+        if self.is_home_open() && self.machine.needs_guard() {
+            return Err("home can be mounted by itself while it lacks what clients read".to_owned());
         }
         Ok(())
     }
@@ -451,15 +558,11 @@ impl<M: Machine> World<M> {
 
     /// Somebody else writes home, and sees to it that it stays.
     pub(crate) fn by_another(&mut self, extent: Extent) -> Result<(), String> {
-        self.past.last += 1;
-        let token = self.past.last;
-        let issued = self.past.model.issue(Op::Write, extent, Flags::FUA, token);
-        let bytes: Vec<u8> =
-            (extent.start.0..extent.end().0).flat_map(|lba| encode(token, lba)).collect();
+        let bytes = self.past.by_another(extent)?;
         let mut medium = self.medium.borrow_mut();
         let ticket = medium.start_write(Target::Home, extent, Some(&bytes));
         medium.finish_write(ticket, Flags::FUA);
-        self.past.model.end(issued, &[])
+        Ok(())
     }
 
     /// The power fails: what is left on the devices, chosen by `rng`, and what clients may find.

@@ -95,7 +95,7 @@ fn groups_change_between_shuffles_as_table_2_says() {
     for (day, printed) in FILE_DAYS.into_iter().zip(printed) {
         let scale = 0.2;
         let every = (day.interval() as f64 * scale) as u64;
-        let mut graph = seekless_learn::Successors::new(GroupConfig::default()).unwrap();
+        let mut graph = seekless_store::Successors::new(GroupConfig::default()).unwrap();
         let play = FilePlay::new(day, scale, 5);
         let sizes: Vec<u64> = play.files().iter().map(|f| f.size).collect();
         let small = |f: u64| sizes[f as usize] <= u64::from(seekless_store::FILE_BYTES_MAX);
@@ -110,7 +110,7 @@ fn groups_change_between_shuffles_as_table_2_says() {
             let groups = graph.groups(small);
             // The first shuffles see what is not there yet.
             if n > 3 * every {
-                let s = seekless_learn::Stability::between(&last, &groups);
+                let s = seekless_store::Stability::between(&last, &groups);
                 let counts = [s.before, s.after, s.stable].map(|n| n as f64);
                 let found = [counts[0], counts[1], counts[2], s.mean_size, s.left, s.joined];
                 sums.iter_mut().zip(found).for_each(|(sum, v)| *sum += v);

@@ -319,7 +319,7 @@ fn a_guard_goes_up_and_down_and_clients_see_no_difference() {
         world.put_up(u64::MAX).unwrap();
         assert!(!world.shows() && world.view(true) == world.seen);
         assert_eq!(
-            crate::backend::signature::marks(&world.home.all()),
+            seekless_host::signature::marks(&world.home.all()),
             Some("an area or a locator of seekless")
         );
         // Twice is once.

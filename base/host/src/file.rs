@@ -1,0 +1,218 @@
+//! Positional I/O on an open file or block device, in two forms: one that never waits for the disk, and one that may.
+//! Over it a [`Device`] that is the whole file.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
+
+use crate::Opened;
+
+/// `f_type` of files in memory, as in statfs(2).
+const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+/// Zeroes written by one call.
+const ZEROES_BYTES: usize = 64 << 10;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub struct OpenFile {
+    fd: OwnedFd,
+    /// How to read without waiting; `None` where the host knows no way.
+    at_once: Option<ReadWriteFlags>,
+}
+
+impl OpenFile {
+    /// Takes over an open file.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        let mut probe = [0; 1];
+        let nowait = ReadWriteFlags::NOWAIT;
+        let known = !matches!(
+            rustix::io::preadv2(&fd, &mut [IoSliceMut::new(&mut probe)], 0, nowait),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS)
+        );
+        // A file in memory has nothing to wait for.
+        let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
+        let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
+        Self { fd, at_once }
+    }
+
+    /// Fills the buffer with the bytes from `at` on; waits for the disk where it must.
+    ///
+    /// # Errors
+    /// The host's error; `IO` past the end of the file.
+    pub fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
+        while !rest.is_empty() {
+            match rustix::io::pread(&self.fd, &mut *rest, at) {
+                // The file was cut under us.
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get_mut(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the buffer without waiting; `None` where the disk would have to be waited for.
+    #[inline]
+    #[must_use]
+    pub fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        let len = buf.len();
+        match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, self.at_once?) {
+            Ok(n) if n == len => Some(()),
+            _ => None,
+        }
+    }
+
+    /// Writes all bytes from `at` on; `how` may ask for more than the page cache.
+    ///
+    /// # Errors
+    /// The host's error.
+    pub fn write(&self, mut at: u64, mut rest: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        while !rest.is_empty() {
+            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    rest = rest.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes durable all bytes that were written.
+    ///
+    /// # Errors
+    /// The host's error.
+    pub fn sync(&self) -> Result<(), Errno> {
+        retry(|| rustix::fs::fdatasync(&self.fd))
+    }
+
+    /// Gives space back to the file system; the bytes read as zeroes.
+    ///
+    /// # Errors
+    /// The host's error; `OPNOTSUPP` where the file system cannot.
+    pub fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
+        self.allocate(FallocateFlags::PUNCH_HOLE, at, len)
+    }
+
+    /// Zeroes bytes by the cheapest way that the file system knows, with a hole only where `hole` allows one. `false` where
+    /// the zeroes have to be written.
+    ///
+    /// # Errors
+    /// The host's error.
+    pub fn zero_fast(&self, at: u64, len: u64, hole: bool) -> Result<bool, Errno> {
+        if hole && self.punch(at, len).is_ok() {
+            return Ok(true);
+        }
+        match self.allocate(FallocateFlags::ZERO_RANGE, at, len) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Calls `write` with zeroes for `len` bytes from `at` on, in pieces.
+    ///
+    /// # Errors
+    /// The first error of `write`.
+    pub fn write_zeroes(
+        at: u64,
+        len: u64,
+        mut write: impl FnMut(u64, &[u8]) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let zeroes = [0; ZEROES_BYTES];
+        let mut done = 0;
+        while done < len {
+            let n = (len - done).min(ZEROES_BYTES as u64);
+            write(at + done, zeroes.get(..n as usize).unwrap_or_default())?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
+        let how = how | FallocateFlags::KEEP_SIZE;
+        retry(|| rustix::fs::fallocate(&self.fd, how, at, len))
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> Result<(), Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// The device's error for one of the host; `op` says what failed, as "reading".
+pub fn device_error(op: &'static str, extent: Extent) -> impl FnOnce(Errno) -> DeviceError {
+    move |source| DeviceError::Io { op, extent, source: source.into() }
+}
+
+/// A whole file or block device as a [`Device`].
+#[derive(Debug)]
+pub struct FileDevice {
+    file: OpenFile,
+    capacity: Sectors,
+}
+
+impl FileDevice {
+    /// The whole of an opened file.
+    #[must_use]
+    pub fn new(opened: Opened) -> Self {
+        let capacity = Sectors(opened.bytes / SECTOR_BYTES);
+        Self { file: OpenFile::new(opened.fd), capacity }
+    }
+}
+
+impl Device for FileDevice {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        self.file.read(extent.start.0 * SECTOR_BYTES, buf).map_err(device_error("reading", extent))
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.check(extent, buf.len())?;
+        self.file
+            .write(extent.start.0 * SECTOR_BYTES, buf, ReadWriteFlags::empty())
+            .map_err(device_error("writing", extent))
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.file.sync().map_err(device_error("flushing", Extent::default()))
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        let (at, len) = (extent.start.0 * SECTOR_BYTES, extent.bytes().0);
+        self.check(extent, len as usize)?;
+        let zero = || {
+            if self.file.zero_fast(at, len, true)? {
+                return Ok(());
+            }
+            let write = |at, part: &[u8]| self.file.write(at, part, ReadWriteFlags::empty());
+            OpenFile::write_zeroes(at, len, write)
+        };
+        zero().map_err(device_error("zeroing", extent))
+    }
+}

@@ -1,0 +1,79 @@
+//! Opening a file or a block device so that no other server of ours, and for a device nobody else, uses it meanwhile.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::HostError;
+use crate::in_use::by_whom;
+
+/// A file or block device that is open and locked.
+#[derive(Debug)]
+pub struct Opened {
+    /// Holds the lock until it is closed.
+    pub fd: OwnedFd,
+    /// Size in bytes, a multiple of 512.
+    pub bytes: u64,
+    /// The directory of a file; `None` for a device.
+    pub dir: Option<PathBuf>,
+}
+
+impl Opened {
+    /// Opens and locks a file or block device. Readers share the lock.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened, is in use, is neither a file nor a block device, or has no whole sectors.
+    pub fn path(path: &Path, read_only: bool) -> Result<Self, HostError> {
+        let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
+        let kind = path.metadata().map_err(fail("open it"))?.file_type();
+        let mut options = File::options();
+        options.read(true).write(!read_only);
+        if kind.is_block_device() && !read_only {
+            // The kernel keeps such a device for one: no file system on it, no swap, no second server.
+            options.custom_flags(OFlags::EXCL.bits().cast_signed());
+        }
+        let file = options.open(path).map_err(|e| {
+            if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) {
+                HostError::InUse { path: path.to_owned(), by: by_whom(path) }
+            } else {
+                fail("open it")(e)
+            }
+        })?;
+        let kind = file.metadata().map_err(fail("ask for its kind"))?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(HostError::NotADisk(path.to_owned()));
+        }
+        let lock = if read_only {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        rustix::fs::flock(&file, lock).map_err(|e| {
+            if e == Errno::WOULDBLOCK {
+                HostError::Locked(path.to_owned())
+            } else {
+                fail("lock it")(e.into())
+            }
+        })?;
+        // A block device's metadata has no size; its end has.
+        let bytes = rustix::fs::seek(&file, SeekFrom::End(0))
+            .map_err(|e| fail("find its end")(e.into()))?;
+        if !bytes.is_multiple_of(512) {
+            return Err(HostError::Size { path: path.to_owned(), bytes });
+        }
+        let dir = (!kind.is_block_device())
+            .then(|| path.parent().filter(|p| !p.as_os_str().is_empty()))
+            .map(|p| p.unwrap_or(Path::new(".")).to_owned());
+        Ok(Self { fd: file.into(), bytes, dir })
+    }
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

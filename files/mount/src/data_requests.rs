@@ -1,0 +1,241 @@
+//! What clients do with bytes: files that the group store has are read from there, and go home before they are written;
+//! all others are the other module's, by the kernel alone where it can.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use fuser::{BackingId, FileAttr, Request};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use seekless_block::StreamId;
+
+use crate::inode_handle::InodeHandle;
+use crate::mounted_dir::{Admitted, MountedDir, Open};
+use crate::shuffle::Observed;
+
+const SET_IDS: u32 = 0o6000;
+
+/// What an open makes of its flags: the place in the file is the kernel's to know, and direct I/O needs buffers in places
+/// of which nobody here knows.
+fn own_flags(flags: OFlags) -> OFlags {
+    flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME)
+}
+
+fn word(e: &std::io::Error) -> Errno {
+    Errno::from_io_error(e).unwrap_or(Errno::IO)
+}
+
+impl MountedDir {
+    fn saw_open(&self, request: &Request, handle: InodeHandle, size: u64) {
+        let stream = StreamId(request.pid());
+        self.shuffler.saw(Observed::Opened { stream, handle, size });
+    }
+
+    /// Opens a file.
+    pub(super) fn open(
+        &self,
+        request: &Request,
+        ino: u64,
+        flags: OFlags,
+        backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
+    ) -> Result<Admitted, Errno> {
+        let handle = self.handle(ino)?;
+        let cuts = flags.contains(OFlags::TRUNC);
+        let writes = cuts || !(flags & OFlags::RWMODE).is_empty();
+        // Until it counts as open, it must not be moved; one that will be written goes home first.
+        let (_reading, _changing) = if writes {
+            (None, Some(self.groups.changing(&handle)))
+        } else {
+            (Some(self.groups.reading(&handle)), None)
+        };
+        if writes {
+            self.groups.touch(&handle);
+            if cuts {
+                self.groups.empty(&handle)?;
+            } else {
+                self.groups.bring_home(&handle)?;
+            }
+        }
+        let kept = self.groups.kept_whole(&handle)?;
+        let cut = if cuts { OFlags::TRUNC } else { OFlags::empty() };
+        let fd = self.open_node(ino, own_flags(flags) | cut)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if kept.is_none() && !cuts {
+            self.groups.is_whole(&fd, &stat)?;
+        }
+        if cuts && request.uid() != 0 && stat.st_mode & SET_IDS != 0 {
+            // Whoever rewrites it does not get its owner's rights; the kernel leaves that to us here.
+            let _ = rustix::fs::fchmod(&fd, Mode::from_raw_mode(stat.st_mode & 0o1777));
+        }
+        let size = kept.map_or(stat.st_size.unsigned_abs(), |k| k.size.into());
+        self.saw_open(request, handle, size);
+        Ok(self.admit(handle, fd, (kept.is_some(), writes), |fd| self.lend(fd, backing)))
+    }
+
+    /// Has the kernel use a file by itself, where it can.
+    fn lend(
+        &self,
+        fd: &OwnedFd,
+        backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
+    ) -> Option<BackingId> {
+        if !self.passthrough.load(Relaxed) {
+            return None;
+        }
+        match backing(fd) {
+            Ok(id) => Some(id),
+            Err(e) => {
+                self.passthrough.store(false, Relaxed);
+                self.groups.note(format!(
+                    "the kernel passes no file through ({e}): every request comes to us"
+                ));
+                None
+            }
+        }
+    }
+
+    /// Makes a file and opens it.
+    pub(super) fn create(
+        &self,
+        request: &Request,
+        (parent, name): (u64, &OsStr),
+        (bits, umask): (u32, u32),
+        flags: OFlags,
+        backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
+    ) -> Result<(FileAttr, u64, Admitted), Errno> {
+        let dir = self.parent(parent)?;
+        let bits = Self::masked(&dir, bits, umask);
+        let how =
+            own_flags(flags) | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(bits & 0o7777);
+        let fd = match rustix::fs::openat(&dir, name, how, mode) {
+            Ok(fd) => fd,
+            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {
+                let (attributes, generation) = self.lookup_in(dir.as_fd(), name)?;
+                let opened = self.open(request, attributes.ino.0, flags, backing);
+                let opened = opened.inspect_err(|_| self.forget(attributes.ino.0, 1))?;
+                return Ok((attributes, generation, opened));
+            }
+            Err(e) => return Err(e),
+        };
+        let made = Self::give(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));
+        let (attributes, generation) = made.inspect_err(|_| {
+            let _ = rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty());
+        })?;
+        let handle = self.handle(attributes.ino.0)?;
+        self.saw_open(request, handle, 0);
+        let _lock = self.groups.reading(&handle);
+        let writes = !(flags & OFlags::RWMODE).is_empty();
+        let admitted = self.admit(handle, fd, (false, writes), |fd| self.lend(fd, backing));
+        Ok((attributes, generation, admitted))
+    }
+
+    /// Bytes of an open file: fewer only at its end.
+    pub(super) fn read(&self, fh: u64, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
+        let open = self.opened(fh)?;
+        {
+            let _lock = self.groups.reading(&open.handle);
+            if let Some(kept) = self.groups.kept_whole(&open.handle)? {
+                if offset == 0 {
+                    // Reading its empty inode notes the time, if the file system is to note it at all.
+                    let _ = rustix::io::pread(&open.fd, &mut [0; 1], 0);
+                }
+                self.groups.now_cached(&open.handle, &kept);
+                return self.groups.read(&kept, offset, len);
+            }
+        }
+        let mut data = vec![0; len as usize];
+        let mut done = 0;
+        while done < data.len() {
+            match rustix::io::pread(&open.fd, &mut data[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) if done == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        data.truncate(done);
+        Ok(data)
+    }
+
+    /// Writes to an open file, which has been home since it was opened for that.
+    pub(super) fn write(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+        let open = self.opened(fh)?;
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|r| !r.is_empty()) {
+            match rustix::io::pwrite(&open.fd, rest, offset + done as u64) {
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) if done == 0 => return Err(e),
+                Err(_) => break,
+            }
+        }
+        Ok(done as u32)
+    }
+
+    /// Makes an open file durable, wherever it is: what the group store has of it was durable before it had it.
+    pub(super) fn sync(&self, fh: u64, data_only: bool) -> Result<(), Errno> {
+        let open = self.opened(fh)?;
+        // That it is empty may be said by its marker alone, which has gone: no data.
+        if data_only && rustix::fs::fstat(&open.fd)?.st_size > 0 {
+            rustix::fs::fdatasync(&open.fd)
+        } else {
+            rustix::fs::fsync(&open.fd)
+        }
+    }
+
+    pub(super) fn allocate(&self, fh: u64, at: u64, len: u64, how: i32) -> Result<(), Errno> {
+        let how = FallocateFlags::from_bits_retain(how.cast_unsigned());
+        rustix::fs::fallocate(&self.opened(fh)?.fd, how, at, len)
+    }
+
+    /// The next data, or the next hole.
+    pub(super) fn seek(&self, fh: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
+        let open = self.opened(fh)?;
+        let at = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
+        let _lock = self.groups.reading(&open.handle);
+        let kept = self.groups.kept_whole(&open.handle)?;
+        let found = match (whence, kept) {
+            (libc::SEEK_DATA | libc::SEEK_HOLE, Some(kept)) if at >= kept.size.into() => {
+                return Err(Errno::NXIO);
+            }
+            (libc::SEEK_DATA, Some(_)) => at,
+            (libc::SEEK_HOLE, Some(kept)) => kept.size.into(),
+            (libc::SEEK_DATA, None) => rustix::fs::seek(&open.fd, SeekFrom::Data(at))?,
+            (libc::SEEK_HOLE, None) => rustix::fs::seek(&open.fd, SeekFrom::Hole(at))?,
+            _ => return Err(Errno::INVAL),
+        };
+        i64::try_from(found).map_err(|_| Errno::OVERFLOW)
+    }
+
+    pub(super) fn copy(
+        &self,
+        (from, from_at): (u64, u64),
+        (to, to_at): (u64, u64),
+        len: u64,
+    ) -> Result<u32, Errno> {
+        let (from, to): (std::sync::Arc<Open>, _) = (self.opened(from)?, self.opened(to)?);
+        // As much as the answer can say.
+        let len = len.min(1 << 30);
+        {
+            let _lock = self.groups.reading(&from.handle);
+            if let Some(kept) = self.groups.kept_whole(&from.handle)? {
+                let data = self.groups.read(&kept, from_at, len as u32)?;
+                let file = std::fs::File::from(to.fd.try_clone().map_err(|e| word(&e))?);
+                file.write_all_at(&data, to_at).map_err(|e| word(&e))?;
+                return Ok(data.len() as u32);
+            }
+        }
+        let (mut from_at, mut to_at) = (from_at, to_at);
+        let done = rustix::fs::copy_file_range(
+            &from.fd,
+            Some(&mut from_at),
+            &to.fd,
+            Some(&mut to_at),
+            len as usize,
+        )?;
+        Ok(done as u32)
+    }
+}

@@ -1,0 +1,413 @@
+//! What clients do with names, attributes and extended attributes: told to the other module, as the client would have told
+//! it. The kernel has checked permissions; what is made belongs to who asked for it.
+
+use std::ffi::{CStr, OsStr};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, Request, TimeOrNow};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
+    Timestamps, Uid, XattrFlags,
+};
+use rustix::io::Errno;
+
+use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
+use crate::underlying::{CAPABILITIES, by_path};
+use seekless_host::sys;
+
+/// The beginning of our own extended attributes, which no client sees.
+const OURS: &[u8] = b"trusted.seekless.";
+/// Room for entries of a directory.
+const ENTRIES_BYTES: usize = 32 << 10;
+/// Longest extended attribute, and longest list of names.
+const XATTR_BYTES: usize = 64 << 10;
+const MODE: u32 = 0o7777;
+const SET_IDS: u32 = 0o6000;
+
+/// What is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum New<'a> {
+    Directory { mode: u32, umask: u32 },
+    Node { mode: u32, umask: u32, device: u64 },
+    Symlink(&'a Path),
+}
+
+/// Changes of an inode's attributes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes {
+    pub(super) mode: Option<u32>,
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) size: Option<u64>,
+    pub(super) accessed: Option<TimeOrNow>,
+    pub(super) modified: Option<TimeOrNow>,
+}
+
+/// An entry of a directory.
+pub(super) struct Entry<'a> {
+    pub(super) name: &'a CStr,
+    pub(super) ino: u64,
+    pub(super) kind: FileType,
+    /// Where the next one begins.
+    pub(super) next: u64,
+}
+
+impl Entry<'_> {
+    /// Whether it is the directory itself or the one above.
+    pub(super) fn is_dots(&self) -> bool {
+        matches!(self.name.to_bytes(), b"." | b"..")
+    }
+}
+
+const fn mode(bits: u32) -> Mode {
+    Mode::from_raw_mode(bits & MODE)
+}
+
+/// A time as the kernel sent it: before 1970, `fuser` counts the nanoseconds backwards too.
+fn timespec(time: Option<TimeOrNow>) -> Timespec {
+    match time {
+        None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+        Some(TimeOrNow::SpecificTime(time)) => specific(time),
+    }
+}
+
+fn specific(time: SystemTime) -> Timespec {
+    let (sign, d) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (1, after),
+        Err(before) => (-1, before.duration()),
+    };
+    Timespec { tv_sec: sign * d.as_secs() as i64, tv_nsec: d.subsec_nanos().into() }
+}
+
+impl MountedDir {
+    /// A directory to work in.
+    pub(super) fn parent(&self, ino: u64) -> Result<OwnedFd, Errno> {
+        self.open_node(ino, OFlags::PATH)
+    }
+
+    pub(super) fn lookup(&self, parent: u64, name: &OsStr) -> Result<(FileAttr, u64), Errno> {
+        self.lookup_in(self.parent(parent)?.as_fd(), name)
+    }
+
+    pub(super) fn lookup_in(
+        &self,
+        parent: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> Result<(FileAttr, u64), Errno> {
+        self.enter(find(parent, name)?)
+    }
+
+    pub(super) fn getattr(&self, ino: u64, fh: Option<u64>) -> Result<FileAttr, Errno> {
+        if let Some(open) = fh.and_then(|fh| self.opened(fh).ok()) {
+            return self.attributes(&open.fd, &open.handle);
+        }
+        self.attributes(self.open_node(ino, OFlags::PATH)?, &self.handle(ino)?)
+    }
+
+    pub(super) fn setattr(&self, ino: u64, changes: &Changes) -> Result<FileAttr, Errno> {
+        let (fd, handle) = (self.open_node(ino, OFlags::PATH)?, self.handle(ino)?);
+        if changes.uid.is_some() || changes.gid.is_some() {
+            chown(&fd, changes.uid, changes.gid)?;
+        }
+        if let Some(bits) = changes.mode {
+            rustix::fs::chmod(by_path(&fd), mode(bits))?;
+        }
+        // Held to the end: what it brings home must not be on its way back before it has its size.
+        let _lock = self.groups.changing(&handle);
+        if let Some(size) = changes.size {
+            self.groups.touch(&handle);
+            if size == 0 {
+                self.groups.empty(&handle)?;
+            } else {
+                self.groups.bring_home(&handle)?;
+            }
+            let file = self.open_node(ino, OFlags::WRONLY)?;
+            rustix::fs::ftruncate(file, size)?;
+        }
+        if changes.accessed.is_some() || changes.modified.is_some() {
+            let times = Timestamps {
+                last_access: timespec(changes.accessed),
+                last_modification: timespec(changes.modified),
+            };
+            rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH)?;
+        }
+        self.attributes_locked(&fd, &handle)
+    }
+
+    pub(super) fn readlink(&self, ino: u64) -> Result<Vec<u8>, Errno> {
+        let fd = self.open_node(ino, OFlags::PATH)?;
+        rustix::fs::readlinkat(&fd, "", Vec::new()).map(std::ffi::CString::into_bytes)
+    }
+
+    /// The mode that something new gets: the umask counts where the directory has no default ACL.
+    pub(super) fn masked(parent: &OwnedFd, bits: u32, umask: u32) -> u32 {
+        let acl = rustix::fs::getxattr_query(by_path(parent), "system.posix_acl_default");
+        if acl.is_ok_and(|bytes| bytes > 0) { bits } else { bits & !umask }
+    }
+
+    /// Gives what was just made in `parent` to who asked for it.
+    pub(super) fn give(
+        request: &Request,
+        parent: &OwnedFd,
+        fd: &OwnedFd,
+        bits: u32,
+    ) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(fd)?;
+        let uid = (stat.st_uid != request.uid()).then(|| request.uid());
+        let inherits = rustix::fs::fstat(parent)?.st_mode & Mode::SGID.bits() != 0;
+        let gid = (!inherits && stat.st_gid != request.gid()).then(|| request.gid());
+        if uid.is_none() && gid.is_none() {
+            return Ok(());
+        }
+        chown(fd, uid, gid)?;
+        // Changing the owner has taken these away, of all but directories.
+        if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            rustix::fs::chmod(by_path(fd), mode(stat.st_mode))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn make(
+        &self,
+        request: &Request,
+        parent: u64,
+        name: &OsStr,
+        new: New<'_>,
+    ) -> Result<(FileAttr, u64), Errno> {
+        let parent = self.parent(parent)?;
+        let bits = match new {
+            New::Directory { mode: bits, umask } => {
+                let bits = Self::masked(&parent, bits, umask);
+                rustix::fs::mkdirat(&parent, name, mode(bits))?;
+                bits
+            }
+            New::Node { mode: bits, umask, device } => {
+                let kind = FileType::from_raw_mode(bits);
+                let bits = Self::masked(&parent, bits, umask);
+                rustix::fs::mknodat(&parent, name, kind, mode(bits), device)?;
+                bits
+            }
+            New::Symlink(target) => {
+                rustix::fs::symlinkat(target, &parent, name)?;
+                0
+            }
+        };
+        let made = find(parent.as_fd(), name)?;
+        if let Err(e) = Self::give(request, &parent, &made, bits) {
+            let is_directory = matches!(new, New::Directory { .. });
+            let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            let _ = rustix::fs::unlinkat(&parent, name, flags);
+            return Err(e);
+        }
+        self.enter(made)
+    }
+
+    pub(super) fn link(
+        &self,
+        ino: u64,
+        parent: u64,
+        name: &OsStr,
+    ) -> Result<(FileAttr, u64), Errno> {
+        let (fd, parent) = (self.open_node(ino, OFlags::PATH)?, self.parent(parent)?);
+        rustix::fs::linkat(&fd, "", &parent, name, AtFlags::EMPTY_PATH)?;
+        self.enter(fd)
+    }
+
+    /// Removes a file, or an empty directory.
+    pub(super) fn remove(&self, parent: u64, name: &OsStr, flags: AtFlags) -> Result<(), Errno> {
+        let parent = self.parent(parent)?;
+        let victim = find(parent.as_fd(), name)?;
+        rustix::fs::unlinkat(&parent, name, flags)?;
+        self.lost_a_name(victim);
+        Ok(())
+    }
+
+    pub(super) fn rename(
+        &self,
+        request: &Request,
+        (from, name): (u64, &OsStr),
+        (to, new_name): (u64, &OsStr),
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        let (from, to) = (self.parent(from)?, self.parent(to)?);
+        let replaces = !flags.contains(RenameFlags::EXCHANGE);
+        let replaced = if replaces { find(to.as_fd(), new_name).ok() } else { None };
+        if flags.is_empty() {
+            rustix::fs::renameat(&from, name, &to, new_name)?;
+        } else {
+            rustix::fs::renameat_with(&from, name, &to, new_name, flags)?;
+        }
+        if let Some(replaced) = replaced
+            // Renamed onto another name of itself, nothing happens.
+            && find(to.as_fd(), new_name).is_ok_and(|now| is_other(&now, &replaced))
+        {
+            self.lost_a_name(replaced);
+        }
+        if flags.contains(RenameFlags::WHITEOUT)
+            && let Ok(left) = find(from.as_fd(), name)
+        {
+            // It is there, whoever owns it.
+            let _ = Self::give(request, &from, &left, 0);
+        }
+        Ok(())
+    }
+
+    /// Entries of a directory from a place on, until `each` says that it has enough.
+    pub(super) fn list(
+        dir: &OpenDir,
+        from: u64,
+        mut each: impl FnMut(&Entry<'_>) -> bool,
+    ) -> Result<(), Errno> {
+        let _one = held(&dir.reading);
+        rustix::fs::seek(&dir.fd, SeekFrom::Start(from))?;
+        let mut room = Vec::with_capacity(ENTRIES_BYTES);
+        let mut entries = RawDir::new(&dir.fd, room.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let kind = match entry.file_type() {
+                FileType::Unknown => {
+                    let flags = AtFlags::SYMLINK_NOFOLLOW;
+                    let stat = rustix::fs::statat(&dir.fd, entry.file_name(), flags);
+                    stat.map_or(FileType::Unknown, |s| FileType::from_raw_mode(s.st_mode))
+                }
+                known => known,
+            };
+            let entry = Entry {
+                name: entry.file_name(),
+                ino: entry.ino(),
+                kind,
+                next: entry.next_entry_cookie(),
+            };
+            if each(&entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// An extended attribute; with `size` 0 only how long it is.
+    pub(super) fn getxattr(
+        &self,
+        ino: u64,
+        name: &OsStr,
+        size: usize,
+    ) -> Result<(usize, Vec<u8>), Errno> {
+        if is_ours(name) {
+            return Err(Errno::NODATA);
+        }
+        let path = self.open_node(ino, OFlags::PATH)?;
+        let path = by_path(&path);
+        if size == 0 {
+            return Ok((rustix::fs::getxattr_query(path, name)?, Vec::new()));
+        }
+        let mut value = vec![0; size.min(XATTR_BYTES)];
+        let len = rustix::fs::getxattr(path, name, &mut value[..])?;
+        value.truncate(len);
+        Ok((len, value))
+    }
+
+    /// The names of extended attributes that this client may see.
+    pub(super) fn listxattr(&self, request: &Request, ino: u64) -> Result<Vec<u8>, Errno> {
+        let path = self.open_node(ino, OFlags::PATH)?;
+        let mut names = vec![0; XATTR_BYTES];
+        let len = rustix::fs::listxattr(by_path(&path), &mut names[..])?;
+        names.truncate(len);
+        let all = request.uid() == 0;
+        let seen =
+            |name: &&[u8]| !name.starts_with(OURS) && (all || !name.starts_with(b"trusted."));
+        Ok(names.split_inclusive(|b| *b == 0).filter(seen).flatten().copied().collect())
+    }
+
+    pub(super) fn setxattr(
+        &self,
+        ino: u64,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> Result<(), Errno> {
+        if is_ours(name) {
+            return Err(Errno::PERM);
+        }
+        let path = self.open_node(ino, OFlags::PATH)?;
+        let flags = XattrFlags::from_bits_retain(flags.cast_unsigned());
+        let handle = self.handle(ino)?;
+        let _lock = if name == CAPABILITIES {
+            // One that has them does not move any more.
+            let lock = self.groups.changing(&handle);
+            self.groups.touch(&handle);
+            self.groups.bring_home(&handle)?;
+            Some(lock)
+        } else {
+            None
+        };
+        rustix::fs::setxattr(by_path(&path), name, value, flags)
+    }
+
+    pub(super) fn removexattr(&self, ino: u64, name: &OsStr) -> Result<(), Errno> {
+        if is_ours(name) {
+            return Err(Errno::NODATA);
+        }
+        let path = self.open_node(ino, OFlags::PATH)?;
+        rustix::fs::removexattr(by_path(&path), name)
+    }
+
+    /// The flags of an inode that `chattr` changes.
+    pub(super) fn flags(&self, ino: u64) -> Result<u32, Errno> {
+        rustix::fs::ioctl_getflags(self.open_node(ino, OFlags::RDONLY)?).map(|flags| flags.bits())
+    }
+
+    /// The same in XFS's form, which the kernel asks for first in any case.
+    pub(super) fn more_flags(&self, ino: u64) -> Result<[u8; sys::FSXATTR_BYTES], Errno> {
+        sys::fsxattr(self.open_node(ino, OFlags::RDONLY)?)
+    }
+
+    /// Changes them; the kernel has seen to it that the client may.
+    pub(super) fn set_flags(
+        &self,
+        ino: u64,
+        change: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
+        let _lock = self.groups.changing(&handle);
+        // One that nobody may write could not go home later; nor does it leave underlying.
+        self.groups.touch(&handle);
+        self.groups.bring_home(&handle)?;
+        change(&fd)
+    }
+
+    /// The number under which an entry's inode is listed.
+    pub(super) fn listed(&self, dir: &OpenDir, entry: &Entry<'_>) -> u64 {
+        let above = entry.name.to_bytes() == b"..";
+        let root = |s: Stat| self.number(s.st_ino) == ROOT;
+        if above && rustix::fs::fstat(&dir.fd).is_ok_and(root) {
+            return ROOT;
+        }
+        self.number(entry.ino)
+    }
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(OURS)
+}
+
+/// An inode by its name.
+pub(super) fn find(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+fn is_other(a: &OwnedFd, b: &OwnedFd) -> bool {
+    match (rustix::fs::fstat(a), rustix::fs::fstat(b)) {
+        (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) != (b.st_dev, b.st_ino),
+        _ => true,
+    }
+}
+
+fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
+    let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+    rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)
+}

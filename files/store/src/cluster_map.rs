@@ -1,0 +1,151 @@
+//! The cluster usage bitmap: which clusters are free, taken, or deleted and not yet to be taken again. It comes out of
+//! the group table and is kept in memory alone: what is derived cannot contradict.
+
+/// Clusters of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterMap {
+    clusters: u32,
+    /// A bit for each that is taken or deleted.
+    used: Vec<u64>,
+    /// Runs that were deleted since the last checkpoint.
+    deleted: Vec<(u32, u32)>,
+    free: u32,
+    deleted_clusters: u32,
+    /// EEFS's cluster pointer: behind what was written last.
+    pub(crate) pointer: u32,
+}
+
+impl ClusterMap {
+    /// All free.
+    pub(crate) fn new(clusters: u32) -> Self {
+        let used = vec![0; clusters.div_ceil(64) as usize];
+        Self {
+            clusters,
+            used,
+            deleted: Vec::new(),
+            free: clusters,
+            deleted_clusters: 0,
+            pointer: 0,
+        }
+    }
+
+    /// That can be taken now.
+    pub(crate) const fn free(&self) -> u32 {
+        self.free
+    }
+
+    /// That can be taken after the next checkpoint.
+    pub(crate) const fn deleted(&self) -> u32 {
+        self.deleted_clusters
+    }
+
+    pub(crate) fn is_free(&self, cluster: u32) -> bool {
+        self.used[cluster as usize / 64] & 1 << (cluster % 64) == 0
+    }
+
+    fn set(&mut self, from: u32, count: u32, to: bool) {
+        for c in from..from + count {
+            let (word, bit) = (&mut self.used[c as usize / 64], 1 << (c % 64));
+            if (*word & bit != 0) != to {
+                *word ^= bit;
+                if to { self.free -= 1 } else { self.free += 1 }
+            }
+        }
+    }
+
+    /// Takes a run, wherever it is.
+    pub(crate) fn take(&mut self, from: u32, count: u32) {
+        self.set(from, count, true);
+    }
+
+    /// What stood in a run is of no use any more, once what says so is in a checkpoint.
+    pub(crate) fn delete(&mut self, from: u32, count: u32) {
+        self.deleted.push((from, count));
+        self.deleted_clusters += count;
+    }
+
+    /// A checkpoint stands that knows nothing of what was deleted.
+    pub(crate) fn reclaim(&mut self) {
+        for (from, count) in std::mem::take(&mut self.deleted) {
+            self.set(from, count, false);
+        }
+        self.deleted_clusters = 0;
+    }
+
+    /// The next free run of `count` from the pointer on, all the way round; the pointer goes behind it.
+    pub(crate) fn allocate(&mut self, count: u32) -> Option<u32> {
+        if count > self.free {
+            return None;
+        }
+        let pointer = self.pointer.min(self.clusters);
+        let at = self.run(pointer, self.clusters, count).or_else(|| {
+            let end = (pointer + count).min(self.clusters);
+            self.run(0, end, count)
+        })?;
+        self.take(at, count);
+        self.pointer = at + count;
+        Some(at)
+    }
+
+    fn run(&self, from: u32, to: u32, count: u32) -> Option<u32> {
+        let (mut at, mut len) = (from, 0);
+        while at < to {
+            // Sixty-four at once where all are taken.
+            if at.is_multiple_of(64) && self.used[at as usize / 64] == u64::MAX {
+                (at, len) = (at + 64, 0);
+                continue;
+            }
+            len = if self.is_free(at) { len + 1 } else { 0 };
+            at += 1;
+            if len == count {
+                return Some(at - count);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_found_where_a_flat_array_has_them(
+            clusters in 1u32..300, steps in prop::collection::vec((0u8..4, 1u32..9), 1..200),
+        ) {
+            let mut space = ClusterMap::new(clusters);
+            // ' ' free, 'x' taken, 'd' deleted.
+            let mut flat = vec![b' '; clusters as usize];
+            let mut taken: Vec<(u32, u32)> = Vec::new();
+            for (kind, n) in steps {
+                match kind {
+                    0 | 1 => {
+                        let all: Vec<u32> = (0..clusters.saturating_sub(n - 1))
+                            .filter(|&at| (at..at + n).all(|c| flat[c as usize] == b' '))
+                            .collect();
+                        let next = all.iter().find(|&&at| at >= space.pointer).or(all.first()).copied();
+                        let got = space.allocate(n);
+                        prop_assert_eq!(got, next);
+                        if let Some(at) = got {
+                            flat[at as usize..(at + n) as usize].fill(b'x');
+                            taken.push((at, n));
+                        }
+                    }
+                    2 if !taken.is_empty() => {
+                        let (at, n) = taken.swap_remove(n as usize % taken.len());
+                        space.delete(at, n);
+                        flat[at as usize..(at + n) as usize].fill(b'd');
+                    }
+                    _ => {
+                        space.reclaim();
+                        flat.iter_mut().filter(|c| **c == b'd').for_each(|c| *c = b' ');
+                    }
+                }
+                let count = |kind| flat.iter().filter(|c| **c == kind).count() as u32;
+                prop_assert_eq!((space.free(), space.deleted()), (count(b' '), count(b'd')));
+            }
+        }
+    }
+}
