@@ -1,5 +1,5 @@
-//! EEFS in the simulation: the group store beside the file system, learning and shuffles. The store is the store that ships, on
-//! a medium in memory; all file bytes are zero.
+//! EEFS in the simulation: the group store beside the file system, learning and shuffles. The store
+//! is the store that ships, on a medium in memory; all file bytes are zero.
 
 use std::collections::VecDeque;
 
@@ -51,7 +51,8 @@ pub(super) struct Eefs {
     pub(super) next: u64,
     pub(super) moves: VecDeque<FileMove>,
     pub(super) moving: bool,
-    /// The present batch of moves: unfinished requests to the store, the file system's work, and the store's numbers of the files.
+    /// The present batch of moves: unfinished requests to the store, the file system's work, and
+    /// the store's numbers of the files.
     pub(super) open: usize,
     pub(super) work: Work,
     pub(super) lot: Vec<FileNumber>,
@@ -62,7 +63,8 @@ pub(super) struct Eefs {
     /// First use of each group since the shuffle.
     pub(super) first: Vec<Option<SimTime>>,
     pub(super) counts: [u64; 6],
-    /// Files read with a group for another file and not used since; `fetches`: number of these files, and of those used.
+    /// Files read with a group for another file and not used since; `fetches`: number of these
+    /// files, and of those used.
     pub(super) fetched: FxHashSet<u64>,
     pub(super) fetches: [u64; 2],
     /// Shuffles with a shuffle before them.

@@ -1,6 +1,6 @@
-//! FS2's replays (SOSP'05, 4.3 to 4.6): a load runs several times on one disk. Results are the cost of each run, and the cost of
-//! replication during and after the run. Replication learns from earlier runs and from the present run's reads as they arrive:
-//! it knows nothing in advance.
+//! FS2's replays (SOSP'05, 4.3 to 4.6): a load runs several times on one disk. Results are the cost
+//! of each run, and the cost of replication during and after the run. Replication learns from
+//! earlier runs and from the present run's reads as they arrive: it knows nothing in advance.
 
 use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
@@ -17,7 +17,8 @@ use seekless_compare::StudyError;
 use seekless_compare::replicate;
 use seekless_engine::format::Geometry;
 
-/// Rest of the disk after a run, before replicas are written. The next run begins when they are written.
+/// Rest of the disk after a run, before replicas are written. The next run begins when they are
+/// written.
 const REST: Duration = Duration::from_millis(1_000);
 /// Idle time before replicas are written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -30,7 +31,8 @@ const REPLICAS: Bytes = Bytes(4 << 30);
 pub(super) enum Replicates {
     /// Makes no replicas.
     Never,
-    /// Replicates all files of the load, in order of address, before the first run (FS2-static, 4.3.2).
+    /// Replicates all files of the load, in order of address, before the first run (FS2-static,
+    /// 4.3.2).
     Statically,
     /// Replicates during the runs, by the paper's rule or ours.
     Dynamically {
@@ -82,8 +84,8 @@ pub(super) struct Fs2Run {
     pub device_ios: u64,
     /// Reads that replicas answered.
     pub copy_reads: u64,
-    /// Seek time of these I/Os. `rotation_s` is their rotational delay, `transfer_s` the rest: transfer, interface, and answers from
-    /// the drive's buffer.
+    /// Seek time of these I/Os. `rotation_s` is their rotational delay, `transfer_s` the rest:
+    /// transfer, interface, and answers from the drive's buffer.
     pub seek_s: f64,
     /// See `seek_s`.
     pub rotation_s: f64,
@@ -97,8 +99,8 @@ pub(super) struct Fs2Run {
     pub span_s: f64,
     /// Mean response time of a request.
     pub response_ms: f64,
-    /// Busy time of replication during the run; `after_s` is the time after the run and before the next, or before the first run
-    /// for static replication.
+    /// Busy time of replication during the run; `after_s` is the time after the run and before the
+    /// next, or before the first run for static replication.
     pub replicating_s: f64,
     /// See `replicating_s`.
     pub after_s: f64,
@@ -167,7 +169,8 @@ impl Fs2Run {
     }
 }
 
-/// The cost of verifying all replicas after a crash (3.3): with an idle disk, and while the last run repeats.
+/// The cost of verifying all replicas after a crash (3.3): with an idle disk, and while the last
+/// run repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Proof {
     /// Bytes of replicas.
@@ -266,9 +269,9 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     Ok(Fs2Done { runs: laps, paths, proof })
 }
 
-/// Whether the engine knows the free space. A file system's read-ahead ends with the file. The engine's read-ahead ends at free
-/// space, so the engine must know the free space with and without replicas: otherwise only one of the two systems would read
-/// data that no request needs.
+/// Whether the engine knows the free space. A file system's read-ahead ends with the file. The
+/// engine's read-ahead ends at free space, so the engine must know the free space with and without
+/// replicas: otherwise only one of the two systems would read data that no request needs.
 fn knows_free(job: &Fs2Job<'_>) -> bool {
     job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0)
 }
