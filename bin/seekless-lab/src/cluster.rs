@@ -1,4 +1,5 @@
-//! `seekless-lab cluster`: the hottest files of a mounted file system moved together, without our device underneath.
+//! `seekless-lab cluster`: the hottest files of a mounted file system moved together, without our
+//! device underneath.
 
 use std::path::PathBuf;
 
@@ -18,13 +19,15 @@ const SHOWN: usize = 20;
 
 /// Move the hottest files of a mounted ext4 together, so that the head travels less between them
 ///
-/// The first call makes a list: how hot each file was in a trace, in bytes transferred per byte stored. The trace is of the
-/// file system's own device (requests are traced back to files), or of system calls (strace). Nothing is moved; --list FILE
-/// keeps the list. The second call, --apply FILE, moves: the hottest files' blocks go to one run of free space, hottest in
-/// the middle, by ext4's own call (EXT4_IOC_MOVE_EXT), which keeps every byte readable at any moment. You may end the command
-/// at any time and run it again; files that lie together already stay. Names, owners, times, holes and links stay
-/// unchanged. Files that a program has open for writing, that changed since the list was made, or that are not plain data
-/// are left alone and counted. On other file systems the command only makes the list.
+/// The first call makes a list: how hot each file was in a trace, in bytes transferred per byte
+/// stored. The trace is of the file system's own device (requests are traced back to files), or of
+/// system calls (strace). Nothing is moved; --list FILE keeps the list. The second call, --apply
+/// FILE, moves: the hottest files' blocks go to one run of free space, hottest in the middle, by
+/// ext4's own call (EXT4_IOC_MOVE_EXT), which keeps every byte readable at any moment. You may end
+/// the command at any time and run it again; files that lie together already stay. Names, owners,
+/// times, holes and links stay unchanged. Files that a program has open for writing, that changed
+/// since the list was made, or that are not plain data are left alone and counted. On other file
+/// systems the command only makes the list.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +55,8 @@ pub(crate) struct Args {
     /// Hours after which a transfer counts half
     #[arg(long, value_name = "HOURS", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=87_600))]
     half_life: u64,
-    /// Also print seek times on this disk: a name from `seekless disk list`, or the path of a TOML file
+    /// Also print seek times on this disk: a name from `seekless disk list`, or the path of a TOML
+    /// file
     #[arg(long)]
     disk: Option<String>,
     /// If the trace is of a whole disk: the sector at which the file system's partition starts

@@ -1,4 +1,5 @@
-//! The command line for papers and studies: it parses arguments, calls one function of a room, and prints.
+//! The command line for papers and studies: it parses arguments, calls one function of a room, and
+//! prints.
 
 mod cluster;
 mod model;
@@ -14,7 +15,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, output};
 
-/// Papers and studies around seekless: results reproduced, synthetic traces, server workloads on file systems
+/// Papers and studies around seekless: results reproduced, synthetic traces, server workloads on
+/// file systems
 #[derive(Debug, Parser)]
 #[command(name = "seekless-lab", version, max_term_width = 100, after_help = output::STATUS)]
 struct Cli {
@@ -31,7 +33,8 @@ enum Command {
     /// Run server workloads on a directory: operations a second, latencies, joules
     #[command(subcommand)]
     Workload(workload::Args),
-    /// Compare file systems and their options under server workloads: a matrix of runs, tables, advice
+    /// Compare file systems and their options under server workloads: a matrix of runs, tables,
+    /// advice
     #[command(subcommand)]
     Study(study::Args),
     Model(model::Args),

@@ -14,11 +14,13 @@ use crate::reproduce::Account;
 use seekless_cli::args::size;
 use seekless_cli::{disk, output};
 
-/// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization, queues
+/// Compute the gain of clustered hot data on a disk, by analysis alone: seek time, utilization,
+/// queues
 ///
-/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout gives the share of accesses to each cylinder: random;
-/// perfect (as in their traces, hottest in the middle); normal:SIGMA; concentrated:SHARE (the rest of the disk unused);
-/// buckets:N; lazy:SHARE (only the hottest part organized). +drift:SHARE after a layout is the share of accesses to data that
+/// Staelin and Garcia-Molina's model (docs/believing/clustering.md). A layout gives the share of
+/// accesses to each cylinder: random; perfect (as in their traces, hottest in the middle);
+/// normal:SIGMA; concentrated:SHARE (the rest of the disk unused); buckets:N; lazy:SHARE (only the
+/// hottest part organized). +drift:SHARE after a layout is the share of accesses to data that
 /// drifted to any cylinder. Expected seeks and rotational delays are exact; queues are drawn.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,7 +51,8 @@ pub(crate) struct Args {
     /// Seed of all draws
     #[arg(long, value_name = "N", default_value_t = 1990)]
     seed: u64,
-    /// How to count the delay before the first block: from the head's arrival, or half a revolution, as the paper does
+    /// How to count the delay before the first block: from the head's arrival, or half a
+    /// revolution, as the paper does
     #[arg(long, value_enum, default_value = "arrival")]
     account: Account,
     /// Write the numbers as JSON (schema seekless.model/1) to FILE, or to standard output with -

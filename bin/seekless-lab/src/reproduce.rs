@@ -1,4 +1,5 @@
-//! `seekless-lab reproduce`: a paper's tables and figures from our models, beside the printed numbers.
+//! `seekless-lab reproduce`: a paper's tables and figures from our models, beside the printed
+//! numbers.
 
 mod borg;
 mod clustering;
@@ -18,7 +19,8 @@ pub(crate) enum Args {
     Clustering(clustering::Args),
     Eefs(eefs::Args),
     Fs2(fs2::Args),
-    /// FS2 (SOSP 2005): the parts of a disk access (Figure 2), access time over seek distance (Figure 8)
+    /// FS2 (SOSP 2005): the parts of a disk access (Figure 2), access time over seek distance
+    /// (Figure 8)
     Fs2Disk(Out),
 }
 

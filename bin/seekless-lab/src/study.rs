@@ -1,4 +1,5 @@
-//! `seekless-lab study`: file systems under server workloads, as a matrix of runs; tables, figures and advice.
+//! `seekless-lab study`: file systems under server workloads, as a matrix of runs; tables, figures
+//! and advice.
 
 use std::path::{Path, PathBuf};
 
@@ -23,10 +24,11 @@ pub(crate) enum Args {
 
 /// Run a study, or continue one (root)
 ///
-/// Each run of a cell of the matrix formats the file system, mounts it, writes the files, drops the caches, runs the
-/// workload, and unmounts. Rounds go through all cells in a new random order, so that changes of the host affect all cells
-/// alike. DIR keeps each run as it ends. SIGINT ends the study after cleaning up. After a kill, the next call detaches
-/// everything that was left attached. The same command continues an ended study.
+/// Each run of a cell of the matrix formats the file system, mounts it, writes the files, drops the
+/// caches, runs the workload, and unmounts. Rounds go through all cells in a new random order, so
+/// that changes of the host affect all cells alike. DIR keeps each run as it ends. SIGINT ends the
+/// study after cleaning up. After a kill, the next call detaches everything that was left attached.
+/// The same command continues an ended study.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,7 +88,8 @@ pub(crate) struct CleanArgs {
     dir: PathBuf,
 }
 
-/// List the file systems for specifications, their options, and the programs or drivers that this host lacks
+/// List the file systems for specifications, their options, and the programs or drivers that this
+/// host lacks
 #[derive(Debug, clap::Args)]
 pub(crate) struct FilesystemArgs {
     /// Write the list as JSON (schema seekless.filesystems/1) to FILE, or to standard output with -
@@ -199,7 +202,8 @@ fn print_matrix(spec: &StudySpec, lacks: &[(String, String)]) -> anyhow::Result<
     output::print(&table.terminal(output::width(), output::colour()))
 }
 
-/// Refuses to erase a block device without its confirmation, and a confirmation of any other device.
+/// Refuses to erase a block device without its confirmation, and a confirmation of any other
+/// device.
 fn check_confirmations(spec: &StudySpec, confirmed: &[PathBuf]) -> anyhow::Result<()> {
     for device in &spec.devices {
         if let DeviceKind::Block { path } = &device.kind

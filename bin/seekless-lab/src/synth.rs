@@ -1,4 +1,5 @@
-//! `seekless-lab synth`: a made-up week or day with the statistics that a paper prints of a real one, written as a trace.
+//! `seekless-lab synth`: a made-up week or day with the statistics that a paper prints of a real
+//! one, written as a trace.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,15 @@ use serde_json::json;
 
 use crate::progress::{show, with_bar};
 
-/// Make up a week of requests with the statistics that a paper prints of a trace that nobody can obtain
+/// Make up a week of requests with the statistics that a paper prints of a trace that nobody can
+/// obtain
 ///
-/// The four weeks of BORG's Table 1 (FAST 2009), and one week of which no numbers are printed; and four days of file
-/// requests of EEFS's Table 1, written as text of strace. The command then counts the written trace as `seekless stat` counts
-/// any trace, and prints the counts beside the paper's. Everything is made up; docs/lab/synth.md lists the matched and the
-/// invented parts. The same name, scale and seed give the same trace. Other commands can also read `synth:NAME` in
-/// place of a file.
+/// The four weeks of BORG's Table 1 (FAST 2009), and one week of which no numbers are printed; and
+/// four days of file requests of EEFS's Table 1, written as text of strace. The command then counts
+/// the written trace as `seekless stat` counts any trace, and prints the counts beside the paper's.
+/// Everything is made up; docs/lab/synth.md lists the matched and the invented parts. The same
+/// name, scale and seed give the same trace. Other commands can also read `synth:NAME` in place of
+/// a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,8 +36,8 @@ pub(crate) struct Args {
     /// The week or day
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(PERSONALITIES.map(|p| p.name).into_iter().chain(FILE_DAYS.map(|d| d.name))))]
     name: String,
-    /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output; formats as of `seekless convert`. Default:
-    /// NAME.parquet
+    /// Destination: PATH or FORMAT:PATH, FORMAT:- for standard output; formats as of `seekless
+    /// convert`. Default: NAME.parquet
     #[arg(short, long = "output", value_name = "OUT", value_parser = Target::new)]
     output: Option<Target>,
     /// Seed of all draws
@@ -46,7 +49,8 @@ pub(crate) struct Args {
     /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Write the matched numbers as JSON (schema seekless.synth/1) to FILE, or to standard output with -
+    /// Write the matched numbers as JSON (schema seekless.synth/1) to FILE, or to standard output
+    /// with -
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
 }

@@ -41,13 +41,15 @@ Examples:
   seekless-lab workload show varmail > mine.toml
   seekless-lab workload show mongo.f")]
 pub(crate) struct ShowArgs {
-    /// A name from `seekless-lab workload list`, with :VARIANT for a variant, or the path of a .toml or .f file
+    /// A name from `seekless-lab workload list`, with :VARIANT for a variant, or the path of a
+    /// .toml or .f file
     personality: String,
 }
 
 /// Run a server's workload on a directory
 ///
-/// Writes the workload's files into DIR, warms up, runs, counts, and removes the files. Only --drop-caches needs root.
+/// Writes the workload's files into DIR, warms up, runs, counts, and removes the files. Only
+/// --drop-caches needs root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +65,8 @@ Examples:
 
 docs/lab/workloads.md describes each workload and its numbers.")]
 pub(crate) struct RunArgs {
-    /// A name from `seekless-lab workload list`, with :VARIANT for a variant, or the path of a .toml or .f file
+    /// A name from `seekless-lab workload list`, with :VARIANT for a variant, or the path of a
+    /// .toml or .f file
     personality: String,
     /// Directory of its files; created if missing
     #[arg(long)]
@@ -92,8 +95,8 @@ pub(crate) struct RunArgs {
     /// Keep the files
     #[arg(long)]
     keep: bool,
-    /// Power meters: auto, none, rapl, hwmon, battery, cpu-model[=IDLE-PEAK] in W, or command=COMMAND, which prints watts
-    /// once a second; several with commas
+    /// Power meters: auto, none, rapl, hwmon, battery, cpu-model[=IDLE-PEAK] in W, or
+    /// command=COMMAND, which prints watts once a second; several with commas
     #[arg(long, value_name = "METERS", default_value = "auto")]
     power: String,
     /// First measure the power at rest for this time

@@ -1,7 +1,8 @@
-//! The papers that seekless unites, reproduced: one module a paper ([`borg`], [`clustering`], [`eefs`], [`fs2`]) with its
-//! claims, its printed numbers, its replays on modelled disks and its tables. Beside them: a model of the fast file system,
-//! synthetic traces with the statistics that the papers print ([`synth`]), and the clustering of hot files on a mounted file
-//! system ([`hot_files`]).
+//! The papers that seekless unites, reproduced: one module a paper ([`borg`], [`clustering`],
+//! [`eefs`], [`fs2`]) with its claims, its printed numbers, its replays on modelled disks and its
+//! tables. Beside them: a model of the fast file system, synthetic traces with the statistics that
+//! the papers print ([`synth`]), and the clustering of hot files on a mounted file system
+//! ([`hot_files`]).
 #![forbid(unsafe_code)]
 
 pub mod borg;

@@ -45,7 +45,8 @@ fn holds(name: &str, scale: f64, seed: u64) -> Summary {
     s
 }
 
-/// Mean share of a day's pages that were also accessed the day before, of all pages and of the hottest.
+/// Mean share of a day's pages that were also accessed the day before, of all pages and of the
+/// hottest.
 fn overlap(s: &Summary) -> [f64; 2] {
     let rows = &s.days.as_ref().unwrap().rows;
     assert_eq!(rows.len(), 7);
@@ -106,7 +107,8 @@ fn a_web_server_matches_the_paper_and_keeps_its_popular_pages() {
 
 #[test]
 fn smaller_and_larger_weeks_have_the_same_shares() {
-    // The web server's determinism is small: in a smaller week, repetition by chance is a greater part of it.
+    // The web server's determinism is small: in a smaller week, repetition by chance is a greater
+    // part of it.
     for (name, scale) in [("borg-office", 0.1), ("borg-developer", 0.05), ("borg-svn", 4.0)] {
         holds(name, scale, 11);
     }

@@ -33,7 +33,8 @@ pub enum NamedError {
     Text(#[from] TextError),
 }
 
-/// The workload of this name, or in the file of this path: TOML, or Filebench's language if its name ends with `.f`.
+/// The workload of this name, or in the file of this path: TOML, or Filebench's language if its
+/// name ends with `.f`.
 ///
 /// # Errors
 /// If there is no such workload, or the file is none.

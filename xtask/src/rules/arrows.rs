@@ -92,8 +92,8 @@ pub(crate) const ROOMS: &[Room] = &[
         "seekless-lab",
         false,
         &[
-            "block", "trace", "disk", "report", "host", "store", "learn", "engine", "sim",
-            "compare", "serve", "workload", "papers", "cli",
+            "block", "trace", "disk", "report", "learn", "engine", "sim", "compare", "serve",
+            "workload", "papers", "cli",
         ],
     ),
 ];

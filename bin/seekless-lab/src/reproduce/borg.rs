@@ -10,10 +10,11 @@ use crate::progress::with_bar;
 /// Scale of `--quick`.
 const QUICK: f64 = 0.05;
 
-/// BORG (FAST 2009): Tables 1 and 4, Figures 6 to 12, from made-up traces that match Table 1 and modelled disks
+/// BORG (FAST 2009): Tables 1 and 4, Figures 6 to 12, from made-up traces that match Table 1 and
+/// modelled disks
 ///
-/// Numbers of the paper's text and tables are printed beside ours. Bars that only its figures show are left empty. At
-/// full size the command takes minutes.
+/// Numbers of the paper's text and tables are printed beside ours. Bars that only its figures show
+/// are left empty. At full size the command takes minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +31,8 @@ pub(crate) struct Args {
     /// Seed of the made-up traces
     #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
     seed: u64,
-    /// Show real starts of programs, archived by benches/startup, with Table 4; may be given several times
+    /// Show real starts of programs, archived by benches/startup, with Table 4; may be given
+    /// several times
     #[arg(long, value_name = "FILE")]
     started: Vec<PathBuf>,
     #[command(flatten)]

@@ -7,9 +7,9 @@ use crate::progress::with_bar;
 
 /// The clustering paper (CS-TR-283-90): Figures 3 to 12, and the paper's claims beside ours
 ///
-/// Where accesses fall on a disk whose hot data lies in the middle, how far the arm then travels, the rotational delay
-/// (counted exactly), and the effect of a queue on both. The command reads no trace. The loaded disk of Figures 7 to 12 is
-/// drawn from --seed.
+/// Where accesses fall on a disk whose hot data lies in the middle, how far the arm then travels,
+/// the rotational delay (counted exactly), and the effect of a queue on both. The command reads no
+/// trace. The loaded disk of Figures 7 to 12 is drawn from --seed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +23,8 @@ pub(crate) struct Args {
     /// Seed of all draws
     #[arg(long, value_name = "N", default_value_t = 1990)]
     seed: u64,
-    /// How to count the delay before the first block: half a revolution, as the paper does, or from the head's arrival
+    /// How to count the delay before the first block: half a revolution, as the paper does, or from
+    /// the head's arrival
     #[arg(long, value_enum, default_value = "paper")]
     account: Account,
     #[command(flatten)]

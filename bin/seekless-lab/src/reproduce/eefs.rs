@@ -15,9 +15,11 @@ const QUICK: f64 = 0.05;
 /// EEFS's disk.
 const DISK: &str = "toshiba-pccard";
 
-/// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a modelled disk
+/// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a
+/// modelled disk
 ///
-/// Three systems with the same memory: a fast file system, the same with plain read-ahead of one cluster, and EEFS. With
+/// Three systems with the same memory: a fast file system, the same with plain read-ahead of one
+/// cluster, and EEFS. With
 /// --trace, the same over your own trace of files. docs/believing/groups.md names the modelled and the invented parts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -31,7 +33,8 @@ pub(crate) struct Args {
     /// A twentieth of the requests, files, memory and of the interval between shuffles
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
-    /// Requests, files, memory and the interval between shuffles as a multiple of the paper's: 0.001 to 1
+    /// Requests, files, memory and the interval between shuffles as a multiple of the paper's:
+    /// 0.001 to 1
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     scale: f64,
     /// Seed of the made-up days
@@ -43,12 +46,12 @@ pub(crate) struct Args {
     /// Memory of each system; default: the paper's 128 MiB times the scale
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     cache: Option<u64>,
-    /// All files of the made-up days evenly in N directories, instead of the made-up ones; the fast file system puts the inodes of
-    /// each directory together
+    /// All files of the made-up days evenly in N directories, instead of the made-up ones; the fast
+    /// file system puts the inodes of each directory together
     #[arg(long, value_name = "N", conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(1..))]
     directories: Option<u32>,
-    /// Also show what the gain depends on: INS and RES with 30, 100, 300 and 1000 directories (below --scale 1 fewer), each with
-    /// all, an eighth and a thirty-second of the memory
+    /// Also show what the gain depends on: INS and RES with 30, 100, 300 and 1000 directories
+    /// (below --scale 1 fewer), each with all, an eighth and a thirty-second of the memory
     #[arg(long, conflicts_with_all = ["trace", "cache", "directories"])]
     sensitivity: bool,
     /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale
@@ -60,10 +63,12 @@ pub(crate) struct Args {
     /// The disk, by its name in the catalogue
     #[arg(long, value_name = "NAME", default_value = DISK)]
     disk: String,
-    /// The fast file system delays no write, as if mounted with `sync`; the group store still delays writes
+    /// The fast file system delays no write, as if mounted with `sync`; the group store still
+    /// delays writes
     #[arg(long, conflicts_with = "sensitivity")]
     sync: bool,
-    /// A program that writes a file from its beginning empties the file first (`O_TRUNC`); the made-up days overwrite
+    /// A program that writes a file from its beginning empties the file first (`O_TRUNC`); the
+    /// made-up days overwrite
     #[arg(long, conflicts_with_all = ["trace", "sensitivity"])]
     truncate: bool,
     #[command(flatten)]

@@ -11,11 +11,12 @@ use crate::progress::with_bar;
 /// Scale of `--quick`.
 const QUICK: f64 = 0.2;
 
-/// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a modelled disk
+/// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a
+/// modelled disk
 ///
-/// Each load runs seven times on the disk of FS2's testbed, and replicas are written into free space meanwhile. The
-/// seventh run is compared with the seventh run without replicas. Numbers of the paper's text and tables are printed
-/// beside ours.
+/// Each load runs seven times on the disk of FS2's testbed, and replicas are written into free
+/// space meanwhile. The seventh run is compared with the seventh run without replicas. Numbers of
+/// the paper's text and tables are printed beside ours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,8 +36,8 @@ pub(crate) struct Args {
     /// Seed of the made-up loads
     #[arg(long, value_name = "N", default_value_t = seekless_papers::synth::Synthetic::SEED)]
     seed: u64,
-    /// Also show a real update, recorded by benches/reproduce/update.sh: a folder with free.parquet, whose discards tell
-    /// the free space, and run1.parquet and so on, one a run
+    /// Also show a real update, recorded by benches/reproduce/update.sh: a folder with
+    /// free.parquet, whose discards tell the free space, and run1.parquet and so on, one a run
     #[arg(long, value_name = "DIR")]
     real: Option<PathBuf>,
     #[command(flatten)]

@@ -57,7 +57,8 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
         let systems: Vec<_> = outcomes.iter().map(|o| o["system"].as_str().unwrap()).collect();
         assert_eq!(systems, ["ffs", "ffs_read_ahead", "eefs"]);
         for o in outcomes {
-            // Every system serves the same requests; each request of the disk has one cause, and each joule one state.
+            // Every system serves the same requests; each request of the disk has one cause, and
+            // each joule one state.
             assert_eq!(o["requests"], outcomes[0]["requests"]);
             let sum = |v: &Value| v.as_object().unwrap().values().map(number).sum::<f64>();
             assert_eq!(sum(&o["causes"]), number(&o["disk_reads"]) + number(&o["disk_writes"]));

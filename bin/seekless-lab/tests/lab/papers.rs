@@ -176,7 +176,8 @@ fn fs2_is_reproduced_within_its_tolerances() {
         let told = run("0.2", seed);
         let loads = told["loads"].as_array().unwrap();
         assert_eq!(loads.len(), 4);
-        // T_A of the seventh run: the paper's improvement, and the accepted difference at this scale.
+        // T_A of the seventh run: the paper's improvement, and the accepted difference at this
+        // scale.
         for (load, short) in loads.iter().zip([0.12, 0.0, 0.0, 0.1]) {
             let last = |name: &str, what: &str| -> f64 {
                 let systems = load["systems"].as_array().unwrap();

@@ -1,5 +1,6 @@
-//! `seekless-lab cluster` on a new ext4 on a loop device: hot files move together, and nothing else about them changes, also
-//! after a kill. Seek times decrease as the model predicts. SEEKLESS_HOT=2000 SEEKLESS_KILLS=50 makes a long run.
+//! `seekless-lab cluster` on a new ext4 on a loop device: hot files move together, and nothing else
+//! about them changes, also after a kill. Seek times decrease as the model predicts.
+//! SEEKLESS_HOT=2000 SEEKLESS_KILLS=50 makes a long run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -68,8 +69,8 @@ impl Place {
         self.mount.path()
     }
 
-    /// A trace of the device with whole reads of the hot files, the i-th in proportion to 1 / (i + 10). The order of heat is
-    /// not the order of address.
+    /// A trace of the device with whole reads of the hot files, the i-th in proportion to 1 / (i +
+    /// 10). The order of heat is not the order of address.
     fn trace(&self, seed: u64) -> PathBuf {
         let runs = self.locations();
         let mut text =
@@ -320,7 +321,8 @@ fn a_killed_run_keeps_all_files_and_the_next_continues() {
     }
     eprintln!("{amid} of {tries} kills came while files were being moved");
     assert!(amid > 0, "it was never killed while it moved something");
-    // The space of a killed run is free again, so that a second pass may find better space; but passes come to an end.
+    // The space of a killed run is free again, so that a second pass may find better space; but
+    // passes come to an end.
     let mut passes = 0;
     loop {
         let outcome = place.apply(&list);
@@ -334,8 +336,9 @@ fn a_killed_run_keeps_all_files_and_the_next_continues() {
     place.check(&before);
 }
 
-/// A file with a hole and unwritten space (`sparse`), a file with two names, a file that is open for writing (`busy`), an
-/// immutable file (`still`), a file of another file system, a link, and a file to be removed.
+/// A file with a hole and unwritten space (`sparse`), a file with two names, a file that is open
+/// for writing (`busy`), an immutable file (`still`), a file of another file system, a link, and a
+/// file to be removed.
 struct OddFiles {
     sparse: PathBuf,
     busy: PathBuf,

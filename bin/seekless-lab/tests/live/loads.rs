@@ -1,5 +1,5 @@
-//! Workloads by their system calls, from strace: kinds, sizes and numbers; and the counts of `seekless-lab workload run`
-//! against them.
+//! Workloads by their system calls, from strace: kinds, sizes and numbers; and the counts of
+//! `seekless-lab workload run` against them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,8 @@ impl Calls {
     }
 }
 
-/// Runs a workload under strace: its calls without those of the main thread, which writes the files, and its counts.
+/// Runs a workload under strace: its calls without those of the main thread, which writes the
+/// files, and its counts.
 fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
     let shm = Path::new("/dev/shm");
     let dir = if shm.is_dir() {
@@ -129,8 +130,8 @@ fn near(what: &str, a: u64, b: u64, spare: u64) {
     assert!(far <= spare + a.max(b) / 50, "{what}: {a} and {b}");
 }
 
-/// Asserts that the program's count agrees with the calls. Calls after the end of the measured time do not count; a busy host
-/// may notice the end late.
+/// Asserts that the program's count agrees with the calls. Calls after the end of the measured time
+/// do not count; a busy host may notice the end late.
 fn counted(what: &str, calls: u64, counted: u64, spare: u64) {
     assert!(
         counted <= calls + spare && calls <= counted + spare + calls / 10,

@@ -1,5 +1,5 @@
-//! `seekless-lab study` over loop files and real file systems. After a kill at any moment, the next run detaches everything
-//! that was left, and continues.
+//! `seekless-lab study` over loop files and real file systems. After a kill at any moment, the next
+//! run detaches everything that was left, and continues.
 
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -34,7 +34,8 @@ format = ["blk1k"]
 mount = ["noatime"]
 "#;
 
-/// Why this host cannot run devices with a server of this project. The lab runs the `seekless` beside itself.
+/// Why this host cannot run devices with a server of this project. The lab runs the `seekless`
+/// beside itself.
 fn no_server() -> Option<String> {
     let program = Path::new(crate::PROGRAM).with_file_name("seekless");
     let built = program.is_file();

@@ -1,5 +1,5 @@
-//! Real starts of programs and virtual machines, from the archives of benches/startup: `runs`, each with `name`,
-//! `system`, `phase` and `wall_s`.
+//! Real starts of programs and virtual machines, from the archives of benches/startup: `runs`, each
+//! with `name`, `system`, `phase` and `wall_s`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -18,13 +18,14 @@ pub(super) struct Claim {
     pub(super) why: &'static str,
 }
 
-/// Busy time of all normal phases for requests alone, in seconds, as in the paper's bars: its write buffer is emptied in
-/// reconfigurations.
+/// Busy time of all normal phases for requests alone, in seconds, as in the paper's bars: its write
+/// buffer is emptied in reconfigurations.
 pub(super) fn requests_s(run: &BorgRun) -> f64 {
     BorgPhase::sum(&run.phases).busy_s
 }
 
-/// Busy time of a run in seconds, with background work: requests, moving, and destaging of the write buffer.
+/// Busy time of a run in seconds, with background work: requests, moving, and destaging of the
+/// write buffer.
 pub(super) fn all_s(run: &BorgRun) -> f64 {
     let moving: f64 = run.reconfigurations.iter().map(|r| r.reconfigurer_s).sum();
     let all = BorgPhase::sum(&run.phases);

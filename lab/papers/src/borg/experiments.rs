@@ -1,5 +1,5 @@
-//! The experiments as section 6 describes them. Requests, disks and areas have the paper's numbers; a comment names each
-//! number that the paper does not print.
+//! The experiments as section 6 describes them. Requests, disks and areas have the paper's numbers;
+//! a comment names each number that the paper does not print.
 
 use seekless_block::{Bytes, Duration, Sectors, SimTime};
 use seekless_disk::catalogue;
@@ -15,15 +15,17 @@ use crate::{PaperError, Progress};
 
 const HOUR: u64 = 3_600_000_000_000;
 const WEEK: u64 = 7 * 24 * HOUR;
-/// Requests arrive at the trace's own times: a week has idle time to empty a write buffer. The paper replays 168 times as
-/// fast (6.1) and empties the write buffer in reconfigurations.
+/// Requests arrive at the trace's own times: a week has idle time to empty a write buffer. The
+/// paper replays 168 times as fast (6.1) and empties the write buffer in reconfigurations.
 const REPLAY: Replay = Replay::Open;
-/// The paper's disks have write caches, and its file systems of 2007 send no flushes: a write is acknowledged from the
-/// drive's RAM. Our models of its WD drives have no write cache; our write buffer gathers writes in RAM for a second.
+/// The paper's disks have write caches, and its file systems of 2007 send no flushes: a write is
+/// acknowledged from the drive's RAM. Our models of its WD drives have no write cache; our write
+/// buffer gathers writes in RAM for a second.
 const GATHER: Duration = Duration::from_millis(1_000);
 /// Reconfigurations of a replay, equally spaced (6).
 const RECONFIGURATIONS: u64 = 4;
-/// Share of oaimpress's start-up reads that are oowriter's, "large shared libraries" (6.4). Not printed: our guess.
+/// Share of oaimpress's start-up reads that are oowriter's, "large shared libraries" (6.4). Not
+/// printed: our guess.
 const SHARED: f64 = 0.8;
 
 /// A disk of Table 3, and the area on it.
@@ -137,7 +139,8 @@ fn every(hours: u64) -> Vec<SimTime> {
         .collect()
 }
 
-/// A setting of Figure 12: its name, hours between reconfigurations, GB of the area, per cent of write buffer.
+/// A setting of Figure 12: its name, hours between reconfigurations, GB of the area, per cent of
+/// write buffer.
 type Setting = (String, u64, f64, u8);
 
 fn settings(trace: &str) -> Vec<(&'static str, Vec<Setting>)> {
@@ -181,8 +184,9 @@ impl<'a> Replays<'a> {
         host: Host,
         percent: u8,
     ) -> Result<PhaseJobs, PaperError> {
-        // The paper does not name the training of the replays of 6.1: cumulative, as 6.3 says of its own. Nor does it name
-        // the write buffer of the web server and the virtual machines: 20 %, as of the Subversion server.
+        // The paper does not name the training of the replays of 6.1: cumulative, as 6.3 says of
+        // its own. Nor does it name the write buffer of the web server and the virtual machines: 20
+        // %, as of the Subversion server.
         let area = Some((host.area_gb, percent));
         let learning: &[(&str, Training)] = match figure {
             "8" => &[("borg-C", Training::Cumulative), ("borg-P", Training::Partial)],
@@ -205,7 +209,8 @@ impl<'a> Replays<'a> {
         for (varied, settings) in settings(trace) {
             let mut points = Vec::new();
             for (name, hours, gb, percent) in settings {
-                // The paper does not name the training; the interval "becomes larger" with the training set.
+                // The paper does not name the training; the interval "becomes larger" with the
+                // training set.
                 let (area, training) = (Some((gb, percent)), Training::Partial);
                 points.push((name, self.add(week, O1.disk, area, training, every(hours))?));
             }

@@ -1,5 +1,5 @@
-//! BORG (FAST 2009): its evaluation reproduced, Tables 1 and 4 and Figures 6 to 12. The paper's traces cannot be
-//! obtained: ours are made up to match Table 1. The paper's disks are modelled.
+//! BORG (FAST 2009): its evaluation reproduced, Tables 1 and 4 and Figures 6 to 12. The paper's
+//! traces cannot be obtained: ours are made up to match Table 1. The paper's disks are modelled.
 
 mod archive;
 mod claims;
@@ -15,7 +15,8 @@ use std::path::PathBuf;
 
 use crate::{PaperError, Progress, Reproduction};
 
-/// The experiments of section 6 at `scale`, from `seed`. `started` are archives of real starts, shown with Table 4.
+/// The experiments of section 6 at `scale`, from `seed`. `started` are archives of real starts,
+/// shown with Table 4.
 ///
 /// # Errors
 /// If an archive cannot be read, or a replay fails.

@@ -1,5 +1,5 @@
-//! The numbers that BORG (FAST'09) prints in its text and tables. Bars of figures without a number in the text are left
-//! out: tables show them as missing, we read no number off a picture.
+//! The numbers that BORG (FAST'09) prints in its text and tables. Bars of figures without a number
+//! in the text are left out: tables show them as missing, we read no number off a picture.
 
 /// A program of Table 4. Each pair is vanilla and BORG.
 pub(super) struct PrintedStart {
@@ -53,7 +53,8 @@ pub(super) fn bar(figure: &str, system: &str, phase: &str) -> Option<&'static st
     BARS.iter().find(|b| (b.0, b.1, b.2) == (figure, system, phase)).map(|b| b.3)
 }
 
-/// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1 and 6.1.2).
+/// Non-sequential share and mean seek in cylinders over all normal phases, vanilla and BORG (6.1.1
+/// and 6.1.2).
 pub(super) const SVN_SEEKS: [[f64; 2]; 2] = [[0.0170, 0.0115], [704.0, 201.0]];
 /// The same for the developer.
 pub(super) const DEVELOPER_SEEKS: [[f64; 2]; 2] = [[0.0393, 0.0330], [1203.0, 782.0]];

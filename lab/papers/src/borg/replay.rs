@@ -1,6 +1,7 @@
-//! BORG's replays (FAST'09, 6): one system replays a trace and makes a new plan at given times. Results are the cost of
-//! each phase between two reconfigurations, the cost of each reconfiguration, and the differences between a plan and the
-//! plan before. The vanilla system is the same replay without an optimized area.
+//! BORG's replays (FAST'09, 6): one system replays a trace and makes a new plan at given times.
+//! Results are the cost of each phase between two reconfigurations, the cost of each
+//! reconfiguration, and the differences between a plan and the plan before. The vanilla system is
+//! the same replay without an optimized area.
 
 use std::time::Instant;
 
@@ -166,7 +167,8 @@ fn pages(plan: &Plan) -> Vec<(u64, u64)> {
 /// The cost of a reconfiguration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Reconfiguration {
-    /// This computer's time to build the access graph from the requests since the last reconfiguration.
+    /// This computer's time to build the access graph from the requests since the last
+    /// reconfiguration.
     pub analyzer_s: f64,
     /// This computer's time to plan.
     pub planner_s: f64,
@@ -215,7 +217,8 @@ pub(super) fn borg(
 
 /// The paper's planner (FAST'09, 4.3): each plan places all blocks anew.
 pub(super) fn paper_planner(area: Sectors) -> PlanConfig {
-    // A plan from scratch does not depend on the reach of an access; and a replay has neither read-ahead nor clusters.
+    // A plan from scratch does not depend on the reach of an access; and a replay has neither
+    // read-ahead nor clusters.
     let reach = Reach::new(Bytes(0), Bytes(0));
     let (strategy, planning) = (Strategy::MostConnected, Planning::Anew);
     PlanConfig { area, min_weight: 0, strategy, planning, reach }
@@ -379,7 +382,8 @@ mod tests {
         assert_eq!(PlanChange::between(&before, &Plan::default()), pages(0, 0, 0, 6));
     }
 
-    /// Sixty scattered pages in the same order, round after round, a request a second; other ones from `turn` on.
+    /// Sixty scattered pages in the same order, round after round, a request a second; other ones
+    /// from `turn` on.
     fn rounds(turn: u64) -> Source {
         let page = |i: u64, other: u64| (i * 7_919 + other * 104_729) % 500_000 * 8;
         let line = |n: u64| {
@@ -411,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_costs_less_and_each_phase_has_its_requests() {
+    fn repeated_requests_cost_less_and_each_phase_has_its_requests() {
         let runs = both(&rounds(u64::MAX), Training::Cumulative);
         let [vanilla, borg] = &runs[..] else { panic!("two jobs") };
         assert!(vanilla.reconfigurations.is_empty());
@@ -446,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_absorbed_and_go_home_in_idle_time() {
+    fn writes_are_absorbed_and_destaged_in_idle_time() {
         let line = |n: u64| {
             let at = (n * 7_919) % 400_000 * 8;
             format!("{}.0 0 {at} 32 0\n", n * 500)

@@ -1,5 +1,6 @@
-//! Program starts (BORG, FAST'09, 6.4 and Table 4), on made-up reads: the disk time of a start with the original layout,
-//! and with a plan learned from starts of some of the programs. Computing takes no time here.
+//! Program starts (BORG, FAST'09, 6.4 and Table 4), on made-up reads: the disk time of a start with
+//! the original layout, and with a plan learned from starts of some of the programs. Computing
+//! takes no time here.
 
 use crate::synth::{StartUp, start_up};
 use seekless_block::{Bytes, Extent, Lba, Op, Request, Sectors, SimTime, StreamId};
@@ -19,13 +20,15 @@ const SOUNDING: u32 = 400;
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Program {
-    /// Disk time of its start with the original layout, in seconds; determines the number of made-up reads.
+    /// Disk time of its start with the original layout, in seconds; determines the number of
+    /// made-up reads.
     pub seconds: f64,
     /// The kind of its reads; their number is computed.
     pub like: StartUp,
     /// Whether the training includes starts of the program.
     pub trained: bool,
-    /// An earlier program (by index) that shares its first reads with this one, and the share of this program's reads.
+    /// An earlier program (by index) that shares its first reads with this one, and the share of
+    /// this program's reads.
     pub shares: Option<(usize, f64)>,
 }
 
@@ -38,8 +41,8 @@ pub(super) struct Started {
     pub borg: BorgPhase,
 }
 
-/// Makes up the programs' reads from `seed`, and starts each program once in both systems, with empty RAM. The number is the
-/// disk's busy time for moving, in seconds.
+/// Makes up the programs' reads from `seed`, and starts each program once in both systems, with
+/// empty RAM. The number is the disk's busy time for moving, in seconds.
 ///
 /// # Errors
 /// If the file system and the area do not fit the disk.

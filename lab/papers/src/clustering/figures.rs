@@ -1,5 +1,5 @@
-//! The figures of the clustering paper (Staelin and Garcia-Molina, CS-TR-283-90) from our analysis. Everything is
-//! modelled: no trace is read.
+//! The figures of the clustering paper (Staelin and Garcia-Molina, CS-TR-283-90) from our analysis.
+//! Everything is modelled: no trace is read.
 
 use seekless_disk::clustering::{Access, Arm, Bell, Light, Mixture, PERFECT};
 use serde::Serialize;

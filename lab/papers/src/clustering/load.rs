@@ -1,5 +1,6 @@
-//! A disk with a queue of constant length: the simulation of section 5.2. The arm sweeps the cylinders in one direction
-//! and jumps back; in each cylinder it serves all waiting requests, at the expected cost that [`Rotation`] counts.
+//! A disk with a queue of constant length: the simulation of section 5.2. The arm sweeps the
+//! cylinders in one direction and jumps back; in each cylinder it serves all waiting requests, at
+//! the expected cost that [`Rotation`] counts.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +46,8 @@ pub struct Load<'a> {
     below: Vec<f64>,
 }
 
-/// Most draws for a request whose block is in the queue already; after that the queue stays shorter.
+/// Most draws for a request whose block is in the queue already; after that the queue stays
+/// shorter.
 const TRIES: u32 = 10_000;
 
 impl<'a> Load<'a> {
@@ -65,8 +67,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Means of `runs` runs at a queue length. Each run has 100 times as many requests as the queue, as in the paper, and
-    /// its own seed, derived from `seed`.
+    /// Means of `runs` runs at a queue length. Each run has 100 times as many requests as the
+    /// queue, as in the paper, and its own seed, derived from `seed`.
     #[must_use]
     pub fn point(&self, queue: u32, order: Order, runs: u32, seed: u64) -> Point {
         let runs = runs.max(1);

@@ -1,6 +1,7 @@
-//! The clustering paper (Staelin and Garcia-Molina, "Clustering Active Disk Data to Improve Disk Performance",
-//! CS-TR-283-90): the expected rotational delay of several requests in one cylinder ([`Rotation`], counted exactly), a
-//! loaded disk ([`Load`]), the paper's layouts by name ([`Layout`]), its figures and its claims beside ours ([`reproduce`]). The module
+//! The clustering paper (Staelin and Garcia-Molina, "Clustering Active Disk Data to Improve Disk
+//! Performance", CS-TR-283-90): the expected rotational delay of several requests in one cylinder
+//! ([`Rotation`], counted exactly), a loaded disk ([`Load`]), the paper's layouts by name
+//! ([`Layout`]), its figures and its claims beside ours ([`reproduce`]). The module
 //! [`seekless_disk::clustering`] has access distributions and seek distances.
 
 mod claims;

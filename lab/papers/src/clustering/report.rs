@@ -1,5 +1,5 @@
-//! The clustering paper's Figures 3 to 12 from our analysis, and its claims beside ours, as tables, figures, a report and a
-//! document. Everything is modelled.
+//! The clustering paper's Figures 3 to 12 from our analysis, and its claims beside ours, as tables,
+//! figures, a report and a document. Everything is modelled.
 
 use std::fmt::Write as _;
 

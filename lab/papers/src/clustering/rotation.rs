@@ -1,27 +1,31 @@
-//! The cost of k requests in one cylinder, in revolutions: section 5.2, Figure 6. Expected values are counted over all
-//! configurations of k blocks, in big integers: exact for any geometry, without random draws.
+//! The cost of k requests in one cylinder, in revolutions: section 5.2, Figure 6. Expected values
+//! are counted over all configurations of k blocks, in big integers: exact for any geometry,
+//! without random draws.
 //!
-//! All blocks of a rotational position pass the heads at the same time, and the disk reads one of them each time. If the
-//! fullest position holds m blocks, its last block comes after m - 1 whole revolutions; if r positions are as full, the
-//! last of them decides. So the cost of a configuration depends on m and r alone. With s positions and t tracks there are
+//! All blocks of a rotational position pass the heads at the same time, and the disk reads one of
+//! them each time. If the fullest position holds m blocks, its last block comes after m - 1 whole
+//! revolutions; if r positions are as full, the last of them decides. So the cost of a
+//! configuration depends on m and r alone. With s positions and t tracks there are
 //!
 //! ```text
 //! C(s, r) * C(t, m)^r * [x^(k - r m)] (C(t, 0) + C(t, 1) x + ... + C(t, m - 1) x^(m - 1))^(s - r)
 //! ```
 //!
-//! configurations of them, of C(s t, k) in all. These r positions are uniform: the mean distance from the first to the
-//! last is (r - 1)(s + 1) / (r + 1); the mean index of the last, from 1, is r (s + 1) / (r + 1).
+//! configurations of them, of C(s t, k) in all. These r positions are uniform: the mean distance
+//! from the first to the last is (r - 1)(s + 1) / (r + 1); the mean index of the last, from 1, is r
+//! (s + 1) / (r + 1).
 
 use num_bigint::BigUint;
 
 /// Where rotational delay begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// Half a revolution before the first of the fullest positions, whatever lies on the way: the paper's account.
+    /// Half a revolution before the first of the fullest positions, whatever lies on the way: the
+    /// paper's account.
     #[default]
     Paper,
-    /// At a uniform position of arrival, until the last block has been read: a disk's account. If several positions are as
-    /// full, the first of them comes sooner than after half a revolution.
+    /// At a uniform position of arrival, until the last block has been read: a disk's account. If
+    /// several positions are as full, the first of them comes sooner than after half a revolution.
     Arrival,
 }
 
@@ -62,8 +66,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// For cylinders of `tracks` tracks with `positions` blocks each, up to `most` requests, or up to the number of blocks.
-    /// All arguments are at least 1.
+    /// For cylinders of `tracks` tracks with `positions` blocks each, up to `most` requests, or up
+    /// to the number of blocks. All arguments are at least 1.
     #[must_use]
     pub fn new(positions: u32, tracks: u32, most: u32, start: Start) -> Self {
         let (s, t) = (positions.max(1), tracks.max(1));
@@ -79,7 +83,8 @@ impl Rotation {
             for others in 0..s {
                 let r = s - others;
                 if (r as usize) < fulls.len() {
-                    // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one denominator.
+                    // C(s, r) / (r + 1) = C(s + 1, r + 1) / (s + 1): all costs have one
+                    // denominator.
                     let ways = &of_positions[r as usize + 1] * &fulls[r as usize];
                     let each = ways * cost(s, m, r, start);
                     let from = (r * m) as usize;
@@ -122,14 +127,15 @@ impl Rotation {
         self.costs.len() as u32
     }
 
-    /// Expected revolutions for k requests in order of position, with transfer; 0 for none. For more than [`Self::most`], the
-    /// cost of that many.
+    /// Expected revolutions for k requests in order of position, with transfer; 0 for none. For
+    /// more than [`Self::most`], the cost of that many.
     #[must_use]
     pub fn ordered(&self, k: u32) -> f64 {
         k.min(self.most()).checked_sub(1).map_or(0.0, |i| self.costs[i as usize])
     }
 
-    /// Expected revolutions in order of arrival: half a revolution for each request, equation 16, and the transfer.
+    /// Expected revolutions in order of arrival: half a revolution for each request, equation 16,
+    /// and the transfer.
     #[must_use]
     pub fn arriving(&self, k: u32) -> f64 {
         f64::from(k) * (0.5 + 1.0 / f64::from(self.positions))

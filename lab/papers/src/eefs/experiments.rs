@@ -129,7 +129,8 @@ fn emptied(event: FileEvent, truncate: bool) -> impl Iterator<Item = FileEvent> 
     cut.into_iter().chain([event])
 }
 
-/// One of `n` directories; neighbouring numbers get different ones: Fibonacci hashing (Knuth, volume 3, 6.4).
+/// One of `n` directories; neighbouring numbers get different ones: Fibonacci hashing (Knuth,
+/// volume 3, 6.4).
 const fn evenly(number: u64, n: u32) -> u32 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     ((mixed * n as u64) >> 32) as u32
@@ -146,7 +147,8 @@ pub(super) struct Sensitivity {
     pub(super) truncate: bool,
     /// FFS delays no write.
     pub(super) sync: bool,
-    /// Requests of the disk under FFS; below, EEFS's requests as a multiple of FFS's, without and with read-ahead.
+    /// Requests of the disk under FFS; below, EEFS's requests as a multiple of FFS's, without and
+    /// with read-ahead.
     pub(super) ffs_requests: u64,
     pub(super) of_ffs: f64,
     pub(super) of_read_ahead: f64,

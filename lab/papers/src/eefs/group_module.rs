@@ -1,5 +1,5 @@
-//! EEFS in the simulation: the group store beside the file system, learning and shuffles. The store is the store that ships, on
-//! a medium in memory; all file bytes are zero.
+//! EEFS in the simulation: the group store beside the file system, learning and shuffles. The store
+//! is the store that ships, on a medium in memory; all file bytes are zero.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use crate::ffs::Work;
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
-    Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, GroupStore, Input, IoId,
-    Output, Reply, RequestId, SleepClock, ahead, format_store,
+    Ask, Attributes, Config, DiskPhase, FILE_BYTES_MAX, Fault, FileNumber, Group, GroupStore,
+    Input, IoId, Output, Reply, RequestId, SleepClock, Successors, format_store,
+    groups_to_read_ahead,
 };
-use seekless_store::{Group, Successors};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::moves::{FileMove, LateWrite};
@@ -52,7 +52,8 @@ pub(super) struct Eefs {
     pub(super) next: u64,
     pub(super) moves: VecDeque<FileMove>,
     pub(super) moving: bool,
-    /// The present batch of moves: unfinished requests to the store, the file system's work, and the store's numbers of the files.
+    /// The present batch of moves: unfinished requests to the store, the file system's work, and
+    /// the store's numbers of the files.
     pub(super) open: usize,
     pub(super) work: Work,
     pub(super) lot: Vec<FileNumber>,
@@ -63,7 +64,8 @@ pub(super) struct Eefs {
     /// First use of each group since the shuffle.
     pub(super) first: Vec<Option<SimTime>>,
     pub(super) counts: [u64; 6],
-    /// Files read with a group for another file and not used since; `fetches`: number of these files, and of those used.
+    /// Files read with a group for another file and not used since; `fetches`: number of these
+    /// files, and of those used.
     pub(super) fetched: FxHashSet<u64>,
     pub(super) fetches: [u64; 2],
     /// Shuffles with a shuffle before them.
@@ -293,7 +295,9 @@ impl World {
         if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
         }
-        for file in ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied()) {
+        for file in
+            groups_to_read_ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied())
+        {
             self.ask(Ask::Read { file, offset: 0, len: 1 }, Asked::Nothing)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
-//! EEFS: its evaluation reproduced, Tables 1 to 3, Figures 5 and 6; or the same comparison over a real trace of files. The
-//! paper's traces cannot be obtained: ours are made up to match Table 1. Everything is modelled.
+//! EEFS: its evaluation reproduced, Tables 1 to 3, Figures 5 and 6; or the same comparison over a
+//! real trace of files. The paper's traces cannot be obtained: ours are made up to match Table 1.
+//! Everything is modelled.
 
 mod experiments;
 mod group_module;
@@ -31,7 +32,8 @@ pub struct EefsOptions {
     pub trace: Option<PathBuf>,
     /// Memory of each system; `None` is the paper's 128 MiB times the scale.
     pub cache: Option<Bytes>,
-    /// All files of the made-up days evenly in this many directories; `None` keeps the directories that were made up.
+    /// All files of the made-up days evenly in this many directories; `None` keeps the directories
+    /// that were made up.
     pub directories: Option<u32>,
     /// Also runs INS and RES with different directories, memory and ways of writing.
     pub sensitivity: bool,

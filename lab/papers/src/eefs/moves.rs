@@ -2,15 +2,15 @@
 
 use rustc_hash::FxHashSet;
 use seekless_block::{Op, SimTime};
-use seekless_store::Stability;
-use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member};
+use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member, Stability};
 
 use super::group_module::{Asked, Seen};
 use super::replay::FilesError;
 use super::simulation::{Purpose, World, join};
 use crate::ffs::Work;
 
-/// Groups formed, or files moved back, in one batch, as in a mount: the log is not written for each file.
+/// Groups formed, or files moved back, in one batch, as in a mount: the log is not written for each
+/// file.
 const AT_ONCE: usize = 64;
 
 /// A write that waits for its file to move back: time of arrival, offset and length.
@@ -32,7 +32,8 @@ pub(super) enum FileMove {
 }
 
 impl World {
-    /// A request of the batch has ended. After the last, the file system does its part, and then `step` follows.
+    /// A request of the batch has ended. After the last, the file system does its part, and then
+    /// `step` follows.
     pub(super) fn one_less(&mut self, step: FileMove) -> Result<(), FilesError> {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.open = eefs.open.saturating_sub(1);
@@ -53,7 +54,8 @@ impl World {
         self.begin(work, Purpose::Move(step), true)
     }
 
-    /// EEFS's group shuffle: files that belong to no group move back, new members of groups move to the store.
+    /// EEFS's group shuffle: files that belong to no group move back, new members of groups move to
+    /// the store.
     pub(super) fn shuffle(&mut self) -> Result<(), FilesError> {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let facts = &self.facts;

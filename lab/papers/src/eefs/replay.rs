@@ -1,6 +1,6 @@
-//! EEFS's replays: the same trace of files under a fast file system, the same with read-ahead of a cluster, and EEFS beside
-//! the same file system; on the same modelled disk, with the same memory. The costs of moving files count. docs/believing/groups.md
-//! explains the results.
+//! EEFS's replays: the same trace of files under a fast file system, the same with read-ahead of a
+//! cluster, and EEFS beside the same file system; on the same modelled disk, with the same memory.
+//! The costs of moving files count. docs/believing/groups.md explains the results.
 
 use seekless_block::{Bytes, SimTime};
 use seekless_disk::{DiskError, DiskSpec, RangeError, SpinDown, SpinDownError};
@@ -40,7 +40,8 @@ pub(super) struct FileFacts {
 pub(super) struct FilesOptions {
     /// The disk.
     pub disk: DiskSpec,
-    /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first out.
+    /// Memory for blocks; under EEFS, for blocks and groups together, least recently used first
+    /// out.
     pub cache: Bytes,
     /// Size of the group store, in the middle of the disk.
     pub store: Bytes,
@@ -52,7 +53,8 @@ pub(super) struct FilesOptions {
     pub groups: GroupConfig,
     /// When the platters stop.
     pub spin_down: SpinDown,
-    /// The file system delays no write, as if mounted with `sync`, alone and beside the group store.
+    /// The file system delays no write, as if mounted with `sync`, alone and beside the group
+    /// store.
     pub sync: bool,
 }
 
@@ -119,10 +121,11 @@ pub(super) struct Grouping {
     pub within_five_minutes: f64,
     /// The share used within a second of it.
     pub at_once: f64,
-    /// Share of the files read with a group for another file that are used before the group is read again.
+    /// Share of the files read with a group for another file that are used before the group is read
+    /// again.
     pub used_of_fetched: f64,
-    /// Means over all shuffles: groups before, after, and stable; files of a group; shares of files that left and that joined.
-    /// Table 2, which has two "randomly chosen" shuffles.
+    /// Means over all shuffles: groups before, after, and stable; files of a group; shares of files
+    /// that left and that joined. Table 2, which has two "randomly chosen" shuffles.
     pub changes: [f64; 6],
 }
 
@@ -194,7 +197,8 @@ pub enum FilesError {
     Fault(#[from] seekless_store::Fault),
 }
 
-/// Runs one system over a trace. `events` name files by index into `facts`; a file beyond its end does not exist before the trace.
+/// Runs one system over a trace. `events` name files by index into `facts`; a file beyond its end
+/// does not exist before the trace.
 ///
 /// # Errors
 /// If the trace cannot be read, or the disk or the options do not fit.
@@ -218,8 +222,9 @@ pub(super) fn run_files(
     Ok(world.outcome(first.unwrap_or_default(), last))
 }
 
-/// The files of a trace before the trace begins, from one pass over it. A file exists, up to the furthest byte touched,
-/// unless the trace creates it, or writes it before reading it. Directories come from file names.
+/// The files of a trace before the trace begins, from one pass over it. A file exists, up to the
+/// furthest byte touched, unless the trace creates it, or writes it before reading it. Directories
+/// come from file names.
 ///
 /// # Errors
 /// If the trace cannot be read.

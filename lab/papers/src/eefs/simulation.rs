@@ -1,5 +1,6 @@
-//! The simulation's loop: file requests, the models of the file systems, the disk. A file request is a chain of disk requests,
-//! one after the other; requests without a waiting client are background work.
+//! The simulation's loop: file requests, the models of the file systems, the disk. A file request
+//! is a chain of disk requests, one after the other; requests without a waiting client are
+//! background work.
 
 use std::collections::VecDeque;
 
@@ -248,7 +249,8 @@ impl World {
         what: IoPurpose,
     ) -> Result<(), FilesError> {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
-        // Reads have a waiting client; writes are background, as the file system's delayed writes are.
+        // Reads have a waiting client; writes are background, as the file system's delayed writes
+        // are.
         let left = VecDeque::from([(op, at, Part::Summary)]);
         self.chain(left, Purpose::Store(io, what), op == Op::Write)
     }

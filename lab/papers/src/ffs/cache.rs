@@ -21,7 +21,8 @@ impl Ffs {
         self.cached * SECTOR_BYTES
     }
 
-    /// The count of uses; a block used later has a greater number. Two caches that share memory share this count.
+    /// The count of uses; a block used later has a greater number. Two caches that share memory
+    /// share this count.
     #[must_use]
     pub(crate) const fn uses(&self) -> u64 {
         self.clock
@@ -138,8 +139,9 @@ impl Ffs {
         }
     }
 
-    /// Writes all dirty blocks once the oldest is old enough, as the update daemon's `sync` does: adjacent blocks of a file in
-    /// one request; each block of inodes, directories and other files in its own request, as 4.4BSD does.
+    /// Writes all dirty blocks once the oldest is old enough, as the update daemon's `sync` does:
+    /// adjacent blocks of a file in one request; each block of inodes, directories and other files
+    /// in its own request, as 4.4BSD does.
     pub(crate) fn update(&mut self, now: SimTime) -> Work {
         if self.wakeup().is_none_or(|at| at > now) {
             return Work::default();

@@ -1,6 +1,7 @@
-//! A model of the Berkeley fast file system (McKusick and others, ACM TOCS 2(3), 1984), as a disk sees it: the baseline, and
-//! the file system beside EEFS's groups in simulations. It has cylinder groups with inodes and blocks, directories, indirect
-//! blocks, a buffer cache, delayed and synchronous writes. It holds no bytes; its output is the disk's requests.
+//! A model of the Berkeley fast file system (McKusick and others, ACM TOCS 2(3), 1984), as a disk
+//! sees it: the baseline, and the file system beside EEFS's groups in simulations. It has cylinder
+//! groups with inodes and blocks, directories, indirect blocks, a buffer cache, delayed and
+//! synchronous writes. It holds no bytes; its output is the disk's requests.
 //! docs/believing/groups.md lists the modelled parts.
 
 mod allocation;
@@ -102,7 +103,8 @@ struct Node {
     directory: u32,
     /// Index of its entry in the directory.
     entry: u32,
-    /// Whether it has blocks and an inode here; otherwise only its entry is here: EEFS's negative inode.
+    /// Whether it has blocks and an inode here; otherwise only its entry is here: EEFS's negative
+    /// inode.
     here: bool,
     size: u64,
     blocks: Vec<u32>,

@@ -25,8 +25,8 @@ impl Ffs {
         work
     }
 
-    /// Reads bytes of a file that is here, and changes its time of access. A sequential read also reads the file's next blocks
-    /// if they are adjacent on the disk (4.4BSD's `cluster_read`).
+    /// Reads bytes of a file that is here, and changes its time of access. A sequential read also
+    /// reads the file's next blocks if they are adjacent on the disk (4.4BSD's `cluster_read`).
     pub(crate) fn read(&mut self, now: SimTime, file: u64, offset: u64, len: u64) -> Work {
         let mut work = Work::default();
         let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };
@@ -160,7 +160,8 @@ impl Ffs {
         }
     }
 
-    /// Truncates a file that is here; the caller waits for the write of its inode, as with 4.4BSD's `ffs_truncate`.
+    /// Truncates a file that is here; the caller waits for the write of its inode, as with 4.4BSD's
+    /// `ffs_truncate`.
     pub(crate) fn truncate(&mut self, now: SimTime, file: u64, size: u64) -> Work {
         let mut work = Work::default();
         let Some(node) = self.files.get_mut(&file).filter(|f| f.here) else { return work };

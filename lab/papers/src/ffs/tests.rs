@@ -12,7 +12,8 @@ fn small() -> Ffs {
 fn a_cold_read_needs_names_and_blocks_and_a_warm_read_nothing() {
     let mut fs = small();
     fs.place(1, 7, 20_000).unwrap();
-    // The directory's inode, in one block with the file's; the directory's block; then 20,000 bytes in one run.
+    // The directory's inode, in one block with the file's; the directory's block; then 20,000 bytes
+    // in one run.
     let names = fs.lookup(1);
     assert_eq!(names.wait.len(), 2);
     let read = fs.read(T, 1, 0, 20_000);

@@ -33,8 +33,8 @@ pub(super) fn access(run: &Fs2Run) -> [f64; 4] {
     [run.busy_s(), run.seek_s, run.rotation_s, run.access_j].map(|s| run.mean_ms(s))
 }
 
-/// The time that a user waits: the mean response time in milliseconds if requests come at fixed times, otherwise the time of the
-/// whole run in seconds.
+/// The time that a user waits: the mean response time in milliseconds if requests come at fixed
+/// times, otherwise the time of the whole run in seconds.
 pub(super) fn user(run: &Fs2Run, timed: bool) -> f64 {
     if timed { run.response_ms } else { run.span_s }
 }

@@ -1,5 +1,5 @@
-//! FS2's disk: the parts of random accesses (Figure 2), and the band of access times (Figure 8). Everything here is
-//! modelled; the paper's printed numbers stand beside ours.
+//! FS2's disk: the parts of random accesses (Figure 2), and the band of access times (Figure 8).
+//! Everything here is modelled; the paper's printed numbers stand beside ours.
 
 use seekless_block::{Op, SimTime};
 use seekless_disk::fit::{Fit, Sample, fit, workload};
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{AccessFigure, PaperError, Reproduction};
 
-/// From a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive, as in the figure, with the paper's own disk.
+/// From a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive, as in the figure, with the paper's own
+/// disk.
 const DRIVES: [&str; 4] = ["atlas15k", "atlas10k", "wd800jb", "travelstar-5k320"];
 /// FS2's testbed.
 const TESTBED: &str = "wd800jb";
@@ -186,7 +187,8 @@ fn beside_table(rows: &[Row]) -> Table {
     )
 }
 
-/// The experiments on the disk alone. `access_figure` draws Figure 8; `command` is the command line, for the report.
+/// The experiments on the disk alone. `access_figure` draws Figure 8; `command` is the command
+/// line, for the report.
 ///
 /// # Errors
 /// If the catalogue lacks a disk, or a disk refuses a request.

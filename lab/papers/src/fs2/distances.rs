@@ -1,6 +1,7 @@
-//! Figures 9 (a2) to (c2) and 11: access time by seek distance. The paper's figures are clouds of points without numbers. Beside
-//! our access times stand the seek times by the paper's own method (4.2): its seek curve at each distance, with coefficients
-//! adjusted so that the curve's two parts meet (docs/believing/disk-models.md).
+//! Figures 9 (a2) to (c2) and 11: access time by seek distance. The paper's figures are clouds of
+//! points without numbers. Beside our access times stand the seek times by the paper's own method
+//! (4.2): its seek curve at each distance, with coefficients adjusted so that the curve's two parts
+//! meet (docs/believing/disk-models.md).
 
 use seekless_disk::SeekCurve;
 use seekless_report::{Axis, Cell, Column, Figure, Points, Scatter, Table, Unit};

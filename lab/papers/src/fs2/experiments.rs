@@ -1,4 +1,5 @@
-//! The experiments as section 4 describes them. A comment names each number that the paper does not print.
+//! The experiments as section 4 describes them. A comment names each number that the paper does not
+//! print.
 
 use std::path::Path;
 
@@ -22,7 +23,8 @@ pub(super) const RUNS: u64 = 7;
 /// RAM and read-ahead of the systems with read-ahead.
 const RAM: Bytes = Bytes(16 << 20);
 const AHEAD: Bytes = Bytes(64 << 10);
-/// A region: one block group, the least "multiple of Ext2 block groups" of the paper, and a wider one.
+/// A region: one block group, the least "multiple of Ext2 block groups" of the paper, and a wider
+/// one.
 const GROUP: Sectors = Sectors(128 << 11);
 const WIDE: Sectors = Sectors(5 * (128 << 11));
 
@@ -95,9 +97,9 @@ pub(super) struct Results {
     pub(super) seek: SeekCurve,
 }
 
-/// The testbed's disk with the buffer of its name (JB: 8 MB). The buffer's segments and times are not published; ours: 16
-/// segments that read ahead, 5 us a sector (UDMA/100), 0.1 ms for an answer from the buffer. Writes go to the platter, so that
-/// no cost of replication is hidden.
+/// The testbed's disk with the buffer of its name (JB: 8 MB). The buffer's segments and times are
+/// not published; ours: 16 segments that read ahead, 5 us a sector (UDMA/100), 0.1 ms for an answer
+/// from the buffer. Writes go to the platter, so that no cost of replication is hidden.
 pub(super) fn disk() -> Result<DiskSpec, PaperError> {
     let mut spec = catalogue::get(DISK)?;
     let controller = "bus_sector_ms = [0.005, 0.005]\nread_hit_ms = [0.1, 0.1]\nread_miss_ms = [0.0, 0.0]\nwrite_hit_ms = [0.1, 0.1]\n\
@@ -175,7 +177,8 @@ pub(super) fn run(
     Ok(Results { scale, seed, loads, further, seek })
 }
 
-/// The time from an answer to the next request that makes the disk as busy as the paper's disk on Ext2.
+/// The time from an answer to the next request that makes the disk as busy as the paper's disk on
+/// Ext2.
 pub(super) fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> Result<Duration, PaperError> {
     let mut pause = Duration::ZERO;
     // The drive reads ahead in pauses and then has less to do: the second correction suffices.
@@ -193,7 +196,8 @@ pub(super) fn pause(world: &Fs2World, disk: &DiskSpec, busy: f64) -> Result<Dura
     Ok(pause)
 }
 
-/// A recorded update. Its computing time is unknown: each request comes when the request before is answered.
+/// A recorded update. Its computing time is unknown: each request comes when the request before is
+/// answered.
 fn recorded(folder: &Path, capacity: u64) -> Result<Prepared, PaperError> {
     let read = |name: &str| -> Result<Vec<Request>, PaperError> {
         let path = folder.join(name);

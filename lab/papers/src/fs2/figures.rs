@@ -1,4 +1,5 @@
-//! Figures 9 to 15: the sectors accessed, the parts of an access, its energy, and the change from run to run.
+//! Figures 9 to 15: the sectors accessed, the parts of an access, its energy, and the change from
+//! run to run.
 
 use seekless_block::{Sectors, SimTime};
 use seekless_report::{

@@ -1,5 +1,6 @@
-//! Experiments beyond the tables: the gain by free space (Figure 3), the time to verify replicas after a crash (3.3, chkfs2), and
-//! the gain with more clients (4.6). The paper prints no numbers of the last two.
+//! Experiments beyond the tables: the gain by free space (Figure 3), the time to verify replicas
+//! after a crash (3.3, chkfs2), and the gain with more clients (4.6). The paper prints no numbers
+//! of the last two.
 
 use seekless_block::{Duration, Sectors};
 use seekless_disk::DiskSpec;
@@ -14,7 +15,8 @@ use super::replay::{Fs2Job, Fs2Run, Fs2System, fs2};
 use crate::PaperError;
 use crate::synth::{Fs2Load, Fs2World, Paced};
 
-/// Free shares of the disk. The made-up file system has 40%, about the mean of the paper's disks, and no more.
+/// Free shares of the disk. The made-up file system has 40%, about the mean of the paper's disks,
+/// and no more.
 const FREE: [f64; 7] = [0.05, 0.10, 0.11, 0.15, 0.20, 0.30, 0.40];
 /// The loads of this experiment: those with an end.
 const LOADS: [Fs2Load; 2] = [Fs2Load::Cvs, Fs2Load::X];

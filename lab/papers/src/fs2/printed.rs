@@ -1,5 +1,5 @@
-//! The numbers that FS2 (SOSP'05) prints in the text and tables of its evaluation. Bars that stand only in figures are
-//! left out.
+//! The numbers that FS2 (SOSP'05) prints in the text and tables of its evaluation. Bars that stand
+//! only in figures are left out.
 
 use crate::synth::Fs2Load;
 

@@ -1,13 +1,13 @@
-//! FS2's replays (SOSP'05, 4.3 to 4.6): a load runs several times on one disk. Results are the cost of each run, and the cost of
-//! replication during and after the run. Replication learns from earlier runs and from the present run's reads as they arrive:
-//! it knows nothing in advance.
+//! FS2's replays (SOSP'05, 4.3 to 4.6): a load runs several times on one disk. Results are the cost
+//! of each run, and the cost of replication during and after the run. Replication learns from
+//! earlier runs and from the present run's reads as they arrive: it knows nothing in advance.
 
 use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
 use seekless_engine::{Class, Config, Target};
 use seekless_learn::{
-    Learner, Policy, Replication, ReplicationConfig, ReplicationRule, VolumeShape, side_by_side,
+    Learner, Policy, Replication, ReplicationConfig, ReplicationRule, side_by_side,
 };
 use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use serde::Serialize;
@@ -17,7 +17,8 @@ use seekless_compare::StudyError;
 use seekless_compare::replicate;
 use seekless_engine::format::Geometry;
 
-/// Rest of the disk after a run, before replicas are written. The next run begins when they are written.
+/// Rest of the disk after a run, before replicas are written. The next run begins when they are
+/// written.
 const REST: Duration = Duration::from_millis(1_000);
 /// Idle time before replicas are written.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -30,7 +31,8 @@ const REPLICAS: Bytes = Bytes(4 << 30);
 pub(super) enum Replicates {
     /// Makes no replicas.
     Never,
-    /// Replicates all files of the load, in order of address, before the first run (FS2-static, 4.3.2).
+    /// Replicates all files of the load, in order of address, before the first run (FS2-static,
+    /// 4.3.2).
     Statically,
     /// Replicates during the runs, by the paper's rule or ours.
     Dynamically {
@@ -82,8 +84,8 @@ pub(super) struct Fs2Run {
     pub device_ios: u64,
     /// Reads that replicas answered.
     pub copy_reads: u64,
-    /// Seek time of these I/Os. `rotation_s` is their rotational delay, `transfer_s` the rest: transfer, interface, and answers from
-    /// the drive's buffer.
+    /// Seek time of these I/Os. `rotation_s` is their rotational delay, `transfer_s` the rest:
+    /// transfer, interface, and answers from the drive's buffer.
     pub seek_s: f64,
     /// See `seek_s`.
     pub rotation_s: f64,
@@ -97,8 +99,8 @@ pub(super) struct Fs2Run {
     pub span_s: f64,
     /// Mean response time of a request.
     pub response_ms: f64,
-    /// Busy time of replication during the run; `after_s` is the time after the run and before the next, or before the first run
-    /// for static replication.
+    /// Busy time of replication during the run; `after_s` is the time after the run and before the
+    /// next, or before the first run for static replication.
     pub replicating_s: f64,
     /// See `replicating_s`.
     pub after_s: f64,
@@ -167,7 +169,8 @@ impl Fs2Run {
     }
 }
 
-/// The cost of verifying all replicas after a crash (3.3): with an idle disk, and while the last run repeats.
+/// The cost of verifying all replicas after a crash (3.3): with an idle disk, and while the last
+/// run repeats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Fs2Proof {
     /// Bytes of replicas.
@@ -214,15 +217,23 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
         Replicates::Dynamically { degree, .. } => degree,
         _ => 1,
     };
-    let (mut simulation, volume) = simulation(job, device, degree)?;
+    let config = config(job, device.capacity(), degree);
+    let mut simulation = Simulation::new(device, config)?;
+    if knows_free(job) {
+        let inside = |e: &&Extent| e.end() <= config.area_at;
+        simulation.seed_free(job.free.iter().filter(inside).copied());
+        // The area learns the free space before the first request, as with the paper's mkfs2 (3.3).
+        simulation.settle()?;
+    }
     let mut learner = match job.system.replicates {
         Replicates::Dynamically { region, rule, .. } => {
             let policy = Policy::new(rule.into());
-            Some(Learner::new(policy, volume).region(region).when_due())
+            Some(Learner::new(policy, shape_of(&config.engine)).region(region).when_due())
         }
         _ => None,
     };
-    let (mut before, mut static_bytes) = replicate_statically(job, &mut simulation)?;
+    let capacity = Sectors(config.area_at.0);
+    let (mut before, mut static_bytes) = replicate_statically(job, &mut simulation, capacity)?;
     let mut laps = Vec::with_capacity(job.runs.len());
     let mut paths = Vec::new();
     for (number, run) in (1..).zip(job.runs) {
@@ -258,20 +269,20 @@ fn serve(job: &Fs2Job<'_>, device: Device) -> Result<Fs2Done, SimError> {
     Ok(Fs2Done { runs: laps, paths, proof })
 }
 
-/// The simulation of a job, with its free space known, and the shape of its volume.
-fn simulation(
-    job: &Fs2Job<'_>,
-    device: Device,
-    degree: u32,
-) -> Result<(Simulation, VolumeShape), SimError> {
-    let disk = device.capacity();
-    // A file system's read-ahead ends with the file. The engine's read-ahead ends at free space, so the engine must know the free
-    // space with and without replicas: otherwise only one of the two systems would read data that no request needs.
-    let knows_free = job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0);
+/// Whether the engine knows the free space. A file system's read-ahead ends with the file. The
+/// engine's read-ahead ends at free space, so the engine must know the free space with and without
+/// replicas: otherwise only one of the two systems would read data that no request needs.
+fn knows_free(job: &Fs2Job<'_>) -> bool {
+    job.system.replicates != Replicates::Never || job.system.read_ahead > Bytes(0)
+}
+
+/// The configuration of a job on a disk of this capacity. The area lies behind the file system.
+fn config(job: &Fs2Job<'_>, disk: Sectors, degree: u32) -> SimConfig {
+    let knows_free = knows_free(job);
     let replicas = if knows_free { REPLICAS.sectors_ceil() } else { Sectors(0) };
     let area = if knows_free { Geometry::area_beside(replicas) } else { Sectors(0) };
     let capacity = Sectors((disk.0 - area.0) / 8 * 8);
-    let config = SimConfig {
+    SimConfig {
         area_at: Lba(capacity.0),
         engine: Config {
             area,
@@ -286,27 +297,19 @@ fn simulation(
         scheduler: Scheduler::Anticipatory,
         spin_down: SpinDown::None,
         replay: if job.timed { Replay::Open } else { Replay::Closed { depth: 1 } },
-    };
-    let mut simulation = Simulation::new(device, config)?;
-    let inside = |e: &&Extent| e.end().0 <= capacity.0;
-    if knows_free {
-        simulation.seed_free(job.free.iter().filter(inside).copied());
-        // The area learns the free space before the first request, as with the paper's mkfs2 (3.3).
-        simulation.settle()?;
     }
-    Ok((simulation, shape_of(&config.engine)))
 }
 
 /// Static replication, if the system has it: busy time in seconds so far, and bytes of replicas.
 fn replicate_statically(
     job: &Fs2Job<'_>,
     simulation: &mut Simulation,
+    capacity: Sectors,
 ) -> Result<(f64, u64), SimError> {
     let before = simulation.lap()?.background.busy().as_secs_f64();
     if job.system.replicates != Replicates::Statically {
         return Ok((before, 0));
     }
-    let capacity = simulation.engine().config().capacity;
     let mut all = Replication::new(ReplicationConfig::new(capacity, Sectors(0)));
     for (_, request) in job.runs.iter().flatten() {
         all.observe(request);

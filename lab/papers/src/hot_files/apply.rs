@@ -1,6 +1,7 @@
-//! Applying a list: the blocks of hot files are exchanged for a run of free space, one file after another. The process may
-//! end between any two instructions: each exchange is a transaction of the file system, and finished exchanges last.
-//! The next run continues with the files that still lie apart.
+//! Applying a list: the blocks of hot files are exchanged for a run of free space, one file after
+//! another. The process may end between any two instructions: each exchange is a transaction of the
+//! file system, and finished exchanges last. The next run continues with the files that still lie
+//! apart.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -150,7 +151,8 @@ fn choose_donor(
         })
 }
 
-/// All files after the move: the moved files in the donor's space, the others at their present locations.
+/// All files after the move: the moved files in the donor's space, the others at their present
+/// locations.
 fn layout(found: &Survey, order: &[usize], donor: &Donor) -> Vec<HotRange> {
     let mut all = Vec::new();
     let mut stays = vec![true; found.files.len()];

@@ -1,5 +1,6 @@
-//! The destination of hot files: a nameless file gets free space and then exchanges that space, block by block. When the
-//! nameless file is closed, on purpose or by a crash, the kernel frees the blocks that it holds by then.
+//! The destination of hot files: a nameless file gets free space and then exchanges that space,
+//! block by block. When the nameless file is closed, on purpose or by a crash, the kernel frees the
+//! blocks that it holds by then.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -31,7 +32,8 @@ impl Donor {
     }
 }
 
-/// Allocates `bytes` for a nameless file in several folders in turn, and keeps the file with the least `cost`.
+/// Allocates `bytes` for a nameless file in several folders in turn, and keeps the file with the
+/// least `cost`.
 ///
 /// # Errors
 /// The host's last error if no folder has the space.

@@ -1,5 +1,5 @@
-//! How hot each file is, from a trace. Requests to the device are traced back to the files that own the blocks; system
-//! calls name their files.
+//! How hot each file is, from a trace. Requests to the device are traced back to the files that own
+//! the blocks; system calls name their files.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,5 +1,6 @@
-//! Clustering of hot files on a mounted file system, without our device underneath: a trace tells how hot each file is;
-//! the blocks of the hottest files then go to one run of free space, by ext4's own call.
+//! Clustering of hot files on a mounted file system, without our device underneath: a trace tells
+//! how hot each file is; the blocks of the hottest files then go to one run of free space, by
+//! ext4's own call.
 
 mod apply;
 mod donor;

@@ -1,5 +1,5 @@
-//! The mounted file system: its kind, whether its blocks may be exchanged, and the opening of files below the mount point
-//! and nowhere else.
+//! The mounted file system: its kind, whether its blocks may be exchanged, and the opening of files
+//! below the mount point and nowhere else.
 
 use std::fs::File;
 use std::io;
@@ -103,8 +103,8 @@ impl Mounted {
         self.refusal.as_deref()
     }
 
-    /// Opens a file below the mount point, for reading or also for writing. Follows no symbolic link, enters no other file
-    /// system.
+    /// Opens a file below the mount point, for reading or also for writing. Follows no symbolic
+    /// link, enters no other file system.
     pub(super) fn file(&self, path: &str, write: bool) -> io::Result<File> {
         let how = if write { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = how | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -126,8 +126,9 @@ fn mount_point_above(path: &Path, device: u64) -> io::Result<Option<&Path>> {
     Ok(above.ancestors().take_while(on_device).last())
 }
 
-/// ext4 flushes the data of a file before it commits the data's new location only with data=ordered, the default, and with a
-/// journal: otherwise a crash could leave a file with blocks that were never written.
+/// ext4 flushes the data of a file before it commits the data's new location only with
+/// data=ordered, the default, and with a journal: otherwise a crash could leave a file with blocks
+/// that were never written.
 fn unsafe_mode(device: u64) -> Option<String> {
     let name = std::fs::read_link(format!(
         "/sys/dev/block/{}:{}",

@@ -1,5 +1,5 @@
-//! Where the files of a list lie, and where they could lie: the files that may be moved, their order, and which of them lie
-//! together already.
+//! Where the files of a list lie, and where they could lie: the files that may be moved, their
+//! order, and which of them lie together already.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -117,8 +117,8 @@ impl Survey {
         order.into()
     }
 
-    /// Files that lie apart: not wholly inside the densest stretch. All files if that stretch holds less than a quarter
-    /// of the bytes.
+    /// Files that lie apart: not wholly inside the densest stretch. All files if that stretch holds
+    /// less than a quarter of the bytes.
     pub(super) fn apart(&self) -> Vec<usize> {
         let all = 0..self.files.len();
         let total: u64 = self.files.iter().map(|f| f.1.bytes()).sum();
@@ -133,8 +133,8 @@ impl Survey {
     }
 }
 
-/// The stretch with the greatest score: the bytes of `runs` in it, less four times the gaps between them. Its first byte,
-/// the byte behind its last, and the bytes of `runs` in it.
+/// The stretch with the greatest score: the bytes of `runs` in it, less four times the gaps between
+/// them. Its first byte, the byte behind its last, and the bytes of `runs` in it.
 fn densest(mut runs: Vec<(u64, u64)>) -> (u64, u64, u64) {
     runs.sort_unstable();
     // Start, end, bytes and score of the stretch that ends here, and of the best.

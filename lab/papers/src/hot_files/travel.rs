@@ -1,5 +1,5 @@
-//! How far the head travels from one access to the next, by the clustering paper's model (equation 10: accesses that are
-//! independent of each other).
+//! How far the head travels from one access to the next, by the clustering paper's model (equation
+//! 10: accesses that are independent of each other).
 
 use std::fmt;
 

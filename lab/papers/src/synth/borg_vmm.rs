@@ -1,6 +1,6 @@
-//! A substitute for BORG's virtual machines (FAST'09, 6.3): four guests of one host run Postmark, each on a file system of
-//! 4 GB; the host sees one process for each guest. The paper prints only the disk's busy time for this trace, so the target
-//! numbers are ours. Numbers only.
+//! A substitute for BORG's virtual machines (FAST'09, 6.3): four guests of one host run Postmark,
+//! each on a file system of 4 GB; the host sees one process for each guest. The paper prints only
+//! the disk's busy time for this trace, so the target numbers are ours. Numbers only.
 
 use super::{Journal, Personality, Printed, Side};
 

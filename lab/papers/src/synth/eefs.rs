@@ -1,5 +1,6 @@
-//! Made-up days of file requests with the sums of EEFS's Table 1: programs look at a set of files repeatedly, read them, and
-//! write some. Everything is drawn from a seed. docs/lab/synth.md lists the matched and the invented parts.
+//! Made-up days of file requests with the sums of EEFS's Table 1: programs look at a set of files
+//! repeatedly, read them, and write some. Everything is drawn from a seed. docs/lab/synth.md lists
+//! the matched and the invented parts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -36,12 +37,14 @@ pub struct FileDay {
     pub small: f64,
     /// Mean bytes of the other files. Our number.
     large_bytes: f64,
-    /// Programs that use several files repeatedly. INS and RES: the groups of Table 2. The others: our numbers.
+    /// Programs that use several files repeatedly. INS and RES: the groups of Table 2. The others:
+    /// our numbers.
     programs: u32,
-    /// Files of such a program: least and most. INS and RES: so that groups have Table 2's mean size.
+    /// Files of such a program: least and most. INS and RES: so that groups have Table 2's mean
+    /// size.
     uses: (u32, u32),
-    /// Share of the programs that use unusual files between two shuffles; `others`: least and most of these files. Chosen so that
-    /// stable groups, and files that come and go, match Table 2.
+    /// Share of the programs that use unusual files between two shuffles; `others`: least and most
+    /// of these files. Chosen so that stable groups, and files that come and go, match Table 2.
     varied: f64,
     others: (u32, u32),
     /// Activity by hour. Our numbers.
@@ -116,8 +119,8 @@ pub const FILE_DAYS: [FileDay; 4] = [
 ];
 
 impl FileDay {
-    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or an hour's mean on a day with
-    /// fewer.
+    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
+    /// an hour's mean on a day with fewer.
     #[must_use]
     pub const fn interval(&self) -> u64 {
         let hour = self.requests / 24;
@@ -125,7 +128,8 @@ impl FileDay {
     }
 }
 
-/// Share of opens by programs with several files: EEFS's groups cover "70% to 89% of all file accesses".
+/// Share of opens by programs with several files: EEFS's groups cover "70% to 89% of all file
+/// accesses".
 const GROUPED: f64 = 0.8;
 
 /// A file of a made-up day; it exists when the day begins.
@@ -173,7 +177,8 @@ pub struct FilePlay {
     day: FileDay,
     scale: f64,
     files: Vec<MadeFile>,
-    /// The files of each task, in order of use: first programs with several files, then each other file by itself.
+    /// The files of each task, in order of use: first programs with several files, then each other
+    /// file by itself.
     tasks: Vec<Vec<u32>>,
     /// The usual files of each program, and the files that it may use instead.
     usual: Vec<(Vec<u32>, Vec<u32>)>,
@@ -223,7 +228,8 @@ impl Population {
             (files.len() as u32 - 1, bytes < distinct)
         };
         let from_to = |dice: &mut Dice, (from, to): (u32, u32)| from + dice.below(to - from + 1);
-        // Several programs share a directory, so that files of one directory are not always used together.
+        // Several programs share a directory, so that files of one directory are not always used
+        // together.
         let mut usual = Vec::new();
         for _ in 0..day.programs {
             if dice.below(6) == 0 {
@@ -252,7 +258,8 @@ impl Population {
 
 /// Cumulative probabilities of all tasks: programs first, then single files.
 fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
-    // Program starts are flatter than Zipf's law, so that every program starts within an hour; other files follow Zipf's law.
+    // Program starts are flatter than Zipf's law, so that every program starts within an hour;
+    // other files follow Zipf's law.
     let (programs, lone) = (usual.len(), tasks - usual.len());
     let mean = usual.iter().map(|u| u.0.len()).sum::<usize>() as f64 / programs as f64;
     let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
@@ -270,8 +277,8 @@ fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
 }
 
 impl FilePlay {
-    /// A day, or a part of it: requests, bytes and files times `scale`, which is above 0 and at most 1. The day still has 24
-    /// hours.
+    /// A day, or a part of it: requests, bytes and files times `scale`, which is above 0 and at
+    /// most 1. The day still has 24 hours.
     #[must_use]
     pub fn new(day: FileDay, scale: f64, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 40);
@@ -340,8 +347,8 @@ impl FilePlay {
         DAY as u64
     }
 
-    /// Some programs use other files for one interval, drawn anew each time: neighbouring intervals differ as much as distant
-    /// ones.
+    /// Some programs use other files for one interval, drawn anew each time: neighbouring intervals
+    /// differ as much as distant ones.
     fn vary(&mut self) {
         let length = (self.day.interval() as f64 * self.scale).max(1.0);
         // Half an interval off: people do not know the times of shuffles.
@@ -404,7 +411,8 @@ impl FilePlay {
             if self.begun < self.all { self.start().max(self.next_start) } else { u64::MAX };
     }
 
-    /// The next request of a run, and nanoseconds to the request after it; `None` at the end of the run.
+    /// The next request of a run, and nanoseconds to the request after it; `None` at the end of the
+    /// run.
     fn step(&mut self, slot: usize) -> (FileOp, u32, u64, u64, Option<f64>) {
         let progress = self.begun as f64 / self.all as f64;
         let run = &mut self.runs[slot];

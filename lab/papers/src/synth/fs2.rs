@@ -1,9 +1,10 @@
-//! Made-up loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system: the paper's traces cannot be
-//! obtained. The paper prints for each load the length of a run and the disk's busy share, and for TPC-W the mean access. The
-//! number of files, their locations and the repetitions within a run are ours; `docs/lab/synth.md` lists them.
+//! Made-up loads like those of FS2's evaluation (SOSP'05, 4.3 to 4.6) on an aged file system: the
+//! paper's traces cannot be obtained. The paper prints for each load the length of a run and the
+//! disk's busy share, and for TPC-W the mean access. The number of files, their locations and the
+//! repetitions within a run are ours; `docs/lab/synth.md` lists them.
 //!
-//! A load is a list of *places* and of *visits*. A visit reads several places, always in the same order. A run begins with
-//! empty RAM, and reads each place at most once.
+//! A load is a list of *places* and of *visits*. A visit reads several places, always in the same
+//! order. A run begins with empty RAM, and reads each place at most once.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ const GROUP: u64 = 32_768;
 const INODES: u64 = 514;
 /// Inodes in a page.
 const INODES_A_PAGE: u64 = 32;
-/// Mean free share of each group: 60% of the paper's disks have more than 30% free (2.1), Windows PCs 47% (2.1).
+/// Mean free share of each group: 60% of the paper's disks have more than 30% free (2.1), Windows
+/// PCs 47% (2.1).
 const FREE: f64 = 0.4;
 /// Mean pages of a free piece: 2 MiB.
 const PIECE: f64 = 512.0;
@@ -26,9 +28,11 @@ const LONGEST: u64 = 32;
 /// A load of the evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fs2Load {
-    /// A web shop's database and pictures: fixed times; queries and pictures recur in any order, rows do not recur.
+    /// A web shop's database and pictures: fixed times; queries and pictures recur in any order,
+    /// rows do not recur.
     TpcW,
-    /// `cvs update` of a kernel's tree: directory by directory, working files and repository files, always in the same order.
+    /// `cvs update` of a kernel's tree: directory by directory, working files and repository files,
+    /// always in the same order.
     Cvs,
     /// The start of a desktop: programs, libraries and small files, nearly always the same.
     X,
@@ -58,7 +62,8 @@ impl Fs2Load {
     }
 }
 
-/// A request, and the time since the request before: since its arrival if times are fixed, otherwise since its answer.
+/// A request, and the time since the request before: since its arrival if times are fixed,
+/// otherwise since its answer.
 pub type Paced = (Duration, Request);
 
 /// A file system with its load.
@@ -102,8 +107,8 @@ impl Laying {
         ((self.groups as f64 * share) as u64).min(self.groups - 1)
     }
 
-    /// A file's pages: behind the files placed in the group before, with other files' pages between; or, for a file written
-    /// later, anywhere in the group with free space.
+    /// A file's pages: behind the files placed in the group before, with other files' pages
+    /// between; or, for a file written later, anywhere in the group with free space.
     fn file(&mut self, group: u64, pages: u64, later: bool) -> Extent {
         let group = group % self.groups;
         let base = group * GROUP;
@@ -117,7 +122,8 @@ impl Laying {
             grown
         };
         let mut at = base + at;
-        // Behind the files already there; sometimes elsewhere, if files are placed one after another.
+        // Behind the files already there; sometimes elsewhere, if files are placed one after
+        // another.
         let mut tries = 0;
         while let Some((_, &end)) = self.taken.range(..at + pages).next_back().filter(|t| *t.1 > at)
         {
@@ -218,13 +224,15 @@ impl Fs2World {
         (count * self.scale).ceil().max(1.0) as u32
     }
 
-    /// The same with `clients` times as many clients in the same time, if times are fixed; the files stay the same.
+    /// The same with `clients` times as many clients in the same time, if times are fixed; the
+    /// files stay the same.
     #[must_use]
     pub fn crowded(self, times: f64) -> Self {
         Self { crowd: times, ..self }
     }
 
-    /// Some of the free pieces, so that at most this share of a disk is free; pieces are left out evenly over the disk.
+    /// Some of the free pieces, so that at most this share of a disk is free; pieces are left out
+    /// evenly over the disk.
     #[must_use]
     pub fn free_of(&self, capacity: Sectors, share: f64) -> Vec<Extent> {
         let all: u64 = self.free.iter().map(|e| e.len.0).sum();
@@ -239,8 +247,9 @@ impl Fs2World {
         self.free.iter().filter(keeps).copied().collect()
     }
 
-    /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory, its blocks and `Entries` of the working
-    /// tree, then the beginning of each repository file; an eighth of these was rewritten since the import.
+    /// About the tree of Linux 2.6: 16,500 files in 1,100 directories. For each directory, its
+    /// blocks and `Entries` of the working tree, then the beginning of each repository file; an
+    /// eighth of these was rewritten since the import.
     fn cvs(&mut self, on: &mut Laying) {
         let (here, there) = (on.group(0.30), on.group(0.36));
         for i in 0..u64::from(self.scaled(1100.0)) {
@@ -264,7 +273,8 @@ impl Fs2World {
         }
     }
 
-    /// About 180 programs, each with libraries that it may share, read in pieces, and with small files from other groups.
+    /// About 180 programs, each with libraries that it may share, read in pieces, and with small
+    /// files from other groups.
     fn desktop(&mut self, on: &mut Laying) {
         let places = [0.01, 0.03, 0.06, 0.10, 0.22];
         let dice_group = |on: &mut Laying, share: f64, wide: u32| {
@@ -297,7 +307,8 @@ impl Fs2World {
         }
     }
 
-    /// Tables and pictures in ten segments in different groups, as Ext2's hash spreads large files (4.3.1).
+    /// Tables and pictures in ten segments in different groups, as Ext2's hash spreads large files
+    /// (4.3.1).
     fn shop(&mut self, on: &mut Laying) {
         let segments: Vec<u64> = (0..10).map(|i| on.group(0.38 + 0.02 * f64::from(i))).collect();
         let segment = |on: &mut Laying| {
@@ -341,7 +352,8 @@ impl Fs2World {
         if self.load.is_timed() { 1200.0 * self.scale } else { 0.0 }
     }
 
-    /// The requests of run number `run`, from 1. `pause` is the time from an answer to the next request, if times are not fixed.
+    /// The requests of run number `run`, from 1. `pause` is the time from an answer to the next
+    /// request, if times are not fixed.
     #[must_use]
     pub fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
         let mut dice = Dice::new(self.seed.wrapping_add(run << 32), 200 + self.load as u64);
@@ -381,8 +393,8 @@ impl Fs2World {
         }
     }
 
-    /// Visits at random times, drawn from `list`: the n-th most popular in proportion to n^-steep, with `think_ms` milliseconds from one
-    /// place to the next.
+    /// Visits at random times, drawn from `list`: the n-th most popular in proportion to n^-steep,
+    /// with `think_ms` milliseconds from one place to the next.
     fn timed(
         &self,
         list: &mut Dice,
@@ -488,7 +500,7 @@ mod tests {
             let mut once = reads.clone();
             once.sort_unstable();
             once.dedup();
-            assert_eq!(once.len(), reads.len(), "{load:?}: RAM answers what was read before");
+            assert_eq!(once.len(), reads.len(), "{load:?}: RAM serves repeated reads");
         }
     }
 }

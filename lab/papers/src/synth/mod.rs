@@ -1,7 +1,8 @@
-//! Made-up traces: a week of requests with the statistics that a paper prints of its own trace, which nobody can obtain.
-//! Each personality is one file of data; their common types are here. Everything is drawn from a seed: the same
-//! personality, scale and seed give the same trace. docs/lab/synth.md lists the matched and the invented parts. Requests come
-//! from a [`Source`] like any others.
+//! Made-up traces: a week of requests with the statistics that a paper prints of its own trace,
+//! which nobody can obtain. Each personality is one file of data; their common types are here.
+//! Everything is drawn from a seed: the same personality, scale and seed give the same trace.
+//! docs/lab/synth.md lists the matched and the invented parts. Requests come from a [`Source`] like
+//! any others.
 
 mod borg_developer;
 mod borg_office;
@@ -62,8 +63,8 @@ pub struct Printed {
     pub determinism: f64,
 }
 
-/// The reads of a personality, or its writes. Pages are read and written in *tasks*: extents in the same order at every run
-/// of the task.
+/// The reads of a personality, or its writes. Pages are read and written in *tasks*: extents in the
+/// same order at every run of the task.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     /// Share of the pages in tasks with more than one run.
@@ -124,7 +125,8 @@ pub struct Personality {
 pub struct Synthetic {
     /// The personality.
     pub personality: &'static Personality,
-    /// Size of the file system and of all requests, as a multiple of the printed sizes. The week stays a week.
+    /// Size of the file system and of all requests, as a multiple of the printed sizes. The week
+    /// stays a week.
     pub scale: f64,
     /// Seed of all draws.
     pub seed: u64,

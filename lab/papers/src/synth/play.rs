@@ -1,5 +1,6 @@
-//! The week itself: every task runs its number of times, at times that follow people's hours, and all requests come in order
-//! of time. Memory grows with the number of files, not with the number of requests.
+//! The week itself: every task runs its number of times, at times that follow people's hours, and
+//! all requests come in order of time. Memory grows with the number of files, not with the number
+//! of requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,7 +43,8 @@ pub(super) struct Play {
     states: Vec<State>,
     /// The next requests: time and task; the index behind the last task is the journal.
     due: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Next page of the journal, pages that wait for a commit, and the fraction of a page left over.
+    /// Next page of the journal, pages that wait for a commit, and the fraction of a page left
+    /// over.
     head: u32,
     waiting: u32,
     owed: f64,
@@ -160,8 +162,8 @@ impl Play {
 }
 
 impl State {
-    /// The time of the next run. The runs left are uniform over the activity of the task's life: this is the least of that
-    /// many uniform draws.
+    /// The time of the next run. The runs left are uniform over the activity of the task's life:
+    /// this is the least of that many uniform draws.
     fn next_run(&mut self, clock: &Clock, dice: &mut Dice) -> u64 {
         let rest = (1.0 - dice.unit()).powf(1.0 / f64::from(self.runs_left));
         self.activity = self.end - (self.end - self.activity) * rest;

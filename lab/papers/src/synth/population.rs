@@ -1,11 +1,12 @@
-//! The extents of a week and their number of runs: extents in tasks, laid out over a file system. Page counts match the
-//! printed ones by construction. The only free number, the steepness of popularity by rank, is solved for the share of
-//! accesses to the hottest fifth of the pages.
+//! The extents of a week and their number of runs: extents in tasks, laid out over a file system.
+//! Page counts match the printed ones by construction. The only free number, the steepness of
+//! popularity by rank, is solved for the share of accesses to the hottest fifth of the pages.
 
 use super::dice::Dice;
 use super::{Personality, Side, Synthetic};
 
-/// Share of long extents among extents with one request, and their length as a multiple of the others'.
+/// Share of long extents among extents with one request, and their length as a multiple of the
+/// others'.
 const LONG: f64 = 0.1;
 const LONGER: f64 = 11.0;
 /// Most free pages behind a file.
@@ -87,8 +88,8 @@ impl Population {
         this
     }
 
-    /// Gives every extent its address: extents of a directory lie together in random order, directories in random order, the
-    /// journal among them.
+    /// Gives every extent its address: extents of a directory lie together in random order,
+    /// directories in random order, the journal among them.
     fn lay(&mut self, synthetic: &Synthetic) {
         let Personality { directory, scattered, .. } = synthetic.personality;
         let mut dice = Dice::new(synthetic.seed, 2);
@@ -176,8 +177,9 @@ fn fill(
     }
 }
 
-/// The number of runs of each task, `total` pages in all. A repeated task runs twice, and further times in proportion to
-/// x^-exponent - 1, with the share `x` of the pages before it: Zipf's law, ending at two runs.
+/// The number of runs of each task, `total` pages in all. A repeated task runs twice, and further
+/// times in proportion to x^-exponent - 1, with the share `x` of the pages before it: Zipf's law,
+/// ending at two runs.
 fn popularity(side: &Side, total: u64, exponent: f64, tasks: &mut [Task]) {
     let unique: u64 = tasks.iter().map(|t| u64::from(t.pages)).sum();
     let hot = (unique as f64 * side.again).max(1.0).floor();

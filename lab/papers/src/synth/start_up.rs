@@ -1,4 +1,5 @@
-//! A made-up program start: the same reads in the same order every time, scattered over the disk (BORG, FAST'09, 2.3 and
+//! A made-up program start: the same reads in the same order every time, scattered over the disk
+//! (BORG, FAST'09, 2.3 and
 //! 6.4).
 
 use std::collections::BTreeMap;
@@ -20,7 +21,8 @@ pub struct StartUp {
     pub size: Sectors,
 }
 
-/// The reads of a start in order, whole pages, no page twice. Equal seeds give equal reads; a shorter start has the first of them.
+/// The reads of a start in order, whole pages, no page twice. Equal seeds give equal reads; a
+/// shorter start has the first of them.
 #[must_use]
 pub fn start_up(like: &StartUp, seed: u64) -> Vec<Extent> {
     let mut dice = Dice::new(seed, 4);
@@ -77,6 +79,6 @@ mod tests {
         assert!(reads.iter().all(|e| e.end() <= seekless_block::Lba(31_000_000)));
         let mut sorted = reads;
         sorted.sort_unstable();
-        assert!(sorted.windows(2).all(|p| p[0].end() <= p[1].start), "what was read is in memory");
+        assert!(sorted.windows(2).all(|p| p[0].end() <= p[1].start), "no page is read twice");
     }
 }

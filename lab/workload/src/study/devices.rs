@@ -1,4 +1,5 @@
-//! The devices of a study: attached for one run, with a server of this project in front of the device where its kind asks for that.
+//! The devices of a study: attached for one run, with a server of this project in front of the
+//! device where its kind asks for that.
 
 use std::path::{Path, PathBuf};
 
@@ -45,8 +46,8 @@ impl Study<'_> {
         Some(DiskEnergy { disk: busy.disk, joules: busy.now.energy_j })
     }
 
-    /// Attaches the device of a kind on its image. An emulated disk has its server only after its files were written
-    /// (`filled`).
+    /// Attaches the device of a kind on its image. An emulated disk has its server only after its
+    /// files were written (`filled`).
     pub(super) fn attach(
         &mut self,
         kind: &DeviceKind,

@@ -1,4 +1,5 @@
-//! Effects that the paper found, tested again: found again, refuted, undecided, or not run; each with its numbers.
+//! Effects that the paper found, tested again: found again, refuted, undecided, or not run; each
+//! with its numbers.
 
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use super::tables::{Measured, Relative, Results};
 pub(super) enum Finding {
     /// Every significant comparison agrees with the paper.
     FoundAgain,
-    /// Every significant comparison contradicts the paper, or excludes a difference as large as the paper's.
+    /// Every significant comparison contradicts the paper, or excludes a difference as large as the
+    /// paper's.
     Refuted,
     /// Some comparisons agree, some contradict.
     Mixed,
@@ -139,8 +141,8 @@ const CLAIMS: &[Claim] = &[
     },
 ];
 
-/// All effects with their findings. The effect between two file systems is about mail: with an fsync for every message, the
-/// file system without a journal is slower (section 5.4).
+/// All effects with their findings. The effect between two file systems is about mail: with an
+/// fsync for every message, the file system without a journal is slower (section 5.4).
 #[must_use]
 pub(super) fn effects(results: &Results) -> Vec<Effect> {
     let (devices, _) = results.axes();
@@ -190,7 +192,8 @@ pub(super) fn effects(results: &Results) -> Vec<Effect> {
 fn compared(one: &Measured, other: &Measured, says: Says) -> Evidence {
     let relative = Relative::of(&one.ops_per_s, &other.ops_per_s);
     let (change, reach) = (relative.change, relative.reach);
-    // No significant difference; a difference of 5% or more is refuted only if the interval excludes it.
+    // No significant difference; a difference of 5% or more is refuted only if the interval
+    // excludes it.
     let none = |towards: f64| reach.filter(|r| towards * change + r < 0.05).map(|_| false);
     let agrees = match says {
         Says::More if relative.differs => Some(change > 0.0),

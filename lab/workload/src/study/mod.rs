@@ -1,5 +1,6 @@
-//! A study of file systems under server workloads: the matrix to run (`spec`), the runs (`runner`, `devices`), their records
-//! (`record`, `stored`), their uncertainty (`sample`), and the conclusions (`tables`, `effects`, `report`, `figures`).
+//! A study of file systems under server workloads: the matrix to run (`spec`), the runs (`runner`,
+//! `devices`), their records (`record`, `stored`), their uncertainty (`sample`), and the
+//! conclusions (`tables`, `effects`, `report`, `figures`).
 
 mod devices;
 mod effects;

@@ -1,5 +1,5 @@
-//! Records of runs: one line of JSON for each finished run. An incomplete last line, after a crash, is ignored; its run
-//! repeats.
+//! Records of runs: one line of JSON for each finished run. An incomplete last line, after a crash,
+//! is ignored; its run repeats.
 
 use crate::power::Energy;
 use crate::{Filled, Outcome};

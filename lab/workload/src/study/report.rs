@@ -1,4 +1,5 @@
-//! The results of a study: tables for the terminal, JSON, and a report with the counterparts of the paper's figures.
+//! The results of a study: tables for the terminal, JSON, and a report with the counterparts of the
+//! paper's figures.
 
 use std::path::Path;
 

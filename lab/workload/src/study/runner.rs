@@ -1,5 +1,5 @@
-//! The runs of a study, one after another. Rounds go through all cells in a random order; every run is kept in the folder as
-//! it ends.
+//! The runs of a study, one after another. Rounds go through all cells in a random order; every run
+//! is kept in the folder as it ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,11 +75,12 @@ pub(super) struct Study<'a> {
     pub(super) servers: Vec<Server>,
 }
 
-/// Runs the cells that need more runs, into the folder `dir`. `text` is the text of the specification.
+/// Runs the cells that need more runs, into the folder `dir`. `text` is the text of the
+/// specification.
 ///
 /// # Errors
-/// If the host refuses a device or a file system, or something that a run attached cannot be detached. A run that fails
-/// is recorded, and is no error.
+/// If the host refuses a device or a file system, or something that a run attached cannot be
+/// detached. A run that fails is recorded, and is no error.
 pub fn run(
     spec: &StudySpec,
     text: &str,
@@ -168,8 +169,8 @@ impl Study<'_> {
         }
     }
 
-    /// One run. Everything is attached before and detached after it. A failure of the run itself goes into the record; a
-    /// failure to detach ends the study.
+    /// One run. Everything is attached before and detached after it. A failure of the run itself
+    /// goes into the record; a failure to detach ends the study.
     fn one(&mut self, cell: &Cell) -> Result<RunRecord, StudyError> {
         let id = cell.id();
         let run =
@@ -205,7 +206,8 @@ impl Study<'_> {
         let personality = crate::named(&workload.personality)?
             .scaled(workload.scale)
             .with_threads(workload.threads);
-        // With less the kernel would kill this process, and a file system that is being written detaches slowly then.
+        // With less the kernel would kill this process, and a file system that is being written
+        // detaches slowly then.
         let least = personality.buffers() + (64 << 20);
         if let Some(memory) = self.spec.memory.filter(|m| *m < least) {
             return Err(StudyError::Refused(format!(
@@ -266,8 +268,8 @@ impl Study<'_> {
         Ok(result)
     }
 
-    /// Runs the workload on a mounted file system. `files`: the files as written just now; `None` if they were written
-    /// before the file system was mounted again.
+    /// Runs the workload on a mounted file system. `files`: the files as written just now; `None`
+    /// if they were written before the file system was mounted again.
     fn load(
         &mut self,
         cell: &Cell,
@@ -310,7 +312,8 @@ impl Study<'_> {
         let mut energy = meters.finish(outcome.seconds, outcome.cpu.busy());
         let last = attached.served.then(|| self.disk_energy()).flatten();
         if let (Some(first), Some(last)) = (first, last) {
-            // The disk's account includes the warm-up: the warm-up's share of the time is taken off.
+            // The disk's account includes the warm-up: the warm-up's share of the time is taken
+            // off.
             let share = outcome.seconds / begun.elapsed().as_secs_f64();
             energy.push(last.since(&first, share, outcome.seconds));
         }

@@ -1,5 +1,5 @@
-//! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the difference of two samples
-//! (Welch, 1947). A mean includes all values, outliers too.
+//! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the
+//! difference of two samples (Welch, 1947). A mean includes all values, outliers too.
 
 use crate::seeded_random::ln_gamma;
 use serde::Serialize;
@@ -15,7 +15,8 @@ pub(super) struct Sample {
     pub deviation: f64,
     /// Half the width of the 95% interval of the mean; infinite for one value.
     pub half_width: f64,
-    /// Values further than one and a half interquartile ranges outside the middle half (Tukey, 1977): shown, never dropped.
+    /// Values further than one and a half interquartile ranges outside the middle half (Tukey,
+    /// 1977): shown, never dropped.
     pub outliers: Vec<f64>,
 }
 
@@ -111,12 +112,14 @@ pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
     low
 }
 
-/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta function.
+/// The probability that Student's t exceeds `t`, at least 0: half the regularized incomplete beta
+/// function.
 fn t_above(t: f64, freedom: f64) -> f64 {
     0.5 * incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun 26.5.8; Lentz, 1976).
+/// The regularized incomplete beta function by its continued fraction (Abramowitz and Stegun
+/// 26.5.8; Lentz, 1976).
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -186,7 +189,8 @@ mod tests {
 
     #[test]
     fn welch_as_printed() {
-        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df = 27.713, p = 0.008453.
+        // Welch's test of a textbook: means 20.82 and 22.98... two samples with t = -2.8352, df =
+        // 27.713, p = 0.008453.
         let a = [
             27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7,
             21.4,
@@ -204,7 +208,8 @@ mod tests {
         assert!(welch(&one, &two).unwrap().differs() && !welch(&one, &one).unwrap().differs());
     }
 
-    /// About one in twenty pairs of samples from one distribution differs significantly; failures print the seed.
+    /// About one in twenty pairs of samples from one distribution differs significantly; failures
+    /// print the seed.
     #[test]
     fn one_in_twenty_equal_pairs_differs_significantly() {
         for seed in 1..=2u64 {

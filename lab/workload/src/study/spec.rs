@@ -1,4 +1,5 @@
-//! The specification of a study: devices, file systems with their options, workloads; and all cells of this matrix.
+//! The specification of a study: devices, file systems with their options, workloads; and all cells
+//! of this matrix.
 
 mod read;
 #[cfg(test)]

@@ -85,7 +85,8 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the records of a folder for appending. The end of a record that a crash cut off is removed.
+    /// Opens the records of a folder for appending. The end of a record that a crash cut off is
+    /// removed.
     pub(super) fn open(dir: &Path) -> Result<(Self, Vec<RunRecord>), StudyError> {
         let (records, whole) = records(dir)?;
         let path = dir.join("runs.jsonl");

@@ -1,4 +1,5 @@
-//! The paper's Tables 2 and 3 from the runs of a study, and a sentence of advice for an administrator.
+//! The paper's Tables 2 and 3 from the runs of a study, and a sentence of advice for an
+//! administrator.
 
 use serde::Serialize;
 
@@ -73,7 +74,8 @@ impl Relative {
         }
     }
 
-    /// In the paper's notation: per cent, a dash for no significant difference, a dagger for strongly varying runs.
+    /// In the paper's notation: per cent, a dash for no significant difference, a dagger for
+    /// strongly varying runs.
     #[must_use]
     pub(super) fn shown(&self) -> String {
         let dagger = if self.varies { " †" } else { "" };
@@ -123,9 +125,11 @@ pub(super) struct Best {
     pub workload: String,
     /// The file system and options with the most operations a second.
     pub system: String,
-    /// The system with the most operations for each joule, if it is another one with a significant difference.
+    /// The system with the most operations for each joule, if it is another one with a significant
+    /// difference.
     pub most_efficient: Option<String>,
-    /// Operations a second as a multiple of the best and of the worst file system with default options.
+    /// Operations a second as a multiple of the best and of the worst file system with default
+    /// options.
     pub ops_per_s: Option<(f64, f64)>,
     /// The same for operations for each joule.
     pub ops_per_joule: Option<(f64, f64)>,
@@ -137,7 +141,8 @@ pub(super) struct Best {
     pub as_good: Vec<String>,
 }
 
-/// Linear relation of operations for each joule to operations a second, over all systems of a workload.
+/// Linear relation of operations for each joule to operations a second, over all systems of a
+/// workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Linearity {
     /// Pearson's coefficient of correlation.
@@ -323,7 +328,8 @@ impl Results {
         all
     }
 
-    /// The relation of performance and efficiency over the systems of one device and workload; `None` for fewer than three.
+    /// The relation of performance and efficiency over the systems of one device and workload;
+    /// `None` for fewer than three.
     #[must_use]
     pub(super) fn linearity(&self, device: &str, workload: &str) -> Option<Linearity> {
         let pair = |m: &Measured| Some((m.ops_per_s.mean, m.ops_per_joule.as_ref()?.mean));
@@ -478,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn table_3_has_the_best_and_how_far_it_is_from_what_comes() {
+    fn table_3_compares_the_best_with_default_options() {
         let best = &results().table_3()[0];
         assert_eq!(
             (best.system.as_str(), best.defaults.clone().unwrap()),

@@ -3,8 +3,8 @@
 use super::*;
 use crate::clustering::load::Dice;
 
-/// The cost of one configuration, by the words of the paper and by turning a platter. The head arrives exactly at the beginning of
-/// the position `passing`.
+/// The cost of one configuration, by the words of the paper and by turning a platter. The head
+/// arrives exactly at the beginning of the position `passing`.
 fn watched(counts: &[u32], start: Start, passing: usize) -> (u64, u64) {
     let (s, most) = (counts.len() as u64, counts.iter().max().copied().unwrap_or(0));
     let fullest: Vec<u64> =
@@ -65,7 +65,8 @@ fn counting_is_brute_force_on_tiny_cylinders() {
 
 #[test]
 fn two_blocks_are_the_papers_example() {
-    // Section 5.2: s C(t, 2) ways at 1 + 1/s, and (s - d) t^2 ways at (d + 1)/s; half a revolution before.
+    // Section 5.2: s C(t, 2) ways at 1 + 1/s, and (s - d) t^2 ways at (d + 1)/s; half a revolution
+    // before.
     let (s, t) = (9u64, 15u64);
     let mut sum = BigUint::from(s * t * (t - 1) / 2 * (s + 1));
     sum += (1..s).map(|d| (s - d) * t * t * (d + 1)).sum::<u64>();
@@ -87,7 +88,8 @@ fn two_blocks_are_the_papers_example() {
 
 #[test]
 fn a_monte_carlo_agrees_within_its_error() {
-    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries. Ten million draws: the example `draws`.
+    // RZ55 with blocks of 2 KiB and of 512 B, and two other geometries. Ten million draws: the
+    // example `draws`.
     for (s, t, k) in [(9, 15, 4), (9, 15, 40), (36, 15, 20), (64, 4, 12), (13, 8, 60)] {
         for start in [Start::Paper, Start::Arrival] {
             let seed = 1990 + u64::from(k);

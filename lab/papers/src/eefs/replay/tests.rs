@@ -1,4 +1,4 @@
-//! The three systems over small made-up days: laws that hold whatever the numbers are.
+//! The three systems over small made-up days: laws that hold for any numbers.
 
 use crate::synth::{FILE_DAYS, FilePlay};
 use seekless_block::{Duration, StreamId};
@@ -30,7 +30,7 @@ fn day(system: FileSystem, options: &FilesOptions) -> FileOutcome {
 }
 
 #[test]
-fn the_books_balance_and_groups_are_used() {
+fn causes_and_energy_add_up_and_groups_are_used() {
     let options = options();
     let ffs = day(FileSystem::Ffs, &options);
     let ahead = day(FileSystem::FfsReadAhead, &options);
@@ -40,7 +40,7 @@ fn the_books_balance_and_groups_are_used() {
         assert_eq!(o.requests, ffs.requests);
         let e = o.energy;
         let sum = e.read + e.write + e.rotation + e.seek + e.idle + e.standby;
-        // Nothing is behind the commands of this disk: each joule has its place.
+        // Every joule of the disk belongs to one activity.
         assert!((sum / e.total - 1.0).abs() < 1e-6, "{e:?}");
         assert!(o.disk_reads > 0 && o.disk_writes > 0 && o.read_ms > 0.0 && o.hits > 0.3);
     }
@@ -48,13 +48,13 @@ fn the_books_balance_and_groups_are_used() {
     assert!(g.shuffles >= 10 && g.arrived >= 20 && g.changes[1] >= 5.0, "{g:?}");
     assert!(g.grouped_opens > 0.1 && g.used_after_first > 0.3, "{g:?}");
     assert!(ahead.disk_reads < ffs.disk_reads);
-    // The same twice.
+    // A second run gives the same result.
     assert_eq!(day(FileSystem::Eefs, &options), eefs);
 }
 
-/// Background work heeds a disk that sleeps: the baseline's does not, and wakes it more often.
+/// EEFS's background work waits for a sleeping disk; the baseline's wakes the disk more often.
 #[test]
-fn eefs_wakes_a_disk_that_sleeps_less_often() {
+fn eefs_wakes_a_sleeping_disk_less_often() {
     let options =
         FilesOptions { spin_down: SpinDown::After(Duration::from_millis(20_000)), ..options() };
     let [ffs, eefs] = [FileSystem::Ffs, FileSystem::Eefs].map(|system| day(system, &options));
@@ -64,7 +64,7 @@ fn eefs_wakes_a_disk_that_sleeps_less_often() {
 }
 
 #[test]
-fn files_that_grow_go_back_and_files_that_go_are_gone() {
+fn grown_files_move_back_and_removed_files_are_gone() {
     let options = FilesOptions { shuffle_every: 300, ..options() };
     let fact = FileFacts { directory: 0, size: 8_000, existed: true };
     let event = |i: u64, file, op, offset, len| {
@@ -88,7 +88,7 @@ fn files_that_grow_go_back_and_files_that_go_are_gone() {
     assert!(g.arrived >= 5 && g.returned >= 1, "{g:?}");
 }
 
-/// IoPurpose Table 2 prints for 100,000 requests, as far as made-up days can be held to it: the mean of all shuffles of a fifth of a day.
+/// Table 2 for 100,000 requests, against means over all shuffles of a fifth of a made-up day.
 #[test]
 fn groups_change_between_shuffles_as_table_2_says() {
     let printed = [[28.0, 26.0, 17.0, 7.0, 0.146, 0.167], [28.0, 27.0, 15.0, 5.0, 0.112, 0.095]];
@@ -108,7 +108,7 @@ fn groups_change_between_shuffles_as_table_2_says() {
                 continue;
             }
             let groups = graph.groups(small);
-            // The first shuffles see what is not there yet.
+            // The first shuffles find new groups only.
             if n > 3 * every {
                 let s = seekless_store::Stability::between(&last, &groups);
                 let counts = [s.before, s.after, s.stable].map(|n| n as f64);

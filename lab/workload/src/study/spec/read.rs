@@ -1,4 +1,5 @@
-//! A specification read from TOML: every error names line and column, the field, and the allowed values.
+//! A specification read from TOML: every error names line and column, the field, and the allowed
+//! values.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -152,7 +153,8 @@ impl StudySpec {
     }
 }
 
-/// Cells of a system without device and workload, and the names of its workloads; `None` is all workloads.
+/// Cells of a system without device and workload, and the names of its workloads; `None` is all
+/// workloads.
 type SystemCells = Vec<(Cell, Option<Vec<String>>)>;
 
 impl StudySpec {
