@@ -14,22 +14,17 @@ use seekless_cli::output;
 
 /// Compare layouts on a trace and a modelled disk: learn from its first part, measure the rest
 ///
-/// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data
-/// at home; `borg` copies what the first part of the trace used together into an optimized area; `judged`
-/// goes on learning, moves what has proved itself, and answers for every day; `oracle` is the same planner trained on the measured part itself: what perfect foresight would gain; `fs2` puts replicas
-/// of what is read together with the hottest region into free space beside it, `fs2-static` of all that was read, `fs2-whole` of
-/// whole sequences. Moving the
-/// data is counted as background time and energy. All times and joules are modelled.
+/// Every policy gets the same RAM, the same read-ahead and the same scheduler. `vanilla` leaves all data at home: it is the
+/// baseline. `borg` copies what the first part of the trace read together into an optimized area. `oracle` is the same
+/// planner, trained on the measured part: the most that foresight gains. `seekless policies` lists all policies and
+/// their settings.
 ///
-/// By temperature alone (docs/believing/clustering.md): `organ-pipe`, `buckets`, `lazy`, `cylinder-shuffle` and `block-shuffle` copy what
-/// was read most into the area, hottest in its middle; `outer-zone` hottest first, into an area where the disk's own
-/// curve makes it cheapest. `cylinders-in-place` and `blocks-in-place` copy nothing: data changes places over the whole disk,
-/// as in the literature.
+/// Moving data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless simulate week.blkparse.gz --disk wd800jb
-  seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2 --free 40%
+  seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,fs2:degree=2 --free 40%
   seekless simulate msr:prxy_0.csv --disk nearline --policy vanilla,borg --open-loop --json out.json
   blkparse -i sda | seekless simulate blkparse:- --disk wd800jb --report report.html")]
 pub(crate) struct Args {

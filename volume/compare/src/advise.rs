@@ -3,19 +3,19 @@
 
 use std::ops::Range;
 
-use seekless_block::{Bytes, Duration, Sectors};
-use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
-use seekless_learn::{Policy, PolicyName};
-use seekless_sim::Replay;
+use seekless_disk::DeviceSpec;
+use seekless_learn::Policy;
+use seekless_sim::{DayCosts, Replay};
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
+use crate::candidates::{check, systems};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::lap::Lap;
 use crate::outcome::{Day, TraceFacts};
 use crate::rolling::{Rolling, RollingOptions, RollingStage, rolling};
-use crate::system::{Host, Learning, System};
+use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time.
 pub const WORTH: f64 = 0.02;
@@ -134,114 +134,6 @@ pub struct Advice {
     pub tried: Vec<Tried>,
 }
 
-/// Sizes are rounded up to a multiple of this.
-pub(crate) const STEP: u64 = 16 << 20;
-
-/// Whether a policy plans when it sees fit, or before every fold.
-fn plans_by_itself(policy: &Policy) -> bool {
-    matches!(policy.name(), PolicyName::Judged | PolicyName::Oracle)
-}
-
-/// Whether a policy has an area of a size to choose, in a place that the first fold tells: others cannot be tried fold by fold.
-pub(crate) fn check(policy: &Policy) -> Result<(), StudyError> {
-    if policy.has_area() && policy.name() != PolicyName::OuterZone {
-        return Ok(());
-    }
-    let why = "is for `simulate` alone: the policies that can be planned fold by fold are borg, judged, oracle, organ-pipe, buckets, lazy, cylinder-shuffle and block-shuffle";
-    Err(StudyError::Policy { policy: *policy, why })
-}
-
-/// The systems to be tried on a trace with this footprint, on this many sectors; the first is the system as it is.
-fn systems(
-    options: &AdviseOptions,
-    facts: &TraceFacts,
-    capacity: Sectors,
-) -> Vec<(Change, System)> {
-    let host = &options.host;
-    let vanilla = host.system("as it is".to_owned(), None);
-    let mut all = vec![(Change::None, vanilla.clone())];
-    let room = Sectors(host.disk.capacity().0.saturating_sub(capacity.0)).bytes().0;
-    let mut sizes: Vec<u64> = [16, 4, 1]
-        .map(|part| (facts.footprint_bytes / part).next_multiple_of(STEP).max(STEP))
-        .into_iter()
-        .filter(|&size| size <= room)
-        .collect();
-    sizes.dedup();
-    let layout = |size: u64, policy: Policy, every: u32| {
-        let optimized = Bytes(size);
-        let text = policy.to_string();
-        let name = text.strip_prefix("oracle").map(|rest| format!("foresight{rest}"));
-        let name = format!("{} {optimized}", name.unwrap_or(text));
-        let name = if every > 1 { format!("{name}, every {every}") } else { name };
-        let gather = Duration::ZERO;
-        let learning = Learning { policy, optimized, write_buffer: 0, gather, every };
-        System { name, learning: Some(learning), ..vanilla.clone() }
-    };
-    let told = || options.policies.iter().filter(|p| !plans_by_itself(p));
-    for &size in &sizes {
-        for policy in told() {
-            all.extend([1, 4].map(|every| (Change::Layout, layout(size, *policy, every))));
-        }
-    }
-    if let Some(&size) = sizes.last() {
-        for policy in options.policies.iter().filter(|p| plans_by_itself(p)) {
-            let oracle = policy.name() == PolicyName::Oracle;
-            let change = if oracle { Change::Foresight } else { Change::Layout };
-            all.push((change, layout(size, *policy, 1)));
-        }
-    }
-    let more = Bytes(host.cache.0.max(STEP) * 4);
-    all.push((
-        Change::Setting,
-        System { name: format!("RAM {more}"), cache: more, ..vanilla.clone() },
-    ));
-    let read_ahead = Bytes(host.read_ahead.0.max(65_536) * 4);
-    all.push((
-        Change::Setting,
-        System { name: format!("read-ahead {read_ahead}"), read_ahead, ..vanilla.clone() },
-    ));
-    let queues = !matches!(options.rolling.replay, Replay::Closed { depth: 0 | 1 });
-    for scheduler in [Scheduler::CLook, Scheduler::Sptf] {
-        if queues && scheduler != host.scheduler {
-            all.push((
-                Change::Setting,
-                System { name: format!("scheduler {scheduler}"), scheduler, ..vanilla.clone() },
-            ));
-        }
-    }
-    let adaptive = SpinDown::Adaptive;
-    let stops = Device::new(&host.disk)
-        .is_ok_and(|d| Drive::new(d, host.scheduler).set_spin_down(adaptive).is_ok());
-    if options.rolling.replay == Replay::Open && stops && host.spin_down != adaptive {
-        all.push((
-            Change::Setting,
-            System {
-                name: "spin-down adaptive".to_owned(),
-                spin_down: adaptive,
-                ..vanilla.clone()
-            },
-        ));
-    }
-    for disk in &options.others {
-        let there = System {
-            name: disk.name().to_owned(),
-            disk: disk.clone(),
-            spin_down: SpinDown::None,
-            ..vanilla.clone()
-        };
-        let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
-        // What one pays for by the operation may be worth a layout even where time is not.
-        let size = sizes.last().filter(|&&s| s <= room && disk.priced().is_some());
-        if let (Some(&size), Some(policy)) = (size, told().next()) {
-            let System { name, learning, .. } = layout(size, *policy, 4);
-            let name = format!("{}, {name}", disk.name());
-            all.push((Change::DeviceLayout, System { name, learning, ..there.clone() }));
-        }
-        all.push((Change::Device, there));
-    }
-    all
-}
-
 /// Tries everything on the trace, and says what it comes to.
 ///
 /// # Errors
@@ -274,56 +166,51 @@ pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
     (1..1 + judged - held_out, held_out)
 }
 
-/// Chooses by the earlier folds, checks on the later ones.
-fn judge(
-    options: &AdviseOptions,
-    changes: &[Change],
-    systems: &[System],
-    rolled: Rolling,
-) -> Advice {
-    let (chooses, held_out) = chooses(rolled.folds.len());
-    let later = chooses.end..rolled.folds.len();
-    let base = &rolled.laps[0];
-    let cost = |laps: &[Lap], of: fn(&Lap) -> f64| -> Vec<f64> { laps.iter().map(of).collect() };
-    let sum = |laps: &[Lap], of: fn(&Lap) -> f64| -> f64 { laps.iter().map(of).sum() };
-    let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
-    let joules: fn(&Lap) -> f64 = |lap| lap.joules;
-    let tried: Vec<Tried> = systems
-        .iter()
-        .zip(changes)
-        .zip(&rolled.laps)
-        .zip(&rolled.days)
-        .map(|(((system, &change), laps), days)| {
-            let estimate = |of: fn(&Lap) -> f64| {
-                Gain::estimate(
-                    &cost(&base[chooses.clone()], of),
-                    &cost(&laps[chooses.clone()], of),
-                    held_out.max(1),
-                )
-            };
-            let later = |of: fn(&Lap) -> f64| {
-                saved(sum(&base[later.clone()], of), sum(&laps[later.clone()], of))
-            };
-            Tried {
-                system: system.name.clone(),
-                change,
-                device: system.disk.name().to_owned(),
-                cache_bytes: system.cache.0,
-                read_ahead_bytes: system.read_ahead.0,
-                scheduler: system.scheduler.to_string(),
-                optimized_bytes: system.learning.map(|l| l.optimized.0),
-                replan_folds: system.learning.and_then(|l| l.plan_folds()),
-                days: days.iter().map(Day::of).collect(),
-                saves_busy: estimate(busy),
-                saves_energy: estimate(joules),
-                held_out_saves_busy: later(busy),
-                held_out_saves_energy: later(joules),
-                total: Lap::sum(&laps[1..]),
-                laps: laps.clone(),
-            }
-        })
-        .collect();
+/// What a system saves against the first one, over the folds that choose and over those left out.
+struct Scale<'a> {
+    base: &'a [Lap],
+    chooses: Range<usize>,
+    held_out: usize,
+}
 
+impl Scale<'_> {
+    /// A cost saved over the folds that choose, with the range for those left out.
+    fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
+        let cost = |laps: &[Lap]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
+        Gain::estimate(&cost(self.base), &cost(laps), self.held_out.max(1))
+    }
+
+    /// A cost saved over the folds left out.
+    fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
+        let sum = |laps: &[Lap]| laps[self.chooses.end..].iter().map(of).sum();
+        saved(sum(self.base), sum(laps))
+    }
+
+    fn tried(&self, system: &System, change: Change, laps: &[Lap], days: &[DayCosts]) -> Tried {
+        let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
+        let joules: fn(&Lap) -> f64 = |lap| lap.joules;
+        Tried {
+            system: system.name.clone(),
+            change,
+            device: system.disk.name().to_owned(),
+            cache_bytes: system.cache.0,
+            read_ahead_bytes: system.read_ahead.0,
+            scheduler: system.scheduler.to_string(),
+            optimized_bytes: system.learning.map(|l| l.optimized.0),
+            replan_folds: system.learning.and_then(|l| l.plan_folds()),
+            days: days.iter().map(Day::of).collect(),
+            saves_busy: self.estimate(laps, busy),
+            saves_energy: self.estimate(laps, joules),
+            held_out_saves_busy: self.left_out(laps, busy),
+            held_out_saves_energy: self.left_out(laps, joules),
+            total: Lap::sum(&laps[1..]),
+            laps: laps.to_vec(),
+        }
+    }
+}
+
+/// The learned layout that saves most, where one saves anything, and what that comes to.
+fn choose(tried: &[Tried], held_out: usize) -> (Option<usize>, Verdict) {
     let choice = (0..tried.len())
         .filter(|&i| tried[i].change == Change::Layout && tried[i].saves_busy.share > 0.0)
         .max_by(|&a, &b| tried[a].saves_busy.share.total_cmp(&tried[b].saves_busy.share));
@@ -334,11 +221,28 @@ fn judge(
         }
         _ => Verdict::NoGain,
     };
-    let now = &tried[0].total;
-    let foresight_share = tried
+    (choice, verdict)
+}
+
+/// Chooses by the earlier folds, checks on the later ones.
+fn judge(
+    options: &AdviseOptions,
+    changes: &[Change],
+    systems: &[System],
+    rolled: Rolling,
+) -> Advice {
+    let (chooses, held_out) = chooses(rolled.folds.len());
+    let scale = Scale { base: &rolled.laps[0], chooses, held_out };
+    let results = rolled.laps.iter().zip(&rolled.days);
+    let tried: Vec<Tried> = systems
         .iter()
-        .find(|t| t.change == Change::Foresight)
-        .map_or(0.0, |t| saved(now.busy_s, t.total.busy_s));
+        .zip(changes)
+        .zip(results)
+        .map(|((system, change), (laps, days))| scale.tried(system, *change, laps, days))
+        .collect();
+    let (choice, verdict) = choose(&tried, held_out);
+    let now = &tried[0].total;
+    let foresight = tried.iter().find(|t| t.change == Change::Foresight);
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
@@ -351,7 +255,7 @@ fn judge(
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
-        foresight_share,
+        foresight_share: foresight.map_or(0.0, |t| saved(now.busy_s, t.total.busy_s)),
         verdict,
         choice,
         sentences: Vec::new(),

@@ -1,15 +1,14 @@
-//! The pass ahead of the run: what must be known before the first request is served. Where areas lie, what an oracle plans, and
-//! what is free.
+//! The pass ahead of the run: where areas lie, the plans of an oracle, and free space are known before the first request.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use seekless_block::{Extent, Lba};
+use seekless_block::{Extent, Lba, SimTime};
 use seekless_learn::{AreaAt, Plan, Policy, PolicyName};
 
 use crate::error::StudyError;
 use crate::replicas::Touched;
-use crate::rolling::{AssumedFree, Learners, RollingStage, Tell, Trip, area_of, plan_of};
+use crate::rolling::{AssumedFree, Learners, RollingStage, Stop, Tell, Trip, area_of, plan_of};
 use crate::system::System;
 
 /// What is known before the first request is served.
@@ -49,21 +48,25 @@ pub(crate) fn foresee(
     let mut learners =
         Learners::of(trip, systems, |p| p.name() == PolicyName::Oracle || learns_place(p));
     let mut touched = replicates.then(|| Touched::new(trip.scan.capacity));
-    let mut fold = 0;
+    let (mut fold, mut over) = (0, false);
+    let mut began = SimTime::ZERO;
     trip.each(|reader, stop| {
         if stop.fold != fold {
             foreseen.close(trip, systems, &learners, fold);
+            over = !oracles && !replicates;
+            if over {
+                return Ok(ControlFlow::Break(()));
+            }
             if trip.cut.trains {
                 // Systems that foresee know the measured part alone.
                 learners.restart(trip);
             }
-            if !oracles && !replicates {
-                return Ok(ControlFlow::Break(()));
-            }
-            fold = stop.fold;
+            (fold, began) = (stop.fold, stop.now);
         }
         if oracles || stop.fold == 0 {
-            learners.observe(&stop);
+            // The measured part is foreseen as a whole: nothing of it is forgotten.
+            let now = if trip.cut.trains && fold > 0 { began } else { stop.now };
+            learners.observe(&Stop { now, ..stop });
         }
         if let Some(touched) = &mut touched {
             touched.observe(&stop.request);
@@ -73,7 +76,9 @@ pub(crate) fn foresee(
         }
         Ok(ControlFlow::Continue(()))
     })?;
-    foreseen.close(trip, systems, &learners, fold);
+    if !over {
+        foreseen.close(trip, systems, &learners, fold);
+    }
     if let Some(touched) = touched.filter(|t| !t.discards()) {
         let AssumedFree { share, seed } = trip.options.free;
         let (free, had) = touched.assumed_free(share, seed);

@@ -4,6 +4,7 @@
 
 mod advise;
 mod advise_words;
+mod candidates;
 mod error;
 mod estimate;
 mod folds;

@@ -212,7 +212,7 @@ pub(crate) struct Trip<'a> {
 pub(crate) struct Stop {
     pub(crate) index: u64,
     pub(crate) fold: usize,
-    day: u64,
+    pub(crate) day: u64,
     /// The learner's time. Days alone count: a trace may have no other times.
     pub(crate) now: SimTime,
     pub(crate) request: Request,

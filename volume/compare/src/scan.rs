@@ -73,6 +73,63 @@ pub(crate) struct Scan {
     pub(crate) notes: Vec<String>,
 }
 
+/// What is counted, record by record.
+struct Count {
+    facts: TraceFacts,
+    /// By device, the first sector behind all that was asked for.
+    ends: Vec<u64>,
+    /// By device, what was read or written.
+    footprint: Vec<RangeSet>,
+    days: BTreeSet<u32>,
+    grid: GridCount,
+    first: SimTime,
+    last: SimTime,
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self {
+            facts: TraceFacts::default(),
+            ends: Vec::new(),
+            footprint: Vec::new(),
+            days: BTreeSet::new(),
+            grid: GridCount::default(),
+            first: SimTime::MAX,
+            last: SimTime::ZERO,
+        }
+    }
+}
+
+impl Count {
+    /// There is a device of this number.
+    fn know_of(&mut self, at: usize) {
+        if self.ends.len() <= at {
+            self.ends.resize(at + 1, 0);
+            self.footprint.resize(at + 1, RangeSet::default());
+        }
+    }
+
+    /// Counts a record of a device.
+    fn take(&mut self, at: usize, record: &Record) {
+        let Record { request, day, .. } = record;
+        self.facts.requests += 1;
+        match request.op {
+            Op::Read => self.facts.reads += 1,
+            Op::Write | Op::WriteZeroes => self.facts.writes += 1,
+            Op::Discard | Op::Flush => {}
+        }
+        if matches!(request.op, Op::Read | Op::Write | Op::WriteZeroes) {
+            self.facts.bytes = self.facts.bytes.saturating_add(request.extent.bytes().0);
+            self.footprint[at].insert(request.extent);
+        }
+        self.grid.observe(request);
+        self.ends[at] = self.ends[at].max(request.extent.end().0);
+        self.first = self.first.min(request.arrival);
+        self.last = self.last.max(request.arrival);
+        self.days.extend(day);
+    }
+}
+
 impl Scan {
     /// Counts a trace. Where `device` names one, only that device's requests count. `each(reader, record, how many
     /// so far)` sees every one that counts.
@@ -81,47 +138,16 @@ impl Scan {
         device: Option<&str>,
         mut each: impl FnMut(&Reader, &Record, u64),
     ) -> Result<Self, ScanError> {
-        let mut facts = TraceFacts::default();
-        let mut ends: Vec<u64> = Vec::new();
-        let mut footprint: Vec<RangeSet> = Vec::new();
-        let mut days: BTreeSet<u32> = BTreeSet::new();
-        let mut grid = GridCount::default();
-        let (mut first, mut last) = (SimTime::MAX, SimTime::ZERO);
+        let mut count = Count::default();
         while let Some(record) = reader.next_record()? {
             let at = record.device as usize;
-            if ends.len() <= at {
-                ends.resize(at + 1, 0);
-                footprint.resize(at + 1, RangeSet::default());
+            count.know_of(at);
+            if wanted(reader, &record, device) {
+                count.take(at, &record);
+                each(reader, &record, count.facts.requests);
             }
-            if !wanted(reader, &record, device) {
-                continue;
-            }
-            let Record { request, day, .. } = record;
-            facts.requests += 1;
-            let moved = match request.op {
-                Op::Read => {
-                    facts.reads += 1;
-                    true
-                }
-                Op::Write | Op::WriteZeroes => {
-                    facts.writes += 1;
-                    true
-                }
-                Op::Discard | Op::Flush => false,
-            };
-            if moved {
-                facts.bytes = facts.bytes.saturating_add(request.extent.bytes().0);
-                footprint[at].insert(request.extent);
-            }
-            grid.observe(&request);
-            ends[at] = ends[at].max(request.extent.end().0);
-            first = first.min(request.arrival);
-            last = last.max(request.arrival);
-            if let Some(day) = day {
-                days.insert(day);
-            }
-            each(reader, &record, facts.requests);
         }
+        let Count { mut facts, ends, footprint, days, grid, first, last } = count;
         if facts.requests == 0 {
             let names = reader.devices().iter().map(|d| d.name.clone()).collect();
             return Err(ScanError::Empty { device: device.map(ToOwned::to_owned), names });

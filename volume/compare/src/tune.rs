@@ -9,7 +9,8 @@ use seekless_sim::Replay;
 use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
-use crate::advise::{STEP, check, chooses};
+use crate::advise::chooses;
+use crate::candidates::{STEP, check};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::folds::Cutting;

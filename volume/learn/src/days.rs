@@ -1,12 +1,12 @@
-//! When a day has ended, for all that is learned: the one clock of ageing. Time is handed in.
+//! The one clock of ageing: it says when a day has ended. Time is an argument.
 
 use seekless_block::{Duration, SimTime};
 
 /// A day.
 pub const DAY: Duration = Duration(86_400_000_000_000);
 
-/// Days without a request that age what was learned; more days leave it as it is. A single access is forgotten after five
-/// ([`crate::ACCESS`]); what was used often outlasts a long silence at 1/256.
+/// Days in a row without a request that age the learned data; further days have no effect. A single access is forgotten
+/// after five days ([`crate::ACCESS`]). Frequent accesses survive a long silence at 1/256 of their weight.
 pub const AGES_MAX: u64 = 8;
 
 /// Counts days that have ended.

@@ -13,8 +13,8 @@ use crate::{
     Replication, ReplicationConfig, Streams, next_plan,
 };
 
-/// Edges that an access graph keeps, at most: about 100 MB. A server must live with this beside its cache, and what is
-/// simulated is what ships: so every simulation keeps as many.
+/// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache. Simulations have the same
+/// limit, so that they show what a server does.
 pub const EDGES_MAX: usize = 1 << 21;
 
 /// What a learner must know of a volume before it begins.
@@ -65,6 +65,15 @@ pub trait ReplicaSpace {
     fn is_placed(&self, page: Lba, hot: Extent) -> bool;
 }
 
+/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or one near the hot region.
+pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
+    let mut replicas = 0;
+    places.into_iter().any(|place| {
+        replicas += 1;
+        replicas >= degree || place.distance(hot.start).0 <= 2 * hot.len.0
+    })
+}
+
 /// What a volume is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
@@ -86,7 +95,7 @@ enum Seen {
     AllReads(StaticReplication),
 }
 
-/// Learns what is used together under one policy, and plans.
+/// Learns which data is used together, and plans by one policy.
 #[derive(Clone, Debug)]
 pub struct Learner {
     policy: Policy,
@@ -132,7 +141,7 @@ impl Learner {
         }
     }
 
-    /// The same, planning by itself so long after each plan; replicas also whenever enough was read.
+    /// The same, planning by itself this long after each plan; replicas also after enough reads.
     #[must_use]
     pub fn every(self, every: Option<Duration>) -> Self {
         Self { every, ..self }
@@ -232,7 +241,7 @@ impl Learner {
         }
         self.age(now);
         let plan = self.next_plan(state.plan, &self.plan_config());
-        // Saved before it is forgotten: the next start wants what the plan was made of.
+        // Saved before it is forgotten: the next server starts from the data behind this plan.
         let save = self.save(now);
         self.planned();
         [Some(Act::Install(plan)), save.map(Act::Save)].into_iter().flatten().collect()
@@ -274,7 +283,7 @@ impl Learner {
         plan
     }
 
-    /// Plans have been made of what was seen: see [`crate::Training::planned`].
+    /// Plans have been made from the requests so far: see [`crate::Training::planned`].
     pub fn planned(&mut self) {
         if let Seen::Accesses(graph) = &mut self.seen {
             self.policy.training.planned(graph);

@@ -26,6 +26,7 @@ pub use instalment::{Instalment, PART_IOS, instalment, ios_left};
 pub use judge::{Costs, Decision, Judge, JudgeConfig, Ledger, Look, Means, Price};
 pub use learner::{
     Act, EDGES_MAX, Learner, OtherVolume, ReplicaProgress, ReplicaSpace, VolumeShape, VolumeState,
+    needs_no_more,
 };
 pub use pages::{GridCount, Pages};
 pub use plan::{Copy, Plan, PlanError, Replica};

@@ -1,11 +1,11 @@
 //! Which blocks deserve a replica, and where it should stand (FS2, SOSP'05, 2.2 and 3.1). The disk is cut into regions,
 //! and references to each are counted: the region with most is where the head is most of the time. What is read outside
 //! of it, but together with blocks of it, is replicated in free space near there, side by side in the order in which it
-//! was read. Nothing else: what is read often but by itself gains nothing, and is left alone.
+//! was read. A block that is read often, but alone, gains nothing and gets no replica.
 //!
-//! It departs from the paper where it says so: [`ReplicationConfig::whole`] replicates whole sequences, and
-//! [`ReplicationConfig::price`] only what is likely to be read so often again that its replica pays, and only out of what
-//! earlier replicas have saved and a small share of all accesses: so nobody loses more than that share, whatever comes.
+//! Two departures from the paper: [`ReplicationConfig::whole`] replicates whole sequences.
+//! [`ReplicationConfig::price`] replicates a block only if its replica is likely to pay, and spends only what earlier
+//! replicas saved and a small share of all accesses: the loss stays below that share, whatever is read.
 
 mod proven;
 mod side_by_side;
@@ -35,11 +35,11 @@ const COUNTED: usize = 1 << 20;
 const SHORT: u64 = 128;
 /// Reads in a row that are together longer than this, in sectors, are well served where they lie: 512 KiB.
 const LONG: u64 = 1024;
-/// A read counts anew once so many others came since: sooner, RAM may have answered it.
+/// A read counts as a new sighting after this many other reads: sooner, RAM may have answered it.
 const APART: u64 = 1000;
-/// Sightings are told apart up to this many.
+/// Sighting counts above this are taken for this many.
 const TIMES: usize = 8;
-/// What may be lost: this share of clients' accesses. That "the first run is hardly slower" (4.3.3) was 1.7% in the paper.
+/// Share of clients' accesses that replicas may cost. The paper's first run was slower by 1.7% (4.3.3).
 const RISKED: f64 = 0.02;
 /// A replica is planned in runs of this length at most, in sectors: 1 MiB less a page.
 const RUN: u64 = 255 * PAGE_SECTORS;
@@ -107,14 +107,13 @@ pub struct ReplicationConfig {
     pub region: Sectors,
     /// Reads so far apart in the order of reading are still used together.
     pub near: u32,
-    /// A block is replicated once it was used together with the hot region in so many reads.
+    /// Reads together with the hot region that a block needs before it gets a replica.
     pub least: u32,
-    /// Replicate whatever was read in short runs, wherever it lies: then whole sequences stand side by side. The paper
-    /// replicates what lies outside the hot region alone.
+    /// Replicate all data that was read in short runs, wherever it lies: whole sequences then stand side by side. The
+    /// paper replicates only data outside the hot region.
     pub whole: bool,
-    /// Replicate only what was read before so often that, of late, replicas of all that was would have been read so many times
-    /// each, and no more than is paid for: a replica costs an access, a read of it saves one in so many. 0 as the paper,
-    /// without asking.
+    /// Reads of a replica that pay for the access that makes it. A block is replicated only at sighting counts whose
+    /// replicas were re-read this often, and only as far as accesses were saved. 0 replicates without a price, as the paper.
     pub price: f64,
     /// Most that one plan replicates.
     pub most: Sectors,
@@ -166,13 +165,13 @@ pub struct Replication {
     apart: u64,
     /// Reads answered up to the last plan.
     answered: Answered,
-    /// Accesses that replicas may cost: what is risked and what they have saved, less what they have cost.
+    /// Accesses that replicas may still cost: the risked share, plus accesses saved, less accesses spent.
     purse: f64,
     /// First sector of a page to how often it was used together with the hot region, halved at each plan.
     together: FxHashMap<u64, u32>,
     /// First sector of a read to how often it was seen, and at which read last.
     seen: FxHashMap<u64, (u8, u64)>,
-    /// How many reads were of what had been seen so often before, from never on; halved at each plan.
+    /// Reads by sighting count before the read, from 0 on; halved at each plan.
     sightings: [u64; TIMES],
     reads: u64,
 }
@@ -277,7 +276,7 @@ impl Replication {
     fn candidates(&mut self, hot: Extent, placed: impl Fn(Lba) -> bool) -> Vec<Extent> {
         let near = self.config.near as usize;
         let inside: Vec<bool> = self.recent.iter().map(|e| hot.contains(*e)).collect();
-        // How many of the first so many reads were inside, so that a window costs two looks.
+        // Reads inside the hot region among the first i: a window then costs two lookups.
         let mut before = vec![0u32; inside.len() + 1];
         for (i, &is) in inside.iter().enumerate() {
             before[i + 1] = before[i] + u32::from(is);

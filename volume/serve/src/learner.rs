@@ -1,5 +1,5 @@
 //! Learning beside the volume's thread: requests come through a ring, acts go back. The thread, the clock and the ring are
-//! here; what is learned and planned is [`seekless_learn::Learner`]'s, and what is judged is [`Judged`]'s.
+//! here; [`seekless_learn::Learner`] learns and plans, and [`seekless_sim::Judged`] judges.
 
 mod judge;
 mod replica_room;
@@ -39,7 +39,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How much more willing than the volume's thread to wait for a processor.
 const NICE: i32 = 10;
 
-/// How a person is told of what goes on.
+/// Shows a line of text to a person.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How a served volume learns.
@@ -77,7 +77,7 @@ impl Learning {
         Self { every: Some(every), ..self }
     }
 
-    /// Goes on from what a file holds, and saves there what is learned.
+    /// Begins with the memory in a file, and saves there.
     #[must_use]
     pub fn memory(self, memory: MemoryFile) -> Self {
         Self { memory: Some(memory), ..self }
@@ -167,7 +167,7 @@ fn fitting(policy: Option<Policy>, replicas: bool) -> Result<Policy, String> {
     }
 }
 
-/// What a learner is told.
+/// A message to the learner's thread.
 pub(crate) enum Message {
     /// The ring fills up.
     Drain,
@@ -205,7 +205,7 @@ impl Learned {
         self.sectors.store(sectors.0, Ordering::Relaxed);
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.took_ns.store(ns, Ordering::Relaxed);
-        // Last, and after the others: who sees the count sees what it counts.
+        // Stored last: a reader that sees the new count sees the new values, too.
         self.plans.fetch_add(1, Ordering::Release);
     }
 
@@ -230,7 +230,7 @@ impl LearnerLink {
     /// The ring fills up: calls the learner, once.
     pub(crate) fn call(&self) {
         if !self.called.swap(true, Ordering::Relaxed) {
-            // A learner that has ended empties no ring; what does not fit is counted.
+            // A learner that has ended empties no ring; dropped requests are counted.
             let _ = self.messages.send(Message::Drain);
         }
     }
@@ -280,7 +280,7 @@ enum Mind {
     Judged(Box<LiveJudge>),
 }
 
-/// The learner of a volume, the clock that it is told, and what is counted of it.
+/// The learner of a volume, with its clock and its counters.
 pub(crate) struct Pupil {
     mind: Mind,
     /// The plan that the volume follows.
@@ -357,7 +357,7 @@ impl Pupil {
         }
     }
 
-    /// The volume has ended: what is to outlive the server is saved.
+    /// The volume has ended: saves what was learned.
     fn end(mut self) {
         let now = self.now();
         if let Mind::Learner(learner) = &mut self.mind
@@ -425,7 +425,7 @@ impl Work {
         any
     }
 
-    /// Has the volume do what is learned; sectors that are to have a copy by the latest of it.
+    /// Passes the learner's acts to the volume; sectors that are to have a copy by the last of them.
     fn act(&mut self, asked: bool, quiet: Duration) -> Sectors {
         let now = self.pupil.now();
         let (control, bell) = (self.control.clone(), Arc::clone(&self.bell));
@@ -456,7 +456,7 @@ impl Work {
     }
 }
 
-/// Where the volume has ended, nobody needs it.
+/// Sends a command to the volume. After the volume's end, the command has no effect.
 fn tell(control: &Sender<Control>, bell: &OwnedFd, command: Control) {
     if control.send(command).is_ok() {
         ring(bell);

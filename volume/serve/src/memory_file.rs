@@ -35,11 +35,7 @@ impl MemoryFile {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read(ram)?;
         // A file that cannot be written at all is better known now than in an hour.
-        let cannot = |source| HostError::Path {
-            path: path.to_owned(),
-            what: "write what is learned",
-            source,
-        };
+        let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
         Part::new(path).map_err(cannot)?;
         Ok(memory)
     }

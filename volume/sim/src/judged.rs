@@ -1,6 +1,6 @@
-//! A system that judges itself: the actual one, vanilla beside it, and a third that tries each plan on paper, all
-//! asked the same requests; [`Judge`] decides, and this carries it out. The simulator runs it as a policy. A live
-//! volume mirrors what it does: [`Act`].
+//! The judged policy: the actual system, vanilla beside it, and a trial that has each candidate plan at once. All three
+//! serve the same requests. [`Judge`] decides, and this module carries the decision out. The simulator runs it as a
+//! policy. A served volume does the same acts: [`Act`].
 
 use std::collections::BTreeMap;
 
@@ -49,19 +49,19 @@ pub struct DayCosts {
     pub costs: Ledger,
 }
 
-/// Three systems, and what they cost.
+/// Three systems, and their costs.
 #[derive(Debug)]
 pub struct Judged {
     actual: Metered,
     vanilla: Metered,
-    paper: Metered,
+    trial: Metered,
     learner: Learner,
     now: SimTime,
     judge: Judge,
-    /// On paper.
+    /// The candidate plan.
     candidate: Plan,
     uses: Uses,
-    /// Busy time that an I/O of the candidate took when all of it was moved on paper.
+    /// Busy time that an I/O of the candidate took when the trial moved all of it.
     an_io: Duration,
     /// I/Os moved so far, and how long they kept the disk busy.
     moved: (u64, Duration),
@@ -88,7 +88,7 @@ impl Judged {
         Ok(Self {
             actual: metered(config.sim)?,
             vanilla: metered(bare)?,
-            paper: metered(config.sim)?,
+            trial: metered(config.sim)?,
             learner: Learner::new(config.policy, shape_of(&config.sim.engine)),
             now: SimTime::ZERO,
             judge: Judge::new(JudgeConfig { allowance: config.policy.allowance }),
@@ -112,7 +112,7 @@ impl Judged {
         self.learner.observe(now, request);
     }
 
-    /// Judges what came so far, does what that calls for, and serves one more request.
+    /// Judges the requests so far, carries the decision out, and serves one more request.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -131,27 +131,27 @@ impl Judged {
         }
         self.clock = Some(clock);
         self.learn(clock.now, request);
-        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+        for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
             system.sim.settle_below(self.in_flight)?;
         }
         let at_home = |s: &Metered| s.sim.stats().home_reads;
-        let before = (at_home(&self.vanilla), at_home(&self.paper));
+        let before = (at_home(&self.vanilla), at_home(&self.trial));
         self.vanilla.sim.offer(request)?;
-        self.paper.sim.offer(request)?;
-        // Served by a copy, or by what a read of one left in RAM.
-        if at_home(&self.vanilla) > before.0 && at_home(&self.paper) == before.1 {
+        self.trial.sim.offer(request)?;
+        // Served by a copy, or from RAM after a read of a copy.
+        if at_home(&self.vanilla) > before.0 && at_home(&self.trial) == before.1 {
             self.uses.count(request.extent);
         }
         self.actual.sim.offer(request)
     }
 
-    /// It is quiet, and data may be moved: judges what came so far, and does what that calls for.
+    /// It is quiet, and data may be moved: judges the requests so far, and carries the decision out.
     ///
     /// # Errors
     /// Where a request so far could not be served.
     pub fn rest(&mut self, clock: Clock) -> Result<(), SimError> {
         self.now = clock.now;
-        for system in [&mut self.vanilla, &mut self.paper, &mut self.actual] {
+        for system in [&mut self.vanilla, &mut self.trial, &mut self.actual] {
             system.sim.settle_below(1)?;
         }
         // Of a day that has begun with nothing, nothing may be spent.
@@ -159,7 +159,7 @@ impl Judged {
         self.judge(day, clock.turn, day == clock.day, Duration::ZERO)
     }
 
-    /// Moves to all that a plan of what was learned calls for, because someone said so: that is not held against it.
+    /// Moves to a new plan as a whole, because a person asked for it: the judge does not count the move as a loss.
     ///
     /// # Errors
     /// Where a request so far could not be served.
@@ -181,7 +181,7 @@ impl Judged {
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         // All three at the same request: else one of them would have answered more of a day's than another.
         self.vanilla.lap()?;
-        self.paper.lap()?;
+        self.trial.lap()?;
         self.actual.lap()
     }
 
@@ -197,7 +197,7 @@ impl Judged {
                 vanilla: vanilla.read(&self.vanilla.sim).0,
                 actual: clients,
                 moving,
-                paper: Duration::ZERO,
+                trial: Duration::ZERO,
             };
             judge.look(&Look { day: clock.day, turn: clock.turn, costs, may_move: false });
             days.push(DayCosts { day: clock.day, costs: *judge.today() });
@@ -217,18 +217,18 @@ impl Judged {
         self.judge.failures()
     }
 
-    /// What the actual system was told since this was last asked.
+    /// The acts of the actual system since the last call.
     pub fn take_acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.acts)
     }
 
-    /// Looks, and does what that calls for; what is to be moved, after so much time.
+    /// Looks, and carries the decision out; a move begins after so much time.
     fn judge(&mut self, day: u64, turn: u64, quiet: bool, after: Duration) -> Result<(), SimError> {
         let may_move = quiet && !self.actual.sim.is_moving();
         let (actual, moving) = self.actual.take();
-        let (vanilla, paper) = (self.vanilla.take().0, self.paper.take().0);
+        let (vanilla, trial) = (self.vanilla.take().0, self.trial.take().0);
         self.moved.1 += moving;
-        let costs = Costs { vanilla, actual, moving, paper };
+        let costs = Costs { vanilla, actual, moving, trial };
         match self.judge.look(&Look { day, turn, costs, may_move }) {
             Decision::Keep => Ok(()),
             Decision::Replan => {
@@ -251,7 +251,7 @@ impl Judged {
             }
             Decision::Withdraw => {
                 self.bypass(false);
-                // What comes after it is not to be a revision of what failed.
+                // The next plan is not to be a revision of one that failed.
                 self.candidate = Plan::default();
                 self.install(Plan::default(), Duration::ZERO)
             }
@@ -262,11 +262,11 @@ impl Judged {
         let plan = self.learner.replan(self.now, &self.candidate);
         let standing = self.actual.sim.standing();
         let ios = ios_left(&plan, &standing);
-        self.paper.try_out(standing)?;
-        let all = self.paper.try_out(plan.clone())?;
+        self.trial.try_out(standing)?;
+        let all = self.trial.try_out(plan.clone())?;
         self.an_io = Duration(all.0 / ios.max(1));
         self.candidate = plan;
-        self.judge.on_paper(self.price(ios));
+        self.judge.candidate_made(self.price(ios));
         Ok(())
     }
 
@@ -334,7 +334,7 @@ impl Uses {
     }
 }
 
-/// A simulation, and how much of what it cost has been read.
+/// A simulation, and how much of its cost has been read.
 #[derive(Debug)]
 struct Metered {
     sim: Simulation,

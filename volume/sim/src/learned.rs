@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Config, Engine};
-use seekless_learn::{Answered, ReplicaProgress, ReplicaSpace, VolumeShape};
+use seekless_learn::{Answered, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
 
 /// What a learner must know of a volume with this engine.
 #[must_use]
@@ -44,11 +44,6 @@ impl ReplicaSpace for EngineSpace<'_> {
     }
 
     fn is_placed(&self, page: Lba, hot: Extent) -> bool {
-        let degree = self.engine.config().degree;
-        let mut places = 0;
-        self.engine.replicas_of(page).any(|place| {
-            places += 1;
-            places >= degree || place.distance(hot.start).0 <= 2 * hot.len.0
-        })
+        needs_no_more(self.engine.replicas_of(page), hot, self.engine.config().degree)
     }
 }

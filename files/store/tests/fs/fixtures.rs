@@ -7,7 +7,8 @@ use std::rc::Rc;
 
 use seekless_block::{PAGE_BYTES, SimTime};
 use seekless_store::{
-    Ask, AttachError, Config, Fault, FileNumber, Reply, State, Store, examine, superblock,
+    Ask, AttachError, Config, Fault, FileNumber, FileState, Reply, StoreOnDevice, examine,
+    superblock,
 };
 use serde_json::Value;
 
@@ -78,10 +79,10 @@ fn content(name: &str, version: u64, size: usize) -> Vec<u8> {
 }
 
 /// With another module whose syncs always succeed.
-type Attached = Store<Image, fn() -> bool>;
+type Attached = StoreOnDevice<Image, fn() -> bool>;
 
 fn attach(image: Image) -> Result<Attached, AttachError> {
-    Store::attach(image, || true, Config::default())
+    StoreOnDevice::attach(image, || true, Config::default())
 }
 
 /// Reads every file; each must be whole. The names of those that are here for good or arrive, and are of a version that the
@@ -110,7 +111,7 @@ fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(File
             found.insert(of.name.clone());
         } else {
             // Removed, or of bytes that were replaced: on its way back, or forgotten by the other module.
-            assert!(state != State::Settled || of.is_none(), "{line} is older than it may be");
+            assert!(state != FileState::Settled || of.is_none(), "{line} is older than it may be");
         }
     }
     (found, faults)

@@ -1,5 +1,5 @@
-//! Replicas that have a price: only what is likely to be read so often again that its replica pays, and only out of what
-//! earlier replicas have saved and a small share of all accesses.
+//! Replicas that have a price. A block gets a replica if it is likely to be re-read often enough to pay for it. The
+//! accesses for it come from those that earlier replicas saved, and from a small share of all accesses.
 
 use rustc_hash::FxHashSet;
 use seekless_block::{Extent, Lba, PAGE_SECTORS};
@@ -20,8 +20,7 @@ impl Replication {
         *last = now;
     }
 
-    /// How often a read must have been seen for its replica to pay: the least count of which, lately, reads of what had been
-    /// seen so often before were as many as the price for each that came to be seen so often. `None` where there is none.
+    /// Smallest sighting count whose replicas were re-read at least `price` times each; `None` if there is none.
     pub(super) fn worth(&self) -> Option<u8> {
         let counts = 1..TIMES as u8;
         counts.into_iter().find(|&count| {
@@ -31,7 +30,7 @@ impl Replication {
         })
     }
 
-    /// What was asked of RAM neither risks nor saves anything, nor does what goes on where the last read ended.
+    /// Reads answered by RAM, and reads that continue the last one, neither cost nor save an access.
     pub(super) fn earn(&mut self, answered: Answered) {
         let before = std::mem::replace(&mut self.answered, answered);
         let saved = answered.replicas.saturating_sub(before.replicas);

@@ -4,15 +4,15 @@ use std::cell::OnceCell;
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Replicated, RoomFrom};
-use seekless_learn::{Pages, ReplicaProgress, ReplicaSpace};
+use seekless_learn::{Pages, ReplicaProgress, ReplicaSpace, needs_no_more};
 
 /// Where replicas may stand, and what has one already.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     /// Free pages without replicas, in order; none where nothing may be replicated now.
     pub(crate) free: Vec<Extent>,
-    /// First sectors of the pages that have a replica, or are about to, in order: once for each replica.
-    pub(crate) placed: Vec<Lba>,
+    /// First sectors of the pages that have a replica, or are about to, in order, each with where the replica stands.
+    pub(crate) placed: Vec<(Lba, Lba)>,
     /// Most replicas of a page.
     pub(crate) degree: u32,
     /// The volume's pages.
@@ -27,7 +27,13 @@ pub(crate) type RoomReply = Option<(Room, Option<RoomFrom>)>;
 impl Room {
     /// Whether the page that begins at this sector has a replica.
     pub(crate) fn has_replica(&self, page: Lba) -> bool {
-        self.placed.binary_search(&page).is_ok()
+        self.places(page).next().is_some()
+    }
+
+    /// Where replicas of the page that begins at this sector stand.
+    fn places(&self, page: Lba) -> impl Iterator<Item = Lba> + '_ {
+        let from = self.placed.partition_point(|p| p.0 < page);
+        self.placed[from..].iter().take_while(move |p| p.0 == page).map(|p| p.1)
     }
 
     /// Of its parts, which the volume's thread gives one by one: it has no time for all at once, nor to sort.
@@ -56,10 +62,8 @@ impl ReplicaSpace for Room {
         self.free.clone()
     }
 
-    fn is_placed(&self, page: Lba, _: Extent) -> bool {
-        let from = self.placed.partition_point(|&p| p < page);
-        let replicas = self.placed[from..].iter().take_while(|&&p| p == page).count();
-        replicas >= self.degree.max(1) as usize
+    fn is_placed(&self, page: Lba, hot: Extent) -> bool {
+        needs_no_more(self.places(page), hot, self.degree)
     }
 }
 

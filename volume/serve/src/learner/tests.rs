@@ -94,9 +94,10 @@ fn a_server_does_what_the_simulator_does() {
         "fs2",
         "fs2-whole",
         "fs2-proven",
+        "fs2-whole:degree=2",
     ] {
         let policy: Policy = text.parse().unwrap();
-        let volume = volume(policy.replicates());
+        let volume = Config { degree: policy.degree, ..volume(policy.replicates()) };
         let every_ns = span(every.as_nanos());
         let mut learner = Learner::new(policy, shape_of(&volume)).every(Some(every_ns));
         let mut plan = Plan::default();
