@@ -30,22 +30,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod export;
+mod axis_ticks;
+mod canvas;
+mod escape;
 mod figure;
-mod number;
-mod report;
+mod figure_files;
+mod html_report;
+mod number_format;
 mod style;
-mod svg;
 mod table;
-mod text;
-mod ticks;
 
-pub use export::{Exported, Painter, PngError};
+pub use axis_ticks::Scale;
 pub use figure::{
     Axis, BarSeries, BarValue, Bars, Basis, Figure, HeadKind, HeadMove, HeadPath, HeadRun, HeatMap,
     Histogram, Lines, Plot, Points, Scatter, StackedBars, Values,
 };
-pub use number::Unit;
-pub use report::{Block, Provenance, Report, Section, Tile};
+pub use figure_files::{Exported, Painter, PngError};
+pub use html_report::{Block, Provenance, Report, Section, Tile};
+pub use number_format::Unit;
 pub use table::{Align, Better, Cell, Column, Table};
-pub use ticks::Scale;

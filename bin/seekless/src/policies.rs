@@ -1,62 +1,103 @@
-//! `seekless policies`: the policies and their keys, from the one table.
+//! `seekless policies`: the table of policies and their keys, as the learner has it.
 
 use seekless_cli::output;
-use seekless_learn::{KEYS, POLICIES, Policy};
+use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyKey};
 use seekless_report::{Cell, Column, Table};
+use serde::Serialize;
 
-/// List the policies that simulate, advise and serve take, and their settings
-///
-/// A policy is written NAME[:key=value:key=value]; commas separate policies in a list.
+/// List the policies of simulate, advise and serve, with their keys and defaults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless simulate week.blkparse.gz --disk wd800jb --policy vanilla,borg:planning=anew,fs2
-  seekless advise trace.parquet --disk exos-x20 --policy borg:training=decaying,judged
-  seekless serve disk.img --nbd unix:/tmp/disk.sock --policy judged:allowance=20")]
-pub(crate) struct Args {}
-
-pub(crate) fn run(_: &Args) -> anyhow::Result<()> {
-    for table in [policies(), keys()] {
-        output::print(&table.terminal(output::width(), output::colour()))?;
-    }
-    Ok(())
+  seekless policies
+  seekless simulate week.parquet --disk exos-x20 --policy vanilla,borg:training=decaying,fs2:degree=2
+  seekless serve disk.img --fuse /run/disk --policy judged:allowance=5")]
+pub(crate) struct Args {
+    /// As JSON (schema seekless.policies/1)
+    #[arg(long)]
+    json: bool,
 }
 
-/// Whether a served volume takes it.
-fn place(live: bool) -> &'static str {
-    if live { "yes" } else { "" }
+/// The list: schema `seekless.policies/1`.
+#[derive(Debug, Serialize)]
+struct List {
+    schema: &'static str,
+    policies: Vec<Entry>,
+    keys: Vec<Key>,
 }
 
-fn policies() -> Table {
-    let columns = ["policy", "served", "what it does", "keys"].map(Column::text).to_vec();
-    let mut table = Table::new("Policies", columns);
-    for entry in POLICIES {
-        let keys: Vec<&str> = entry.keys.iter().map(|k| k.text()).collect();
-        table = table.row([
-            Cell::from(entry.name.text()),
-            Cell::from(place(entry.live)),
-            Cell::from(entry.about),
-            Cell::from(keys.join(", ").as_str()),
-        ]);
-    }
-    table.note("served: `seekless serve` takes it, too")
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    /// A served volume can run it.
+    live: bool,
+    /// Its keys with their defaults, as `key=value`.
+    keys: Vec<String>,
 }
 
-fn keys() -> Table {
-    let columns = ["key", "served", "values", "default", "what it decides"].map(Column::text);
-    let mut table = Table::new("Keys", columns.to_vec());
-    for entry in KEYS {
-        let takes = POLICIES.iter().filter(|p| p.keys.contains(&entry.key));
-        let mut defaults: Vec<String> =
-            takes.map(|p| Policy::new(p.name).value(entry.key)).collect();
-        defaults.dedup();
-        table = table.row([
-            Cell::from(entry.text),
-            Cell::from(place(entry.live)),
-            Cell::from(entry.values),
-            Cell::from(defaults.join(", ").as_str()),
-            Cell::from(entry.about),
-        ]);
+#[derive(Debug, Serialize)]
+struct Key {
+    name: &'static str,
+    values: &'static str,
+    about: &'static str,
+    live: bool,
+}
+
+fn with_default(policy: &PolicyEntry, key: PolicyKey) -> String {
+    format!("{}={}", key.text(), Policy::new(policy.name).value(key))
+}
+
+fn entry(policy: &PolicyEntry) -> Entry {
+    Entry {
+        name: policy.name.text(),
+        about: policy.about,
+        live: policy.live,
+        keys: policy.keys.iter().map(|&key| with_default(policy, key)).collect(),
     }
-    table.note("where defaults differ, they are those of the policies in their order")
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let list = List {
+        schema: "seekless.policies/1",
+        policies: POLICIES.iter().map(entry).collect(),
+        keys: KEYS
+            .iter()
+            .map(|k| Key { name: k.text, values: k.values, about: k.about, live: k.live })
+            .collect(),
+    };
+    if args.json {
+        return output::print(&serde_json::to_string_pretty(&list)?);
+    }
+    let yes = |live: bool| if live { "yes" } else { "" };
+    let mut policies = Table::new(
+        "Policies",
+        vec![
+            Column::text("policy"),
+            Column::text("serve"),
+            Column::text("what it does"),
+            Column::text("keys and defaults"),
+        ],
+    );
+    for p in &list.policies {
+        policies = policies.row([p.name, yes(p.live), p.about, &p.keys.join(":")].map(Cell::from));
+    }
+    let mut keys = Table::new(
+        "Keys",
+        vec![
+            Column::text("key"),
+            Column::text("serve"),
+            Column::text("what it decides"),
+            Column::text("values"),
+        ],
+    );
+    for k in &list.keys {
+        keys = keys.row([k.name, yes(k.live), k.about, k.values].map(Cell::from));
+    }
+    let text = |table: &Table| table.terminal(output::width(), output::colour());
+    output::print(&format!(
+        "Write a policy as NAME[:key=value:key=value], several with commas between them.\n\n{}\n{}",
+        text(&policies),
+        text(&keys)
+    ))
 }

@@ -4,7 +4,6 @@
 mod backing;
 mod disk;
 mod report;
-mod shadow;
 pub(crate) mod watching;
 
 use std::io::IsTerminal as _;
@@ -105,9 +104,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     learn_every: Duration,
-    /// Learn nothing, copy nothing: the vanilla system
-    #[arg(long, help_heading = "Learning", conflicts_with_all = ["learn_every", "observe", "state"])]
-    no_learn: bool,
     /// Learn from what each process asks of this block device, by the kernel's own trace: the device through
     /// which the volume is used, such as /dev/loop0 or /dev/nbd0, or a partition of it. It may be attached
     /// later; until then, and where the trace fails, requests are learned from as they come, as one stream.
@@ -117,9 +113,9 @@ pub(crate) struct Args {
     /// Keep what is learned in FILE, and begin with what it holds: written after every plan and at the end
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     state: Option<PathBuf>,
-    /// How to learn, as NAME[:key=value...]; `seekless policies` lists them [default: borg, or fs2 where the area is made for
-    /// replicas]
-    #[arg(long, value_name = "POLICY", conflicts_with = "no_learn", help_heading = "Learning")]
+    /// How to learn, as NAME[:key=value...]; `seekless policies` lists them, vanilla learns nothing [default: borg, or fs2
+    /// where the area is made for replicas]
+    #[arg(long, value_name = "POLICY", help_heading = "Learning")]
     policy: Option<Policy>,
     /// With the policy judged: move data only after so long without a request
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s",
@@ -195,10 +191,9 @@ impl Args {
             optimized: Bytes(0),
             area_dir: None,
             learn_every: Duration::from_secs(3600),
-            no_learn: true,
             observe: None,
             state: None,
-            policy: None,
+            policy: Some(Policy::new(PolicyName::Vanilla)),
             quiet_for: Duration::from_secs(1),
             quiet_hours: None,
             background_rate: Bytes(0),
@@ -219,7 +214,7 @@ impl Args {
 impl Args {
     fn learns(&self) -> bool {
         let vanilla = self.policy.is_some_and(|p| p.name() == PolicyName::Vanilla);
-        !self.no_learn && !vanilla && self.optimized.0 > 0
+        !vanilla && self.optimized.0 > 0
     }
 
     fn is_judged(&self) -> bool {
@@ -265,6 +260,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.optimized.0 > 0 || (args.observe.is_none() && args.state.is_none()),
         "--optimized 0 leaves nothing to learn for: give --observe and --state an optimized area, or leave them out"
+    );
+    ensure!(
+        args.learns() || (args.observe.is_none() && args.state.is_none()),
+        "the policy vanilla learns nothing: give --observe and --state another policy, or leave them out"
     );
     ensure!(
         args.model.is_none() || args.is_judged() || args.watching.http.is_some(),
@@ -509,8 +508,10 @@ fn learning(args: &Args) -> anyhow::Result<Learning> {
 /// The server's word, with what the command line knows better.
 fn explain(error: ServeError, args: &Args) -> anyhow::Error {
     match (&error, &args.disk) {
-        (ServeError::NoAreaDir, _) => anyhow::Error::new(error)
-            .context(format!("{}: give --area-dir DIR, or --no-learn", args.backing.display())),
+        (ServeError::NoAreaDir, _) => anyhow::Error::new(error).context(format!(
+            "{}: give --area-dir DIR, or --policy vanilla",
+            args.backing.display()
+        )),
         (ServeError::DiskTooSmall { .. }, Some(disk)) => anyhow::Error::new(error)
             .context(format!("disk {} is too small for {}", disk.name, args.backing.display())),
         _ => error.into(),

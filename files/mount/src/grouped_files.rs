@@ -341,7 +341,7 @@ impl GroupedFiles {
     pub(crate) fn tick(&self, phase: DiskPhase) {
         let now = SimTime(self.started.elapsed().as_nanos() as u64);
         let mut store = self.store();
-        store.disk_is(phase);
+        store.set_disk_phase(phase);
         if store.gfs().wakeup().is_some_and(|t| t <= now) {
             store.tick(now);
         }

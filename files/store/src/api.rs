@@ -14,11 +14,11 @@ pub const NAME_BYTES_MAX: usize = 1_023;
 pub struct FileNumber(pub u64);
 
 impl FileNumber {
-    pub(crate) const fn new(place: u32, count: u32) -> Self {
-        Self((count as u64) << 32 | place as u64)
+    pub(crate) const fn new(index: u32, count: u32) -> Self {
+        Self((count as u64) << 32 | index as u64)
     }
 
-    pub(crate) const fn place(self) -> usize {
+    pub(crate) const fn index(self) -> usize {
         (self.0 & 0xFFFF_FFFF) as usize
     }
 

@@ -94,7 +94,7 @@ impl Cache {
         self.clock
     }
 
-    pub(crate) const fn count_from(&mut self, uses: u64) {
+    pub(crate) const fn raise_uses(&mut self, uses: u64) {
         if uses > self.clock {
             self.clock = uses;
         }

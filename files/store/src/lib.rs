@@ -49,6 +49,7 @@ mod attach;
 mod cluster_map;
 mod commit;
 mod disk_sleep;
+mod examine;
 mod file_name;
 pub mod format;
 mod group_cache;
@@ -63,8 +64,9 @@ pub use api::{
     GROUP_FILES_MAX, Input, Io, IoId, IoPurpose, Member, NAME_BYTES_MAX, Output, Reply, RequestId,
     Stats,
 };
-pub use attach::{AttachError, Examined, examine, format as format_store, superblock};
+pub use attach::{AttachError, format as format_store, superblock};
 pub use disk_sleep::{DiskPhase, IDLE_CLASSES, SleepClock, SleepStats, ahead};
+pub use examine::{Examined, examine};
 pub use file_name::Name;
 pub use group_store::GroupStore;
 pub use groups::{Group, Stability};

@@ -75,9 +75,9 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
         self.carry_out(now);
     }
 
-    /// See [`GroupStore::disk_is`].
-    pub const fn disk_is(&mut self, phase: DiskPhase) {
-        self.gfs.disk_is(phase);
+    /// See [`GroupStore::set_disk_phase`].
+    pub const fn set_disk_phase(&mut self, phase: DiskPhase) {
+        self.gfs.set_disk_phase(phase);
     }
 
     /// The device, once the store is no longer needed. What was not synced is lost.

@@ -1,5 +1,5 @@
-//! The file lookup table and the group table, as the log and the checkpoints have them: what a crash would leave. A
-//! file's number is its place in the table, so that it is found without a search. It knows no I/O and no data.
+//! The file table and the group table as the log and the checkpoints hold them: the state after a crash. The number of
+//! a file contains its index in the table, so that no search is needed. The tables know no I/O and no contents.
 
 use rustc_hash::FxHashMap;
 
@@ -10,18 +10,18 @@ use crate::format::{
 };
 use crate::{Attributes, FileNumber, FileState};
 
-/// An entry of the file lookup table.
+/// An entry of the file table (EEFS: file lookup table).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEntry {
     /// Size in bytes.
     pub size: u32,
-    /// Its group.
+    /// The number of its group.
     pub group: u32,
-    /// Owner, permissions, times.
+    /// Owner, permissions and times.
     pub attributes: Attributes,
-    /// Whether the file is here for good.
+    /// How far the file is on its way into the store or out of it.
     pub state: FileState,
-    /// What the driver calls it; it stands here to find a file's marker again, and nothing is looked up by it.
+    /// The driver's name, which leads back to the marker. The store looks up nothing by name.
     pub name: Name,
 }
 
@@ -66,14 +66,14 @@ impl FileEntry {
     }
 }
 
-/// A file's place within its group.
+/// The bytes of a file within its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Which file.
+    /// The file.
     pub number: FileNumber,
     /// First byte.
     pub offset: u32,
-    /// How many.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
@@ -82,59 +82,59 @@ pub struct Slot {
 pub struct GroupEntry {
     /// First cluster.
     pub cluster: u32,
-    /// How many, contiguous.
+    /// Number of contiguous clusters.
     pub clusters: u32,
-    /// Bytes written.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Their CRC-32C.
+    /// CRC-32C of these bytes.
     pub sum: u32,
-    /// Its files as they were written, in order; the dead among them too.
+    /// Its files in the order in which they were written, dead ones included.
     pub slots: Box<[Slot]>,
-    /// Files whose entry names this group.
+    /// Number of files whose entry names this group.
     pub live: u32,
 }
 
-// One for each file, and it must be little: see docs/believing/groups.md.
+// There is one for each file, so that size matters: see docs/believing/groups.md.
 const _: () = assert!(size_of::<Option<FileEntry>>() == 64);
 
-/// Why records do not make a table.
+/// Why records make no valid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// A number outside of the store.
+    /// A group reaches past the last cluster, or past its own clusters.
     #[error(
-        "group {group} stands at clusters {cluster} to {end}, of {clusters} there are, with {bytes} bytes written"
+        "group {group} has {bytes} bytes in clusters {cluster} to {end}; the store has {clusters} clusters"
     )]
     Group {
-        /// Which.
+        /// The group.
         group: u32,
-        /// From.
+        /// Its first cluster.
         cluster: u32,
-        /// Behind the last.
+        /// The cluster after its last.
         end: u64,
-        /// All.
+        /// Clusters of the store.
         clusters: u32,
-        /// Written.
+        /// Length of the group.
         bytes: u32,
     },
-    /// More files than a table has.
-    #[error("a file's number, {0:#x}, is beyond what this store has room for")]
+    /// A file number past the end of the table.
+    #[error("file number {0:#x} is too large for this store")]
     Number(u64),
-    /// Two groups at one place.
-    #[error("cluster {cluster} belongs to group {group} and to another one")]
+    /// Two groups in one cluster.
+    #[error("cluster {cluster} belongs to group {group} and to another group")]
     Overlap {
-        /// Where.
+        /// The cluster.
         cluster: u32,
-        /// One of them.
+        /// One of the two.
         group: u32,
     },
-    /// A file that no group holds.
-    #[error("file {number:#x} should stand in group {group} with {size} bytes, and does not")]
+    /// A file that is missing in its group.
+    #[error("file {number:#x} of {size} bytes is missing in group {group}")]
     Lost {
-        /// Which.
+        /// The file.
         number: u64,
-        /// Where it should stand.
+        /// The group that its entry names.
         group: u32,
-        /// Its size.
+        /// The size in its entry.
         size: u32,
     },
 }
@@ -142,15 +142,15 @@ pub enum TableError {
 /// Both tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tables {
-    /// Of each place, what it holds.
-    places: Vec<Option<FileEntry>>,
-    /// And the count of the last that stood there.
+    /// The entry at each index.
+    entries: Vec<Option<FileEntry>>,
+    /// The count of the latest file at each index.
     counts: Vec<u32>,
-    /// Empty places, the last to be filled first.
+    /// Free indices; the last is used first.
     empty: Vec<u32>,
     groups: FxHashMap<u32, GroupEntry>,
     files: u32,
-    /// Bytes of records that both take.
+    /// Bytes of the records of both tables.
     bytes: u64,
     pub(crate) next_count: u32,
     pub(crate) next_group: u32,
@@ -162,8 +162,8 @@ impl Tables {
     }
 
     pub(crate) fn file(&self, number: FileNumber) -> Option<&FileEntry> {
-        let count = *self.counts.get(number.place())?;
-        self.places.get(number.place())?.as_ref().filter(|_| count == number.count())
+        let count = *self.counts.get(number.index())?;
+        self.entries.get(number.index())?.as_ref().filter(|_| count == number.count())
     }
 
     pub(crate) fn group(&self, group: u32) -> Option<&GroupEntry> {
@@ -184,93 +184,75 @@ impl Tables {
         all
     }
 
-    /// Bytes of records that a checkpoint of it takes.
+    /// Bytes of records in a checkpoint of both tables.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Files in order of place, from a place on, with the place to go on from.
+    /// Files in the order of the table, from an index on.
     pub(crate) fn files_from(&self, from: usize) -> impl Iterator<Item = (FileNumber, &FileEntry)> {
-        let from = from.min(self.places.len());
-        let places = self.places[from..].iter().zip(&self.counts[from..]);
+        let from = from.min(self.entries.len());
+        let entries = self.entries[from..].iter().zip(&self.counts[from..]);
         (from..)
-            .zip(places)
+            .zip(entries)
             .filter_map(|(i, (p, &n))| p.as_ref().map(|f| (FileNumber::new(i as u32, n), f)))
     }
 
-    /// A place for a new file, and its number. It is the caller's from now on.
-    pub(crate) fn number(&mut self) -> FileNumber {
-        let place = self.empty.pop().unwrap_or_else(|| {
-            self.grow(self.places.len() + 1);
-            self.places.len() as u32 - 1
+    /// The number of a new file. The caller owns the index from now on.
+    pub(crate) fn new_number(&mut self) -> FileNumber {
+        let index = self.empty.pop().unwrap_or_else(|| {
+            self.grow(self.entries.len() + 1);
+            self.entries.len() as u32 - 1
         });
-        let number = FileNumber::new(place, self.next_count);
+        let number = FileNumber::new(index, self.next_count);
         self.next_count += 1;
         number
     }
 
-    /// After records were read back: which places are empty.
-    pub(crate) fn recovered(&mut self) {
-        let all = (0..self.places.len() as u32).rev();
-        self.empty = all.filter(|&i| self.places[i as usize].is_none()).collect();
+    /// Finds the free indices after records were read back.
+    pub(crate) fn find_free_indices(&mut self) {
+        let all = (0..self.entries.len() as u32).rev();
+        self.empty = all.filter(|&i| self.entries[i as usize].is_none()).collect();
     }
 
     fn grow(&mut self, len: usize) {
-        if len > self.places.capacity() {
-            // By an eighth: a million files must not take the memory of two.
-            let more = len - self.places.len() + self.places.len() / 8 + 64;
-            self.places.reserve_exact(more);
+        if len > self.entries.capacity() {
+            // Grows by an eighth, so that a million files do not take the memory of two million.
+            let more = len - self.entries.len() + self.entries.len() / 8 + 64;
+            self.entries.reserve_exact(more);
             self.counts.reserve_exact(more);
         }
-        self.places.resize(len, None);
+        self.entries.resize(len, None);
         self.counts.resize(len, 0);
     }
 
-    /// Carries out a batch's changes. Clusters that no group stands in any more become `deleted`.
+    /// Applies the changes of a batch. The clusters of a group without files become `deleted`.
     ///
     /// # Errors
-    /// The first change that cannot be; the tables are of no use then.
+    /// The first change that is impossible. The tables cannot be used then.
     pub(crate) fn apply(
         &mut self,
         changes: &[Change],
         geometry: &Geometry,
-        space: &mut ClusterMap,
+        clusters: &mut ClusterMap,
     ) -> Result<(), TableError> {
         let mut touched = Vec::new();
         for change in changes {
             match change {
                 Change::File(record, name) => {
-                    let number = FileNumber(record.number);
-                    // No more files than the tables' records can tell of.
-                    if number.place() as u64 > geometry.table_bytes_max() / 32 {
-                        return Err(TableError::Number(record.number));
-                    }
-                    self.remove(number, &mut touched);
-                    if self.places.len() <= number.place() {
-                        self.grow(number.place() + 1);
-                    }
-                    let file = FileEntry::of(record, name);
-                    if let Some(group) = self.groups.get_mut(&file.group) {
-                        group.live += 1;
-                    }
-                    touched.push(file.group);
-                    self.bytes += file_bytes(name.len()) as u64;
-                    self.files += 1;
-                    self.next_count = self.next_count.max(number.count().saturating_add(1));
-                    self.places[number.place()] = Some(file);
-                    self.counts[number.place()] = number.count();
+                    self.put_file(record, name, geometry, &mut touched)?
                 }
                 Change::Gone(number) => {
                     let number = FileNumber(*number);
-                    self.remove(number, &mut touched);
-                    // One that was removed before it ever stood here has had its place since it came.
-                    if number.place() < self.places.len() {
-                        self.empty.push(number.place() as u32);
+                    self.remove_file(number, &mut touched);
+                    // A file that was removed before its first commit has had its index since it arrived.
+                    if number.index() < self.entries.len() {
+                        self.empty.push(number.index() as u32);
                     }
                     self.next_count = self.next_count.max(number.count().saturating_add(1));
                 }
                 Change::Group(record, slots) => {
-                    self.stand(record, slots, geometry, space)?;
+                    self.put_group(record, slots, geometry, clusters)?;
                     touched.push(record.group);
                 }
             }
@@ -280,22 +262,51 @@ impl Tables {
                 && let Some(group) = self.groups.remove(&number)
             {
                 self.bytes -= group_bytes(group.slots.len()) as u64;
-                space.delete(group.cluster, group.clusters);
+                clusters.delete(group.cluster, group.clusters);
             }
         }
         Ok(())
     }
 
-    fn stand(
+    fn put_file(
+        &mut self,
+        record: &FileRecord,
+        name: &[u8],
+        geometry: &Geometry,
+        touched: &mut Vec<u32>,
+    ) -> Result<(), TableError> {
+        let number = FileNumber(record.number);
+        // No table of this store can have more records.
+        if number.index() as u64 > geometry.table_bytes_max() / 32 {
+            return Err(TableError::Number(record.number));
+        }
+        self.remove_file(number, touched);
+        if self.entries.len() <= number.index() {
+            self.grow(number.index() + 1);
+        }
+        let file = FileEntry::of(record, name);
+        if let Some(group) = self.groups.get_mut(&file.group) {
+            group.live += 1;
+        }
+        touched.push(file.group);
+        self.bytes += file_bytes(name.len()) as u64;
+        self.files += 1;
+        self.next_count = self.next_count.max(number.count().saturating_add(1));
+        self.entries[number.index()] = Some(file);
+        self.counts[number.index()] = number.count();
+        Ok(())
+    }
+
+    fn put_group(
         &mut self,
         record: &GroupRecord,
         slots: &[SlotRecord],
         geometry: &Geometry,
-        space: &mut ClusterMap,
+        clusters: &mut ClusterMap,
     ) -> Result<(), TableError> {
-        let GroupRecord { group, cluster, clusters, bytes, sum, .. } = *record;
-        let end = u64::from(cluster) + u64::from(clusters);
-        if end > geometry.clusters.into() || geometry.clusters_for(bytes) > clusters.into() {
+        let GroupRecord { group, cluster, clusters: count, bytes, sum, .. } = *record;
+        let end = u64::from(cluster) + u64::from(count);
+        if end > geometry.clusters.into() || geometry.clusters_for(bytes) > count.into() {
             let clusters = geometry.clusters;
             return Err(TableError::Group { group, cluster, end, clusters, bytes });
         }
@@ -305,48 +316,47 @@ impl Tables {
             .collect();
         self.bytes += group_bytes(slots.len()) as u64;
         self.next_group = self.next_group.max(group.saturating_add(1));
-        let clusters = clusters.into();
-        let mut now = GroupEntry { cluster, clusters, bytes, sum, slots, live: 0 };
-        space.take(cluster, clusters);
+        let count = count.into();
+        let mut now = GroupEntry { cluster, clusters: count, bytes, sum, slots, live: 0 };
+        clusters.take(cluster, count);
         let old = self.groups.remove(&group);
         if let Some(old) = old {
             now.live = old.live;
             self.bytes -= group_bytes(old.slots.len()) as u64;
             if old.cluster != cluster {
-                space.delete(old.cluster, old.clusters);
+                clusters.delete(old.cluster, old.clusters);
             }
         }
         self.groups.insert(group, now);
         Ok(())
     }
 
-    fn remove(&mut self, number: FileNumber, touched: &mut Vec<u32>) -> bool {
-        if self.counts.get(number.place()) != Some(&number.count()) {
-            return false;
+    fn remove_file(&mut self, number: FileNumber, touched: &mut Vec<u32>) {
+        if self.counts.get(number.index()) != Some(&number.count()) {
+            return;
         }
-        let Some(file) = self.places[number.place()].take() else { return false };
+        let Some(file) = self.entries[number.index()].take() else { return };
         if let Some(group) = self.groups.get_mut(&file.group) {
             group.live -= 1;
         }
         touched.push(file.group);
         self.files -= 1;
         self.bytes -= file_bytes(file.name.len()) as u64;
-        true
     }
 
-    /// Whether the tables agree with each other, and which clusters are taken.
+    /// Checks that the tables agree with each other. Returns the clusters that are taken.
     ///
     /// # Errors
-    /// Where they do not.
+    /// The first contradiction.
     pub(crate) fn verify(&self, geometry: &Geometry) -> Result<ClusterMap, TableError> {
-        let mut space = ClusterMap::new(geometry.clusters);
+        let mut taken = ClusterMap::new(geometry.clusters);
         for number in self.group_numbers() {
             let Some(group) = self.groups.get(&number) else { continue };
             for cluster in group.cluster..group.cluster + group.clusters {
-                if !space.is_free(cluster) {
+                if !taken.is_free(cluster) {
                     return Err(TableError::Overlap { cluster, group: number });
                 }
-                space.take(cluster, 1);
+                taken.take(cluster, 1);
             }
         }
         for (number, file) in self.files_from(0) {
@@ -357,6 +367,6 @@ impl Tables {
                 return Err(TableError::Lost { number: number.0, group, size });
             }
         }
-        Ok(space)
+        Ok(taken)
     }
 }

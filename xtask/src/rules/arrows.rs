@@ -62,12 +62,15 @@ pub(crate) const ROOMS: &[Room] = &[
         false,
         &["block", "nbd", "trace", "disk", "host", "learn", "engine", "sim"],
     ),
-    room("lab", "workload", false, &["block"]),
+    room("lab", "workload", false, &["block", "report", "serve"]),
     room(
         "lab",
         "papers",
         false,
-        &["block", "trace", "disk", "learn", "store", "engine", "sim", "compare"],
+        &[
+            "block", "trace", "disk", "report", "learn", "store", "engine", "sim", "compare",
+            "serve",
+        ],
     ),
     room(
         "bin",

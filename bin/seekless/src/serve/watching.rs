@@ -2,14 +2,12 @@
 
 use std::str::FromStr;
 
-use seekless_block::Bytes;
 use seekless_disk::Device;
 use seekless_serve::control::TOKEN;
 use seekless_serve::http::HttpServer;
-use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle};
+use seekless_serve::{About, Address, MakeShadow, ServeError, ServerHandle, disk_shadow};
 
 use super::Args;
-use super::shadow::{DiskShadow, Setup};
 
 /// The live page.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -59,17 +57,7 @@ pub(super) fn about(args: &Args) -> anyhow::Result<(About, Option<MakeShadow>)> 
     let Some(name) = name else { return Ok((about, None)) };
     let disk = Device::new(&seekless_cli::disk::named(name)?)?;
     let (scheduler, spin_down, emulated) = (args.scheduler, args.spin_down, args.disk.is_some());
-    let shadow: MakeShadow = Box::new(move |engine| {
-        let held = Bytes((engine.capacity.0 + engine.area.0) * 512);
-        if disk.capacity().0 < engine.capacity.0 + engine.area.0 {
-            return Err(format!(
-                "it holds {}, less than volume and area, {held}",
-                disk.capacity().bytes()
-            ));
-        }
-        let setup = Setup { disk, scheduler, spin_down, engine: *engine, emulated };
-        DiskShadow::new(setup).map(|s| Box::new(s) as _).map_err(|e| e.to_string())
-    });
+    let shadow = disk_shadow(disk, scheduler, spin_down, emulated);
     Ok((about, Some(shadow)))
 }
 

@@ -80,7 +80,7 @@ fn every_sync_reaches_the_volume() {
     need!("syncs", host::fuse());
     let dir = tempfile::tempdir().unwrap();
     let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
-    let args = ["--size", "1MiB", "--no-learn"];
+    let args = ["--size", "1MiB", "--policy", "vanilla"];
     let server = Server::start(dir.path(), &image, Some(&path), &args);
     let file = File::options().write(true).open(&path).unwrap();
     file.write_all_at(&[1; 4096], 0).unwrap(); // 1

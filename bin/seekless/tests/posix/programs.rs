@@ -97,6 +97,7 @@ fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
     let only = std::env::var("SEEKLESS_PYTHON").ok();
     let modules: Vec<&str> = match &only {
         Some(names) if names == "all" => PYTHON.to_vec(),
+        None if host::is_long() => PYTHON.to_vec(),
         Some(names) => names.split(',').collect(),
         // The others take minutes.
         None => vec![
@@ -263,7 +264,7 @@ fn fsx_reads_what_it_wrote() {
     let missing = program.is_none().then(|| "no program fsx (cargo install fsx)".to_owned());
     need!("fsx", missing.or_else(|| host::programs(&["timeout"])).or_else(Ground::missing));
     let program = program.unwrap();
-    let count = std::env::var("SEEKLESS_FSX").unwrap_or_else(|_| "3000".to_owned());
+    let count = host::rounds("SEEKLESS_FSX", 2_000, 30_000).to_string();
     let seed = crate::fsx::seed();
     eprintln!("SEEKLESS_SEED={seed}");
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));

@@ -84,7 +84,7 @@ fn changes_that_nobody_syncs_go_before_a_disk_sleeps_and_wait_while_it_does() {
         [(DiskPhase::Turning, 1_000), (DiskPhase::Drowsy, 10), (DiskPhase::Asleep, 600_000_000_000)]
     {
         done.borrow_mut().clear();
-        store.disk_is(phase);
+        store.set_disk_phase(phase);
         let attributes = Attributes { mode: now as u32, ..Attributes::default() };
         store.ask(SimTime(now), Ask::SetAttributes { file, attributes }).unwrap();
         assert_eq!(store.gfs().wakeup(), Some(SimTime(now + waits)), "{phase:?}");

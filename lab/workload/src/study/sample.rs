@@ -1,12 +1,12 @@
-//! A few numbers that should be one: mean, Student's t interval, spread, outliers; and whether two such differ (Welch,
-//! 1947). Nothing is left out of a mean, whatever it looks like.
+//! Repeated measurements of one quantity: mean, Student's t interval, deviation, outliers; and the difference of two samples
+//! (Welch, 1947). A mean includes all values, outliers too.
 
 use serde::Serialize;
 
-/// Several measurements of one thing.
+/// Several measurements of one quantity.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Sample {
-    /// In the order they were taken.
+pub(super) struct Sample {
+    /// The values in order of measurement.
     pub values: Vec<f64>,
     /// Mean.
     pub mean: f64,
@@ -19,9 +19,9 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of these values; none where there are none.
+    /// The sample of these values; `None` if there are none.
     #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         if values.is_empty() {
             return None;
@@ -42,13 +42,13 @@ impl Sample {
 
     /// Half the width of the interval as a share of the mean.
     #[must_use]
-    pub fn relative_half_width(&self) -> f64 {
+    pub(super) fn relative_half_width(&self) -> f64 {
         if self.mean == 0.0 { f64::INFINITY } else { self.half_width / self.mean.abs() }
     }
 
     /// The deviation as a share of the mean.
     #[must_use]
-    pub fn variation(&self) -> f64 {
+    pub(super) fn variation(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.deviation / self.mean.abs() }
     }
 }
@@ -61,28 +61,28 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted[low] + part * (high - sorted[low])
 }
 
-/// Whether two means differ.
+/// The difference of two means.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Welch {
-    /// Probability of a difference this large, or larger, if there were none.
+pub(super) struct Welch {
+    /// Probability of a difference this large or larger between equal means.
     pub p: f64,
-    /// Degrees of freedom, as Welch and Satterthwaite estimate them.
+    /// Degrees of freedom, by Welch and Satterthwaite.
     pub freedom: f64,
     /// Half the width of the 95% interval of the difference.
     pub reach: f64,
 }
 
 impl Welch {
-    /// Whether the difference counts: p below 5%.
+    /// Whether the difference is significant: p below 5%.
     #[must_use]
-    pub fn differs(&self) -> bool {
+    pub(super) fn differs(&self) -> bool {
         self.p < 0.05
     }
 }
 
-/// Welch's test. None where either has fewer than two values.
+/// Welch's test; `None` if a sample has fewer than two values.
 #[must_use]
-pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
+pub(super) fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     if a.values.len() < 2 || b.values.len() < 2 {
         return None;
     }
@@ -99,9 +99,9 @@ pub fn welch(a: &Sample, b: &Sample) -> Option<Welch> {
     Some(Welch { p: 2.0 * t_above(t, freedom), freedom, reach })
 }
 
-/// Student's t that a share `q` of values, above one half, does not exceed.
+/// The quantile `q`, above one half, of Student's t.
 #[must_use]
-pub fn student_t(freedom: f64, q: f64) -> f64 {
+pub(super) fn student_t(freedom: f64, q: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e4);
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn t_is_that_of_the_tables() {
+    fn t_agrees_with_printed_tables() {
         for (freedom, q, t) in [
             (1.0, 0.975, 12.706),
             (4.0, 0.975, 2.776),
@@ -215,9 +215,9 @@ mod tests {
         assert!(welch(&one, &two).unwrap().differs() && !welch(&one, &one).unwrap().differs());
     }
 
-    /// Of samples from one distribution about one in twenty differs; seeds are printed on failure.
+    /// About one in twenty pairs of samples from one distribution differs significantly; failures print the seed.
     #[test]
-    fn one_in_twenty_is_wrongly_told_apart() {
+    fn one_in_twenty_equal_pairs_differs_significantly() {
         for seed in 1..=2u64 {
             let mut state = seed;
             let mut normal = || {

@@ -1,0 +1,137 @@
+//! Reading the parts of a store: the log, the headers and records of the checkpoints.
+
+use seekless_block::{Device, PAGE_BYTES};
+
+use super::{AttachError, read_page};
+use crate::format::{Change, CheckpointHeader, Geometry, RecordPage, Role, crc32c, records};
+
+/// Pages in one read.
+const SCAN_PAGES: u64 = 64;
+
+/// The newest numbers in the pages of the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Newest {
+    /// Sequence number of a batch.
+    pub(super) sequence: u64,
+    /// Generation of a checkpoint.
+    pub(super) checkpoint: u64,
+}
+
+/// Reads the parts of a store.
+pub(super) struct Reader<'a> {
+    pub(super) device: &'a mut dyn Device,
+    pub(super) geometry: Geometry,
+    pub(super) uuid: [u8; 16],
+}
+
+impl Reader<'_> {
+    /// Scans the whole log for the newest numbers.
+    pub(super) fn newest(&mut self) -> Result<Newest, AttachError> {
+        let mut newest = Newest::default();
+        let all = u64::from(self.geometry.log_pages);
+        let mut bytes = Vec::new();
+        for from in (0..all).step_by(SCAN_PAGES as usize) {
+            let pages = SCAN_PAGES.min(all - from);
+            bytes.resize((pages * PAGE_BYTES) as usize, 0);
+            self.device.read(Geometry::pages(self.geometry.log_at() + from, pages), &mut bytes)?;
+            for page in bytes.as_chunks().0 {
+                if let Ok(read) = RecordPage::decode(page)
+                    && read.uuid == self.uuid
+                    && read.role == Role::Log
+                {
+                    newest.sequence = newest.sequence.max(read.number);
+                    newest.checkpoint = newest.checkpoint.max(read.checkpoint);
+                }
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The header of one of the two checkpoints, or the reason why it cannot be used.
+    pub(super) fn header(
+        &mut self,
+        slot: u64,
+    ) -> Result<Result<CheckpointHeader, String>, AttachError> {
+        let at = self.geometry.checkpoint_at(slot);
+        let read = CheckpointHeader::decode(&read_page(self.device, at)?, &self.geometry);
+        Ok(match read {
+            Ok(h) if h.uuid != self.uuid => Err(format!("page {at} belongs to another store")),
+            Ok(h) if h.generation & 1 != slot => {
+                Err(format!("page {at} belongs to the other checkpoint"))
+            }
+            Ok(h) => Ok(h),
+            Err(error) => Err(format!("page {at}: {error}")),
+        })
+    }
+
+    /// The records of a checkpoint, or the reason why a page cannot be used.
+    pub(super) fn tables(
+        &mut self,
+        header: &CheckpointHeader,
+    ) -> Result<Result<Vec<Change>, String>, AttachError> {
+        let at = self.geometry.checkpoint_at(header.generation) + 1;
+        let mut changes = Vec::new();
+        let mut bytes = Vec::new();
+        for from in (0..u64::from(header.pages)).step_by(SCAN_PAGES as usize) {
+            let pages = SCAN_PAGES.min(u64::from(header.pages) - from);
+            bytes.resize((pages * PAGE_BYTES) as usize, 0);
+            self.device.read(Geometry::pages(at + from, pages), &mut bytes)?;
+            for (i, page) in (from..).zip(bytes.as_chunks().0) {
+                let read = match RecordPage::decode(page) {
+                    Ok(read) => read,
+                    Err(error) => return Ok(Err(format!("page {}: {error}", at + i))),
+                };
+                let own = (read.uuid, read.role, read.number, u64::from(read.index));
+                if own != (self.uuid, Role::Checkpoint, header.generation, i) {
+                    return Ok(Err(format!("page {} belongs to another checkpoint", at + i)));
+                }
+                let read = records(&read.body)
+                    .map_err(|source| AttachError::Record { page: at + i, source })?;
+                changes.extend(read);
+            }
+        }
+        Ok(Ok(changes))
+    }
+
+    /// The batch with this sequence number and its length in pages, if the batch begins at this page of the log.
+    pub(super) fn batch(
+        &mut self,
+        page: u32,
+        sequence: u64,
+    ) -> Result<Option<(Vec<Change>, u32)>, AttachError> {
+        let at = self.geometry.log_at() + u64::from(page);
+        let mut one = |i: u32| -> Result<Option<RecordPage>, AttachError> {
+            let read = RecordPage::decode(&read_page(self.device, at + u64::from(i))?).ok();
+            let own = |r: &RecordPage| {
+                (r.uuid, r.role, r.number, r.index) == (self.uuid, Role::Log, sequence, i)
+            };
+            Ok(read.filter(own))
+        };
+        if page >= self.geometry.log_pages {
+            return Ok(None);
+        }
+        let Some(first) = one(0)? else { return Ok(None) };
+        let pages = first.pages;
+        if pages == 0 || pages > self.geometry.log_pages - page {
+            return Ok(None);
+        }
+        let mut bodies = vec![first.body];
+        for i in 1..pages {
+            let Some(next) = one(i)? else { return Ok(None) };
+            if (next.pages, next.batch_sum) != (pages, first.batch_sum) {
+                return Ok(None);
+            }
+            bodies.push(next.body);
+        }
+        if crc32c(bodies.iter().map(|body| &body[..])) != first.batch_sum {
+            return Ok(None);
+        }
+        let mut changes = Vec::new();
+        for (i, body) in (0..).zip(&bodies) {
+            let read =
+                records(body).map_err(|source| AttachError::Record { page: at + i, source })?;
+            changes.extend(read);
+        }
+        Ok(Some((changes, pages)))
+    }
+}
