@@ -15,7 +15,7 @@ use crate::wire::{
 /// The choices of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The export's name; empty for the default one. At most [`wire::MAX_STRING_BYTES`].
+    /// The export's name; empty for the default one. At most 4096 bytes.
     pub export: String,
     /// Ask for structured replies.
     pub structured: bool,

@@ -33,7 +33,7 @@ pub enum PngError {
 /// Draws figures as PNG, with a font of this machine. With other fonts a figure looks slightly
 /// different; SVG and CSV are the same everywhere.
 #[derive(Clone, Debug)]
-pub struct Painter {
+pub(crate) struct Painter {
     fonts: Arc<usvg::fontdb::Database>,
     family: String,
 }
@@ -43,7 +43,7 @@ impl Painter {
     ///
     /// # Errors
     /// [`PngError::NoFont`].
-    pub fn new() -> Result<Self, PngError> {
+    pub(crate) fn new() -> Result<Self, PngError> {
         let mut fonts = usvg::fontdb::Database::new();
         fonts.load_system_fonts();
         Self::with(fonts)
@@ -62,7 +62,7 @@ impl Painter {
     ///
     /// # Errors
     /// [`PngError::Draw`], which would be a bug.
-    pub fn png(&self, figure: &Figure) -> Result<Vec<u8>, PngError> {
+    pub(crate) fn png(&self, figure: &Figure) -> Result<Vec<u8>, PngError> {
         let draw = |e: String| PngError::Draw(e);
         let options = usvg::Options {
             font_family: self.family.clone(),

@@ -36,7 +36,7 @@ pub use personality::{
 };
 pub use run::{Load, RunOptions, run};
 pub use run_counts::{CpuUse, Latency, OpCount, Outcome};
-pub use seeded_random::{SeededRandom, gamma_cdf};
+pub use seeded_random::SeededRandom;
 
 /// Entry points for fuzzing: any bytes are parsed as a personality.
 pub mod fuzzing {

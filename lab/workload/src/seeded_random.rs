@@ -63,8 +63,8 @@ impl SeededRandom {
 
 /// The fraction of a gamma distribution with this shape and mean that is not above `x`: the lower
 /// regularized incomplete gamma function, computed by its series (Abramowitz and Stegun, 6.5.29).
-#[must_use]
-pub fn gamma_cdf(x: f64, mean: f64, shape: f64) -> f64 {
+#[cfg(test)]
+pub(crate) fn gamma_cdf(x: f64, mean: f64, shape: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }

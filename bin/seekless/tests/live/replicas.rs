@@ -328,7 +328,7 @@ fn ages(kind: &Kind) {
     let (mut moved, mut yielded, mut copy_reads, mut suspended) = (0, 0, 0, 0);
     for round in 0..rounds {
         let mut mounts = mount(&device);
-        let percent = [98, 60, 85, 75, 92][round % 5];
+        let percent = [98, 60, 85, 75, 92][round as usize % 5];
         twins.age(percent);
         mounts.into_iter().for_each(Mount::unmount);
         mounts = mount(&device);

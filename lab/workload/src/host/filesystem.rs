@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::config_text::{self, TextError};
 
 /// The built-in table.
-pub const BUILT_IN: &str = include_str!("../../filesystems.toml");
+pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
 /// A file system.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -130,13 +130,18 @@ impl FsKind {
 
     /// The command that creates it.
     #[must_use]
-    pub fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
+    pub(crate) fn make_command(&self, device: &Path, options: &[String]) -> Vec<OsString> {
         Self::fill(&self.make, options, &[("{device}", device)])
     }
 
     /// The command that mounts it.
     #[must_use]
-    pub fn mount_command(&self, device: &Path, dir: &Path, options: &[String]) -> Vec<OsString> {
+    pub(crate) fn mount_command(
+        &self,
+        device: &Path,
+        dir: &Path,
+        options: &[String],
+    ) -> Vec<OsString> {
         let places = [("{device}", device), ("{dir}", dir)];
         if !self.mount_by.is_empty() {
             return Self::fill(&self.mount_by, options, &places);
@@ -151,7 +156,12 @@ impl FsKind {
 
     /// The command that mounts `dir` over itself, if there is one.
     #[must_use]
-    pub fn over_command(&self, program: &Path, dir: &Path, beside: &Path) -> Option<Vec<OsString>> {
+    pub(crate) fn over_command(
+        &self,
+        program: &Path,
+        dir: &Path,
+        beside: &Path,
+    ) -> Option<Vec<OsString>> {
         let places = [("{seekless}", program), ("{dir}", dir), ("{beside}", beside)];
         (!self.over.is_empty()).then(|| Self::fill(&self.over, &[], &places))
     }

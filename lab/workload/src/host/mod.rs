@@ -11,7 +11,7 @@ mod program;
 
 pub use device::{Attached, BlockDevice, LoopDevice, Mounted};
 pub use facts::{Facts, drop_caches};
-pub use filesystem::{BUILT_IN, FsKind, FsTable};
+pub use filesystem::{FsKind, FsTable};
 pub use ledger::{Ledger, LedgerEntry};
 pub use memory::MemoryLimit;
-pub use program::{HostError, Server, attempt, run_program};
+pub use program::{HostError, Server, attempt};

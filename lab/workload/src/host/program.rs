@@ -101,7 +101,7 @@ pub fn attempt<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<(bool, String)
 ///
 /// # Errors
 /// The program failed; the error contains its last lines.
-pub fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
+pub(crate) fn run_program<S: AsRef<OsStr>>(args: &[S], dir: &Path) -> Result<String, HostError> {
     let (good, said) = attempt(args, dir)?;
     if good {
         return Ok(said);

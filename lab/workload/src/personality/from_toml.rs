@@ -159,8 +159,7 @@ struct Reader<'a> {
 }
 
 impl Personality {
-    /// Parses a personality. A name such as `webserver:filebench` belongs in `variant` of
-    /// [`Self::toml_variant`].
+    /// Parses a personality without a variant; see [`crate::preset`] for variants.
     ///
     /// # Errors
     /// The position and the reason of the fault, and the allowed values.
@@ -172,7 +171,11 @@ impl Personality {
     ///
     /// # Errors
     /// As [`Self::toml`]; also if there is no such variant.
-    pub fn toml_variant(file: &str, text: &str, variant: Option<&str>) -> Result<Self, TextError> {
+    pub(crate) fn toml_variant(
+        file: &str,
+        text: &str,
+        variant: Option<&str>,
+    ) -> Result<Self, TextError> {
         let raw: Raw = config_text::toml(file, text)?;
         let mut reader =
             Reader { file, text, sets: Vec::new(), gates: Vec::new(), posts: Vec::new(), steps: 0 };

@@ -40,7 +40,7 @@ pub(super) fn auto() -> Vec<Box<dyn Meter>> {
 
 /// A RAPL zone: a package or its DRAM. Its counter of microjoules wraps at a limit.
 #[derive(Debug)]
-pub struct Rapl {
+pub(super) struct Rapl {
     folder: PathBuf,
     name: String,
     range: u64,
@@ -51,13 +51,13 @@ pub struct Rapl {
 impl Rapl {
     /// All packages and their DRAM on this host. Empty if there are none or they cannot be read.
     #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/powercap"))
     }
 
     /// The same below another folder. Cores and graphics are parts of a package and are left out.
     #[must_use]
-    pub fn below(root: &Path) -> Vec<Self> {
+    pub(super) fn below(root: &Path) -> Vec<Self> {
         let zone = |folder: PathBuf| {
             let file = folder.file_name()?.to_str()?.to_owned();
             let part = word(&folder.join("name"))?;
@@ -95,7 +95,7 @@ impl Meter for Rapl {
 
 /// A power sensor of the hardware monitor, in microwatts.
 #[derive(Debug)]
-pub struct Hwmon {
+pub(super) struct Hwmon {
     file: PathBuf,
     name: String,
 }
@@ -103,13 +103,13 @@ pub struct Hwmon {
 impl Hwmon {
     /// All sensors of this host.
     #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/hwmon"))
     }
 
     /// The same below another folder.
     #[must_use]
-    pub fn below(root: &Path) -> Vec<Self> {
+    pub(super) fn below(root: &Path) -> Vec<Self> {
         let mut all = Vec::new();
         for folder in below(root) {
             let chip = word(&folder.join("name")).unwrap_or_else(|| "unnamed".to_owned());
@@ -142,20 +142,20 @@ impl Meter for Hwmon {
 
 /// A battery that is being discharged; it gives the power of the whole machine.
 #[derive(Debug)]
-pub struct Battery {
+pub(super) struct Battery {
     folder: PathBuf,
 }
 
 impl Battery {
     /// All batteries of this host that report their power.
     #[must_use]
-    pub fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         Self::below(Path::new("/sys/class/power_supply"))
     }
 
     /// The same below another folder.
     #[must_use]
-    pub fn below(root: &Path) -> Vec<Self> {
+    pub(super) fn below(root: &Path) -> Vec<Self> {
         let is_one = |f: &PathBuf| word(&f.join("type")).is_some_and(|t| t == "Battery");
         let all = below(root).into_iter().filter(is_one).map(|folder| Self { folder });
         all.filter(|b| b.watts().is_some()).collect()
@@ -185,7 +185,7 @@ impl Meter for Battery {
 /// A program that prints a number of watts per line, about once a second: IPMI, a serial meter, a
 /// smart plug.
 #[derive(Debug)]
-pub struct CommandMeter {
+pub(super) struct CommandMeter {
     command: String,
     child: Child,
     /// The bits of the last number; NaN before the first.
@@ -197,7 +197,7 @@ impl CommandMeter {
     ///
     /// # Errors
     /// The shell cannot be run, or the command is empty.
-    pub fn start(command: &str) -> io::Result<Self> {
+    pub(super) fn start(command: &str) -> io::Result<Self> {
         if command.trim().is_empty() {
             return Err(io::Error::other("the command is empty"));
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 pub use cpu_model::CpuModel;
-pub use instruments::{Battery, CommandMeter, Hwmon, Rapl};
+use instruments::{Battery, CommandMeter, Hwmon, Rapl};
 
 /// The origin of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

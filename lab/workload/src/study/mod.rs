@@ -13,8 +13,18 @@ mod spec;
 mod stored;
 mod tables;
 
+<<<<<<< HEAD
 pub use error::StudyError;
 pub use report::StudyReport;
 pub use runner::{Ended, Event, RunSettings, run};
 pub use spec::{Cell, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
 pub use stored::Stored;
+=======
+pub use effects::{Effect, Evidence, Finding, effects};
+pub use run_record::{RunRecord, read_records};
+pub use spec::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
+pub use statistics::Sample;
+pub use tables::{
+    Best, Compared, Linearity, Measured, Quantity, Relative, Results, Row, advice_sentence,
+};
+>>>>>>> words1

@@ -6,13 +6,13 @@ use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors
 use crate::area::checkpoint_pages::CheckpointPages;
 use crate::area::proof::{HomeGuard, Proof, needs_guard};
 use crate::area::recover::{Recovered, recover};
-use crate::core::page_map::State;
+use crate::core::page_map::{State, slots};
 use crate::core::shape::Shape;
 use crate::format::{
     AreaFlags, AreaId, CheckpointHeader, Contents, FormatError, Geometry, GeometryError, Label,
     Page, Position, Superblock, SuperblockError, Which, page_extent,
 };
-use crate::write_buffer::Ring;
+use crate::write_buffer::ring::Ring;
 use crate::{Config, Engine, Mode};
 
 /// What an area is made with.
@@ -399,7 +399,7 @@ pub(crate) fn resume(
     let plan_generation = s.plan_generation;
     let (clean, trusted) = (r.is_clean(), r.is_trusted(proof));
     let mut engine = Engine::with(divided_like(config, s, &r.geo), r.geo, identity);
-    engine.map = r.map;
+    engine.copies.resume(r.map);
     // After a stop in order somebody else may have written where the client had discarded.
     if trusted || !clean || proof.keeps_home() {
         let most = engine.geo.segment_pages - 1;
@@ -428,9 +428,9 @@ pub(crate) fn resume(
         clean,
         trusted,
         records: r.records,
-        dirty: engine.map.count(State::Dirty),
-        copies: engine.map.count(State::Clean),
-        suspects: engine.map.count(State::Suspect),
+        dirty: engine.copies.count(State::Dirty),
+        copies: engine.copies.count(State::Clean),
+        suspects: engine.copies.count(State::Suspect),
         needs_guard: false,
     };
     Ok((engine, report))
@@ -456,14 +456,14 @@ fn divided_like(config: Config, s: &Superblock, geo: &Shape) -> Config {
 impl Engine {
     /// What an attach takes for proven of the copies that it found.
     fn doubt_copies(&mut self, clean: bool, trusted: bool) {
-        for slot in 0..self.geo.slots() {
-            match (self.map.state(slot), self.is_log(slot)) {
+        for slot in slots(0..self.geo.slots()) {
+            match (self.copies.state(slot), self.copies.is_log(slot)) {
                 (State::Free, _) => {}
                 // Of the log, only what is needed is kept: what is at home could be taken for newer after a crash.
-                (State::Clean | State::Suspect, true) if clean => self.map.clear(slot),
-                (_, true) => self.map.set_state(slot, State::Dirty),
+                (State::Clean | State::Suspect, true) if clean => self.copies.clear(slot),
+                (_, true) => self.copies.set_state(slot, State::Dirty),
                 (_, false) if trusted => {}
-                (_, false) => self.map.set_state(slot, State::Suspect),
+                (_, false) => self.copies.set_state(slot, State::Suspect),
             }
         }
     }
@@ -471,7 +471,7 @@ impl Engine {
     /// What a checkpoint that begins now says of its moment: the other place, the next generation.
     pub(crate) fn moment(&self, mode: Mode, stamp: Option<[u8; 32]>) -> Moment {
         Moment {
-            dirty: mode == Mode::WriteBack || self.map.count(State::Dirty) > 0,
+            dirty: mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0,
             stamp,
             mode,
             checkpoint_slot: 1 - self.identity.checkpoint_slot,

@@ -3,6 +3,7 @@
 
 use crate::Engine;
 use crate::area::attach::Moment;
+use crate::core::page_map::Slot;
 use crate::format::{
     CheckpointPage, ENTRIES_PER_PAGE, Entry, FreeMapPage, PLAN_PER_PAGE, Page, PlanHeader,
     PlanPage, RUNS_PER_PAGE, Run,
@@ -75,7 +76,7 @@ impl CheckpointPages {
                 let slots = engine.geo.slots();
                 let entry = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots { engine.entry(slot) } else { Entry::FREE }
+                    if slot < slots { engine.copies.entry(Slot(slot)) } else { Entry::FREE }
                 };
                 let entries = std::array::from_fn(entry);
                 CheckpointPage { uuid, generation, first, entries }.encode(page);
@@ -103,7 +104,11 @@ impl CheckpointPages {
                 let slots = engine.geo.read_slots();
                 let wanted = |i: usize| {
                     let slot = first + i as u32;
-                    if slot < slots { engine.background.todo.wanted(slot) } else { None }
+                    if slot < slots {
+                        engine.background.todo.wanted(Slot(slot)).map(|p| p.0)
+                    } else {
+                        None
+                    }
                 };
                 let wanted = std::array::from_fn(wanted);
                 PlanPage { uuid, generation: self.moment.plan, first, wanted }.encode(page);
@@ -122,5 +127,54 @@ impl CheckpointPages {
     fn plan(&self, engine: &Engine) -> Next {
         let new = self.moment.plan != 0 && self.moment.plan != engine.identity.plan;
         if new { Next::PlanHeader } else { Next::End }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::format::RunKind;
+    use seekless_block::{Bytes, PAGE_BYTES};
+
+    /// Where the pages of a checkpoint go, of an area of a GiB.
+    fn places(replicas: Bytes, plan: u64, runs: usize) -> (Vec<u64>, Engine) {
+        let config = Config {
+            area: Bytes(1 << 30).sectors_ceil(),
+            replicas: replicas.sectors_ceil(),
+            ..Config::new(Bytes(64 << 30).sectors_ceil())
+        };
+        let engine = Engine::new(config);
+        let moment = Moment { plan, ..engine.moment(crate::Mode::WriteThrough, None) };
+        let run = |i: usize| Run { first: 2 * i as u64, pages: 1, kind: RunKind::Free };
+        let mut pages = CheckpointPages::new(moment, (0..runs).map(run).collect());
+        let (mut found, mut page) = (Vec::new(), [0; PAGE_BYTES as usize]);
+        while let Some(at) = pages.place(&engine) {
+            pages.encode(&engine, &mut page);
+            found.push(at);
+        }
+        (found, engine)
+    }
+
+    #[test]
+    fn a_checkpoint_is_all_of_its_pages_in_their_order() {
+        let (found, engine) = places(Bytes(0), 7, 0);
+        let at = engine.geo.checkpoint_at(1);
+        let map = 1 + u64::from(engine.geo.slots().div_ceil(ENTRIES_PER_PAGE));
+        let plan = 1 + u64::from(engine.geo.read_slots().div_ceil(PLAN_PER_PAGE));
+        let plan_at = engine.geo.plan_at();
+        assert!(map > 700 && plan > 300, "several pages of each");
+        assert!(found.iter().copied().eq((at..at + map).chain(plan_at..plan_at + plan)));
+    }
+
+    #[test]
+    fn a_free_map_ends_with_a_run_that_is_none() {
+        for (runs, pages) in [(0, 1), (336, 1), (337, 2), (1000, 3)] {
+            let (found, engine) = places(Bytes(1 << 30), 0, runs);
+            let (at, map) = (engine.geo.checkpoint_at(1), engine.geo.slots());
+            let map = at..at + 1 + u64::from(map.div_ceil(ENTRIES_PER_PAGE));
+            let free = engine.geo.free_map_at(1);
+            assert!(found.iter().copied().eq(map.chain(free..free + pages)), "{runs} runs");
+        }
     }
 }

@@ -5,8 +5,9 @@ use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use crate::Config;
 use crate::area::attach::{AttachError, resume, write_page};
 use crate::area::proof::Proof;
-use crate::area::recover::{Recovered, recover, salvage};
-use crate::core::page_map::State;
+use crate::area::recover::{Recovered, recover};
+use crate::area::salvage::salvage;
+use crate::core::page_map::{HomePage, Slot, State, slots};
 use crate::format::{AreaFlags, PageSum, Superblock, page_extent, page_sum};
 use crate::free_space::extents::Extents;
 
@@ -89,14 +90,14 @@ impl Examined {
         let map = &self.recovered.map;
         let clean = self.is_clean();
         let log = self.recovered.geo.read_segments * self.recovered.geo.segment_pages;
-        (0..self.recovered.geo.slots()).filter_map(move |slot| {
+        slots(0..self.recovered.geo.slots()).filter_map(move |slot| {
             let state = match map.state(slot) {
                 // What is left of the log may be newer than home.
-                State::Clean | State::Suspect if !clean && slot >= log => State::Dirty,
+                State::Clean | State::Suspect if !clean && slot.0 >= log => State::Dirty,
                 State::Clean if !clean => State::Suspect,
                 state => state,
             };
-            Some((slot, map.home(slot)?, state, map.sum(slot)))
+            Some((slot.0, map.home(slot)?.0, state, map.sum(slot)))
         })
     }
 
@@ -104,8 +105,8 @@ impl Examined {
     #[must_use]
     pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
-        let slot = r.map.find(page)?;
-        let log = slot >= r.geo.read_segments * r.geo.segment_pages;
+        let slot = r.map.find(HomePage(page))?;
+        let log = slot.0 >= r.geo.read_segments * r.geo.segment_pages;
         let dirty = log && (!self.is_clean() || r.map.state(slot) == State::Dirty);
         let place = r.geo.page_of(slot).filter(|_| dirty)?;
         Some((page_extent(place, 1), r.map.sum(slot)))
@@ -164,7 +165,7 @@ impl Examined {
         // Replicas stand in home, which is not at hand: a read finds out.
         let geo = &self.recovered.geo;
         let copies: Vec<(u32, u64, State, PageSum)> =
-            self.copies().filter(|&(slot, ..)| geo.page_of(slot).is_some()).collect();
+            self.copies().filter(|&(slot, ..)| geo.page_of(Slot(slot)).is_some()).collect();
         let mut at = 0;
         while let Some(&(first, ..)) = copies.get(at) {
             let run = copies[at..]
@@ -173,14 +174,14 @@ impl Examined {
                 .take(PIECE as usize)
                 .take_while(|(copy, slot)| copy.0 == *slot)
                 .count();
-            let place = page_extent(geo.page_of(first).unwrap_or_default(), run as u64);
+            let place = page_extent(geo.page_of(Slot(first)).unwrap_or_default(), run as u64);
             let bytes = &mut buffer[..run * PAGE_BYTES as usize];
             let read = area.read(place, bytes).is_ok();
             for (copy, page) in
                 copies[at..at + run].iter().zip(bytes.chunks_exact_mut(PAGE_BYTES as usize))
             {
                 let &(slot, home, state, sum) = copy;
-                let here = page_extent(geo.page_of(slot).unwrap_or_default(), 1);
+                let here = page_extent(geo.page_of(Slot(slot)).unwrap_or_default(), 1);
                 let readable = read || area.read(here, page).is_ok();
                 if !readable || page_sum(page) != sum {
                     let how =
@@ -240,13 +241,13 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     // Give up what cannot be read any more.
     let log = recovered.geo.read_segments * recovered.geo.segment_pages;
     let mut page = vec![0; PAGE_BYTES as usize];
-    for slot in log..recovered.geo.slots() {
+    for slot in slots(log..recovered.geo.slots()) {
         let Some(home) = recovered.map.home(slot) else { continue };
         let here = page_extent(recovered.geo.page_of(slot).unwrap_or_default(), 1);
         let good = area.read(here, &mut page).is_ok() && page_sum(&page) == recovered.map.sum(slot);
         if !good {
             let grid = u64::from(recovered.superblock.grid);
-            let extent = Extent::new(grid + home * PAGE_SECTORS, PAGE_SECTORS);
+            let extent = Extent::new(grid + home.0 * PAGE_SECTORS, PAGE_SECTORS);
             report.lost.push(extent);
             let what = format!(
                 "the only copy of {extent}, at {here} of the area, was damaged: home has an older one"

@@ -7,3 +7,5 @@ pub(crate) mod examine;
 pub(crate) mod guarding;
 pub(crate) mod proof;
 pub(crate) mod recover;
+mod recover_log;
+pub(crate) mod salvage;

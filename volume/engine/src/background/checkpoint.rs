@@ -238,7 +238,7 @@ impl Engine {
 
     fn put_superblock(&mut self, job: &mut Checkpoint, copy: u64) {
         let moment = &mut job.pages.moment;
-        moment.dirty = moment.mode == Mode::WriteBack || self.map.count(State::Dirty) > 0;
+        moment.dirty = moment.mode == Mode::WriteBack || self.copies.count(State::Dirty) > 0;
         let superblock = self.identity.superblock(&self.config, &self.geo, moment);
         let page = self.take_page();
         superblock.encode(&mut self.pages[page as usize]);

@@ -118,7 +118,7 @@ impl Engine {
     }
 
     fn is_dirty(&self) -> bool {
-        self.map.count(State::Dirty) > 0
+        self.copies.count(State::Dirty) > 0
     }
 
     fn destage_may(&self) -> bool {

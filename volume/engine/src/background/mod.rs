@@ -14,7 +14,7 @@ use seekless_learn::Plan;
 use crate::background::checkpoint::Checkpoint;
 use crate::background::move_plan::{Todo, Window};
 use crate::background::prove::Prove;
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::core::write_order::Mark;
 use crate::format::PageSum;
 use crate::free_space::interference::Interference;
@@ -96,13 +96,13 @@ pub(crate) struct Background {
     pub(crate) windows: u64,
     pub(crate) failed: bool,
     /// Home pages that a client waits for to come to rest.
-    urgent: Vec<u64>,
+    urgent: Vec<HomePage>,
     /// Home pages that clients have read out of the write buffer: the log is no place to read from.
-    read: Vec<u64>,
+    read: Vec<HomePage>,
     /// Home pages that are just being written home: first and number.
     pub(crate) locked: Vec<(u64, u64)>,
     /// Slots of copies in doubt, in order of home, and how far they have been looked at.
-    pub(crate) suspects: Vec<u32>,
+    pub(crate) suspects: Vec<Slot>,
     pub(crate) next_suspect: usize,
     /// A checkpoint that the superblocks could not be made to name.
     pub(crate) unfinished: Option<Checkpoint>,
@@ -138,13 +138,13 @@ impl Background {
         self.todo.generation
     }
 
-    pub(crate) fn urgent(&mut self, page: u64) {
+    pub(crate) fn urgent(&mut self, page: HomePage) {
         self.urgent.push(page);
         self.destage_not_before = SimTime::ZERO;
     }
 
     /// A client has read this page out of the write buffer.
-    pub(crate) fn was_read(&mut self, page: u64) {
+    pub(crate) fn was_read(&mut self, page: HomePage) {
         if self.read.len() < 2 * READ_PAGES {
             self.read.push(page);
         }
@@ -245,7 +245,7 @@ impl Engine {
             // A record that is in a hurry is sent, and the hurry over, on the long way.
             && !self.log.hurry
             && self.sync.is_idle()
-            && self.map.count(State::Dirty) == 0
+            && self.copies.count(State::Dirty) == 0
             && !self.checkpoint_is_due()
             && self.replicas_are_at_rest();
         let waits = self.free.has_news() || self.log.wants_mark();

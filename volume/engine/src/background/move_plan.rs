@@ -10,7 +10,7 @@ use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
 use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, Progress, pages_in, stage};
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State, slots};
 use crate::format::{Content, Entry, Header, Position};
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Output, Target};
@@ -22,7 +22,7 @@ const LOOKS: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Todo {
     /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
-    wants: Vec<(u32, u64, u32)>,
+    wants: Vec<(Slot, HomePage, u32)>,
     /// First of `wants` in the next window.
     next: usize,
     /// First segment of the next window, and one past the last.
@@ -39,7 +39,12 @@ impl Todo {
     }
 
     /// The plan that was at hand before a restart: what is in place stays, the rest is still to be moved.
-    pub(crate) fn resume(&mut self, wants: Vec<(u32, u64, u32)>, generation: u64, segments: u32) {
+    pub(crate) fn resume(
+        &mut self,
+        wants: Vec<(Slot, HomePage, u32)>,
+        generation: u64,
+        segments: u32,
+    ) {
         let pages = wants.iter().map(|&(.., n)| u64::from(n)).sum::<u64>();
         let (next, segment, end, done) = (0, 0, segments, Sectors(0));
         let total = Sectors(pages * PAGE_SECTORS);
@@ -52,12 +57,12 @@ impl Todo {
     }
 
     /// All that is wanted: `(slot, home page, pages)`, in order of slot.
-    pub(crate) fn wants(&self) -> &[(u32, u64, u32)] {
+    pub(crate) fn wants(&self) -> &[(Slot, HomePage, u32)] {
         &self.wants
     }
 
     /// The home page that is wanted in a slot.
-    pub(crate) fn wanted(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn wanted(&self, slot: Slot) -> Option<HomePage> {
         let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
         let (first, page, n) = self.wants[at];
         (slot - first < n).then(|| page + u64::from(slot - first))
@@ -71,18 +76,24 @@ impl Todo {
 /// A page to be moved.
 #[derive(Clone, Copy, Debug)]
 struct WindowPage {
-    slot: u32,
-    page: u64,
+    slot: Slot,
+    page: HomePage,
     /// The slot it is read from; home where there is none.
-    from: Option<u32>,
+    from: Option<Slot>,
+}
+
+/// Where a page is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ReadFrom {
+    Home(HomePage),
+    Area(Slot),
 }
 
 /// A run of pages to be read, in order of where it is read from.
 #[derive(Clone, Copy, Debug)]
 struct ReadRun {
-    /// Where: a home page, or a slot.
-    at: (Target, u64),
-    slot: u32,
+    from: ReadFrom,
+    slot: Slot,
     pages: u32,
 }
 
@@ -100,14 +111,14 @@ pub(crate) struct Window {
     number: u64,
     /// Its first segment, and the first of what is wanted in it.
     begins: (u32, usize),
-    base: u32,
+    base: Slot,
     items: Vec<WindowPage>,
     /// `(home page, index)` in order of home.
-    by_home: Vec<(u64, u32)>,
+    by_home: Vec<(HomePage, u32)>,
     reads: Vec<ReadRun>,
     next_read: usize,
     segments: Vec<u32>,
-    writes: Vec<(u32, u32)>,
+    writes: Vec<(Slot, u32)>,
     next_write: usize,
     phase: WindowPhase,
     /// Metadata pages to be given back.
@@ -117,8 +128,8 @@ pub(crate) struct Window {
 
 impl Window {
     pub(crate) fn overtake(&self, pages: std::ops::Range<u64>, bad: &mut [bool]) {
-        let first = self.by_home.partition_point(|&(page, _)| page < pages.start);
-        for &(_, i) in self.by_home[first..].iter().take_while(|&&(page, _)| page < pages.end) {
+        let first = self.by_home.partition_point(|&(page, _)| page.0 < pages.start);
+        for &(_, i) in self.by_home[first..].iter().take_while(|&&(page, _)| page.0 < pages.end) {
             bad[(self.items[i as usize].slot - self.base) as usize] = true;
         }
     }
@@ -143,13 +154,10 @@ impl Engine {
                 let here = left.min(room - place % room);
                 let slot = self.geo.slot_of_place(place);
                 match todo.wants.last_mut() {
-                    Some((s, p, n))
-                        if u64::from(*s) + u64::from(*n) == u64::from(slot)
-                            && *p + u64::from(*n) == page =>
-                    {
+                    Some((s, p, n)) if *s + *n == slot && p.0 + u64::from(*n) == page => {
                         *n += here as u32;
                     }
-                    _ => todo.wants.push((slot, page, here as u32)),
+                    _ => todo.wants.push((slot, HomePage(page), here as u32)),
                 }
                 (page, place, left) = (page + here, place + here, left - here);
             }
@@ -162,8 +170,8 @@ impl Engine {
             return;
         }
         if plan.copies.is_empty() {
-            for slot in 0..self.geo.read_segments * self.geo.segment_pages {
-                self.map.clear(slot);
+            for slot in slots(0..self.geo.read_slots()) {
+                self.copies.clear(slot);
             }
         } else {
             todo.end = self.geo.read_segments;
@@ -184,7 +192,7 @@ impl Engine {
             }
             let segments = todo.segment..(todo.segment + window).min(todo.end);
             todo.segment = segments.end;
-            let (base, end) = (segments.start * per, segments.end * per);
+            let (base, end) = (Slot(segments.start * per), Slot(segments.end * per));
             let first = todo.next;
             while todo.wants.get(todo.next).is_some_and(|&(slot, ..)| slot < end) {
                 todo.next += 1;
@@ -207,7 +215,7 @@ impl Engine {
         None
     }
 
-    fn window(&mut self, base: u32, end: u32, wants: &[(u32, u64, u32)]) -> Window {
+    fn window(&mut self, base: Slot, end: Slot, wants: &[(Slot, HomePage, u32)]) -> Window {
         let mut items: Vec<WindowPage> = Vec::new();
         let mut sectors = Sectors(0);
         let mut wants = wants.iter().peekable();
@@ -224,52 +232,26 @@ impl Engine {
             };
             if let Some(page) = wanted {
                 sectors += Sectors(PAGE_SECTORS);
-                let stands = self.map.home(slot) == Some(page);
-                let from = self.map.find(page);
+                let stands = self.copies.home(slot) == Some(page);
+                let from = self.copies.find(page);
                 // What the log holds may not be at home yet; what it held and is, comes from home.
-                let in_log = from.is_some_and(|s| self.is_log(s));
+                let in_log = from.is_some_and(|s| self.copies.is_log(s));
                 let being_written =
                     self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
                 if !stands && !in_log && !being_written {
-                    let from = from.filter(|&s| self.map.state(s) == State::Clean);
+                    let from = from.filter(|&s| self.copies.state(s) == State::Clean);
                     items.push(WindowPage { slot, page, from });
                 }
-            } else if self.map.state(slot) != State::Free {
-                self.map.clear(slot); // no part of the plan
+            } else if self.copies.state(slot) != State::Free {
+                self.copies.clear(slot); // no part of the plan
             }
-            slot += 1;
+            slot = slot + 1;
         }
-        let mut by_home: Vec<(u64, u32)> =
+        let mut by_home: Vec<(HomePage, u32)> =
             items.iter().zip(0..).map(|(i, n)| (i.page, n)).collect();
         by_home.sort_unstable();
-        let mut singles: Vec<ReadRun> = items
-            .iter()
-            .map(|i| ReadRun {
-                at: i.from.map_or((Target::Home, i.page), |s| (Target::Area, u64::from(s))),
-                slot: i.slot,
-                pages: 1,
-            })
-            .collect();
-        singles.sort_unstable_by_key(|r| r.at);
-        let mut reads: Vec<ReadRun> = Vec::new();
-        for run in singles {
-            match reads.last_mut() {
-                Some(last)
-                    if last.pages < PIECE_PAGES
-                        && last.at.0 == run.at.0
-                        && last.at.1 + u64::from(last.pages) == run.at.1
-                        && last.slot + last.pages == run.slot
-                        && (run.at.0 == Target::Home
-                            || self.segment_of(run.at.1 as u32)
-                                == self.segment_of(last.at.1 as u32)) =>
-                {
-                    last.pages += 1;
-                }
-                _ => reads.push(run),
-            }
-        }
-        let mut segments: Vec<u32> =
-            items.iter().map(|i| i.slot / self.geo.segment_pages).collect();
+        let reads = self.reads_of(&items);
+        let mut segments: Vec<u32> = items.iter().map(|i| self.copies.segment_of(i.slot)).collect();
         segments.dedup();
         let (next_read, next_write, phase) = (0, 0, WindowPhase::Read);
         let (writes, pages) = (Vec::new(), Vec::new());
@@ -291,6 +273,45 @@ impl Engine {
         }
     }
 
+    /// The runs to be read, in order of where they are read from.
+    fn reads_of(&self, items: &[WindowPage]) -> Vec<ReadRun> {
+        let mut singles: Vec<ReadRun> = items
+            .iter()
+            .map(|i| ReadRun {
+                from: i.from.map_or(ReadFrom::Home(i.page), ReadFrom::Area),
+                slot: i.slot,
+                pages: 1,
+            })
+            .collect();
+        singles.sort_unstable_by_key(|r| r.from);
+        let mut reads: Vec<ReadRun> = Vec::new();
+        for run in singles {
+            match reads.last_mut() {
+                Some(last)
+                    if last.pages < PIECE_PAGES
+                        && last.slot + last.pages == run.slot
+                        && self.follows(last, run.from) =>
+                {
+                    last.pages += 1;
+                }
+                _ => reads.push(run),
+            }
+        }
+        reads
+    }
+
+    /// Whether a page is read from where a run ends; a run ends with its segment.
+    fn follows(&self, run: &ReadRun, from: ReadFrom) -> bool {
+        match (run.from, from) {
+            (ReadFrom::Home(first), ReadFrom::Home(next)) => first + u64::from(run.pages) == next,
+            (ReadFrom::Area(first), ReadFrom::Area(next)) => {
+                first + run.pages == next
+                    && self.copies.segment_of(first) == self.copies.segment_of(next)
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn step_move(&mut self, job: &mut Window) -> JobStep {
         match job.phase {
             WindowPhase::Read => {
@@ -306,9 +327,8 @@ impl Engine {
                     return JobStep::Wait;
                 }
                 for run in &job.reads {
-                    if run.at.0 == Target::Area {
-                        let segment = self.segment_of(run.at.1 as u32);
-                        self.readers[segment] -= 1;
+                    if let ReadFrom::Area(slot) = run.from {
+                        self.copies.end_read(slot);
                     }
                 }
                 let pages = job.items.last().map_or(0, |i| i.slot + 1 - job.base);
@@ -316,56 +336,8 @@ impl Engine {
                 job.phase = WindowPhase::Sum;
                 JobStep::Wait
             }
-            WindowPhase::Sum => {
-                if self.background.sums_awaited {
-                    return JobStep::Wait;
-                }
-                for item in &job.items {
-                    let at = (item.slot - job.base) as usize;
-                    if let Some(from) = item.from
-                        && !self.background.bad[at]
-                        && self.background.sums[at] != self.map.sum(from)
-                    {
-                        self.damaged(from);
-                        self.background.bad[at] = true;
-                    }
-                }
-                // From here on nobody new reads what is about to be overwritten.
-                for item in &job.items {
-                    self.map.clear(item.slot);
-                }
-                let most = Content::Invalid(Vec::new()).items_max();
-                for some in job.segments.chunks(most) {
-                    self.log.control(Content::Invalid(some.to_vec()), false);
-                }
-                self.sync.wait(Waiter::Move(job.number));
-                self.pump_log();
-                self.pump_sync();
-                job.phase = WindowPhase::Void;
-                JobStep::Again
-            }
-            WindowPhase::Void => {
-                match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                    None if self.log.starved || self.log.failed => {
-                        // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
-                        let todo = &mut self.background.todo;
-                        (todo.segment, todo.next) = job.begins;
-                        JobStep::Over
-                    }
-                    None => JobStep::Wait,
-                    Some(false) => JobStep::Over, // nothing was overwritten
-                    Some(true) if job.segments.iter().any(|&s| self.readers[s as usize] > 0) => {
-                        self.background.awaits_readers = true;
-                        JobStep::Wait
-                    }
-                    Some(true) => {
-                        self.background.awaits_readers = false;
-                        self.prepare_writes(job);
-                        job.phase = WindowPhase::Write;
-                        JobStep::Again
-                    }
-                }
-            }
+            WindowPhase::Sum => self.void_places(job),
+            WindowPhase::Void => self.await_void(job),
             WindowPhase::Write => {
                 if let Some(&(slot, pages)) = job.writes.get(job.next_write) {
                     if !self.may_submit(false) {
@@ -393,30 +365,82 @@ impl Engine {
         }
     }
 
-    fn read_run(&mut self, base: u32, run: ReadRun) {
-        let from = run.slot - base;
-        let what = BackgroundIo { stage: from, pages: run.pages, destage: None, meta: false };
+    /// What was read is checked; what stands where the window goes is void from here on, and the area is to know.
+    fn void_places(&mut self, job: &mut Window) -> JobStep {
+        if self.background.sums_awaited {
+            return JobStep::Wait;
+        }
+        for item in &job.items {
+            let at = (item.slot - job.base) as usize;
+            if let Some(from) = item.from
+                && !self.background.bad[at]
+                && self.background.sums[at] != self.copies.sum(from)
+            {
+                self.damaged(from);
+                self.background.bad[at] = true;
+            }
+        }
+        // From here on nobody new reads what is about to be overwritten.
+        for item in &job.items {
+            self.copies.clear(item.slot);
+        }
+        let most = Content::Invalid(Vec::new()).items_max();
+        for some in job.segments.chunks(most) {
+            self.log.control(Content::Invalid(some.to_vec()), false);
+        }
+        self.sync.wait(Waiter::Move(job.number));
+        self.pump_log();
+        self.pump_sync();
+        job.phase = WindowPhase::Void;
+        JobStep::Again
+    }
+
+    fn await_void(&mut self, job: &mut Window) -> JobStep {
+        match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+            None if self.log.starved || self.log.failed => {
+                // Only another job can make room in the log, or have it go on. Nothing was overwritten: the window comes again.
+                let todo = &mut self.background.todo;
+                (todo.segment, todo.next) = job.begins;
+                JobStep::Over
+            }
+            None => JobStep::Wait,
+            Some(false) => JobStep::Over, // nothing was overwritten
+            Some(true) if job.segments.iter().any(|&s| self.copies.is_read(s)) => {
+                self.background.awaits_readers = true;
+                JobStep::Wait
+            }
+            Some(true) => {
+                self.background.awaits_readers = false;
+                self.prepare_writes(job);
+                job.phase = WindowPhase::Write;
+                JobStep::Again
+            }
+        }
+    }
+
+    fn read_run(&mut self, base: Slot, run: ReadRun) {
+        let at = run.slot - base;
+        let what = BackgroundIo { stage: at, pages: run.pages, destage: None, meta: false };
         let pages = u64::from(run.pages);
-        let extent = match run.at.0 {
-            Target::Home => self.home_of(run.at.1, pages),
-            Target::Area => {
-                let segment = self.segment_of(run.at.1 as u32);
-                self.readers[segment] += 1;
-                self.place_of(run.at.1 as u32, pages)
+        let (target, extent) = match run.from {
+            ReadFrom::Home(page) => (Target::Home, self.home_of(page, pages)),
+            ReadFrom::Area(slot) => {
+                self.copies.begin_read(slot);
+                (Target::Area, self.place_of(slot, pages))
             }
         };
-        self.submit_background(what, run.at.0, Op::Read, extent, Some(stage(from)));
+        self.submit_background(what, target, Op::Read, extent, Some(stage(at)));
     }
 
     /// The runs to be written, each segment with its map before its data.
     fn prepare_writes(&mut self, job: &mut Window) {
         let per = self.geo.segment_pages;
-        let mut slots: Vec<u32> = job.items.iter().map(|i| i.slot).collect();
+        let mut written: Vec<Slot> = job.items.iter().map(|i| i.slot).collect();
         let mut at = 0;
         for &segment in &job.segments {
-            let first = segment * per;
+            let first = Slot(segment * per);
             let mut entries: Vec<Entry> = Vec::new();
-            for slot in first + 1..first + per {
+            for slot in slots(first.0 + 1..first.0 + per) {
                 let here = job.items.get(at).filter(|i| i.slot == slot);
                 let entry = match here {
                     Some(item) => {
@@ -426,10 +450,10 @@ impl Engine {
                             Entry::FREE
                         } else {
                             let sum = self.background.sums[stage];
-                            Entry { home: item.page, state: State::Clean, sum }
+                            Entry { home: item.page.0, state: State::Clean, sum }
                         }
                     }
-                    None => self.entry(slot),
+                    None => self.copies.entry(slot),
                 };
                 entries.push(entry);
             }
@@ -448,10 +472,10 @@ impl Engine {
             job.pages.push(page);
             self.stats.metadata_bytes += PAGE_BYTES;
             self.out.push_back(Output::Put { page, to: stage(first - job.base) });
-            slots.push(first);
+            written.push(first);
         }
-        slots.sort_unstable();
-        for slot in slots {
+        written.sort_unstable();
+        for slot in written {
             match job.writes.last_mut() {
                 Some((first, n)) if *first + *n == slot && *n < PIECE_PAGES => *n += 1,
                 _ => job.writes.push((slot, 1)),
@@ -459,21 +483,15 @@ impl Engine {
         }
     }
 
-    /// What the map says of a slot.
-    pub(crate) fn entry(&self, slot: u32) -> Entry {
-        let whole = |home| Entry { home, state: self.map.state(slot), sum: self.map.sum(slot) };
-        self.map.home(slot).map_or(Entry::FREE, whole)
-    }
-
     /// The window is written: its copies may be used.
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
-            let logged = self.map.find(item.page).is_some_and(|s| self.is_log(s));
+            let logged = self.copies.find(item.page).is_some_and(|s| self.copies.is_log(s));
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.map.set(item.slot, item.page, State::Clean, self.background.sums[at]);
+                self.copies.set(item.slot, item.page, State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
             }
         }

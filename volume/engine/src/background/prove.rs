@@ -4,7 +4,7 @@
 use seekless_block::Op;
 
 use crate::background::{BackgroundIo, JobStep, PIECE_PAGES, pages_in, stage};
-use crate::core::page_map::State;
+use crate::core::page_map::{Slot, State, pages, slots};
 use crate::core::write_order::Mark;
 use crate::{Engine, Target};
 
@@ -24,9 +24,9 @@ pub(crate) struct Prove {
 impl Engine {
     /// Takes every copy for one in doubt, as an unclean stop leaves them: a simulation cannot be killed.
     pub fn doubt(&mut self) {
-        for slot in 0..self.geo.read_slots() {
-            if self.map.state(slot) == State::Clean {
-                self.map.set_state(slot, State::Suspect);
+        for slot in slots(0..self.geo.read_slots()) {
+            if self.copies.state(slot) == State::Clean {
+                self.copies.set_state(slot, State::Suspect);
             }
         }
         self.find_suspects();
@@ -35,22 +35,23 @@ impl Engine {
 
     /// What is in doubt, in order of home, which is read to prove it.
     pub(crate) fn find_suspects(&mut self) {
-        let all = 0..self.geo.slots();
-        let mut suspects: Vec<u32> =
-            all.filter(|&slot| self.map.state(slot) == State::Suspect).collect();
-        suspects.sort_unstable_by_key(|&slot| self.map.home(slot));
+        let all = slots(0..self.geo.slots());
+        let mut suspects: Vec<Slot> =
+            all.filter(|&slot| self.copies.state(slot) == State::Suspect).collect();
+        suspects.sort_unstable_by_key(|&slot| self.copies.home(slot));
         (self.background.suspects, self.background.next_suspect) = (suspects, 0);
     }
 
     pub(crate) fn begin_prove(&mut self) -> Option<Prove> {
-        if self.map.count(State::Suspect) == 0 {
+        if self.copies.count(State::Suspect) == 0 {
             self.background.suspects = Vec::new();
             return None;
         }
         let most = u64::from(PIECE_PAGES.min(pages_in(self.config.stage_bytes)));
         let mut run: Option<(u64, u64)> = None;
         while let Some(&slot) = self.background.suspects.get(self.background.next_suspect) {
-            let page = self.map.home(slot).filter(|_| self.map.state(slot) == State::Suspect);
+            let page = self.copies.home(slot).filter(|_| self.copies.state(slot) == State::Suspect);
+            let page = page.map(|page| page.0);
             if let Some(page) = page {
                 match &mut run {
                     None => run = Some((page, page + 1)),
@@ -94,7 +95,7 @@ impl Engine {
             return JobStep::Wait;
         }
         let sums = std::mem::take(&mut self.background.sums);
-        for (page, &sum) in (job.first..).zip(&sums) {
+        for (page, &sum) in pages(job.first..u64::MAX).zip(&sums) {
             self.judge(page, sum, job.mark);
         }
         self.background.sums = sums;

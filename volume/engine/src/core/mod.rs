@@ -4,15 +4,17 @@
 //! - [`read`]: from RAM, from a copy, or from home.
 //! - [`write`]: home, or into the write buffer.
 //! - [`ram_cache`]: which page stands in RAM.
-//! - [`page_map`]: which page of home stands in which slot of the area.
+//! - [`copies`]: which copies there are, where they stand, who reads them. [`page_map`] is their table.
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
+pub(crate) mod copies;
+pub(crate) mod engine_state;
 pub(crate) mod page_map;
 pub(crate) mod ram_cache;
 pub(crate) mod read;
+mod read_end;
 pub(crate) mod shape;
 mod status;
-pub(crate) mod volume_state;
 pub(crate) mod write;
 pub(crate) mod write_order;
 
@@ -24,15 +26,16 @@ use crate::area::attach::Identity;
 use crate::background::{Background, BackgroundIo};
 use crate::free_space::FreeSpace;
 use crate::write_buffer::durability::Sync;
-use crate::write_buffer::{Homeward, Log};
+use crate::write_buffer::log::{Homeward, Log};
 use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
-use page_map::PageMap;
+use copies::Copies;
+use engine_state::EngineState;
+use page_map::Slot;
 use ram_cache::RamCache;
 use read::{Join, Read, Waiting};
 use shape::Shape;
-use volume_state::VolumeState;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -43,12 +46,10 @@ pub struct Engine {
     pub(crate) geo: Shape,
     pub(crate) identity: Identity,
     pub(crate) cache: RamCache,
-    pub(crate) map: PageMap,
-    /// Reads of the area in flight, by segment: what is being read is not overwritten.
-    pub(crate) readers: Vec<u32>,
+    pub(crate) copies: Copies,
     pub(crate) writes: WriteLog,
     pub(crate) writes_open: usize,
-    pub(crate) state: VolumeState,
+    pub(crate) state: EngineState,
     pub(crate) pending: Vec<Option<Pending>>,
     pub(crate) pending_free: Vec<u32>,
     pub(crate) buffers_free: Vec<u32>,
@@ -74,7 +75,7 @@ pub struct Engine {
     pub(crate) free: FreeSpace,
     pub(crate) out: VecDeque<Output>,
     pub(crate) stats: Stats,
-    pub(crate) scratch: Vec<u32>,
+    pub(crate) scratch: Vec<Slot>,
     pub(crate) now: SimTime,
 }
 
@@ -171,11 +172,10 @@ impl Engine {
         }
         Self {
             cache: RamCache::new(pages),
-            map: PageMap::new(geo.slots()),
-            readers: vec![0; (geo.read_segments + geo.log_segments) as usize],
+            copies: Copies::new(&geo),
             writes: WriteLog::new(),
             writes_open: 0,
-            state: VolumeState::new(config.mode),
+            state: EngineState::new(config.mode),
             pending: Vec::with_capacity(256),
             pending_free: Vec::with_capacity(256),
             buffers_free: Vec::with_capacity(256),
@@ -437,30 +437,7 @@ impl Engine {
     }
 
     /// The sectors of home pages.
-    pub(crate) fn home_of(&self, first: u64, pages: u64) -> Extent {
-        Extent::new(self.config.grid.0 + first * PAGE_SECTORS, pages * PAGE_SECTORS)
-    }
-
-    /// The sectors of slots within the area; none of them is a replica's.
-    pub(crate) fn place_of(&self, slot: u32, pages: u64) -> Extent {
-        let page = self.geo.page_of(slot);
-        debug_assert!(page.is_some(), "slot {slot} does not stand in the area");
-        Extent::new(page.unwrap_or_default() * PAGE_SECTORS, pages * PAGE_SECTORS)
-    }
-
-    /// Where slots stand that follow each other in one segment.
-    pub(crate) fn stand(&self, slot: u32, pages: u64) -> (Target, Extent) {
-        match self.free.place(slot) {
-            Some(page) => (Target::Home, self.home_of(page, pages)),
-            None => (Target::Area, self.place_of(slot, pages)),
-        }
-    }
-
-    pub(crate) const fn segment_of(&self, slot: u32) -> usize {
-        (slot / self.geo.segment_pages) as usize
-    }
-
-    pub(crate) const fn is_log(&self, slot: u32) -> bool {
-        slot >= self.geo.read_segments * self.geo.segment_pages
+    pub(crate) fn home_of(&self, first: impl Into<u64>, pages: u64) -> Extent {
+        Extent::new(self.config.grid.0 + first.into() * PAGE_SECTORS, pages * PAGE_SECTORS)
     }
 }

@@ -5,6 +5,54 @@
 //! six for the checksum. All memory is taken at construction: a server that has started cannot run out of
 //! it for lack of a map.
 
+use std::ops::{Add, Range, Sub};
+
+/// A whole page of home, counted from the first sector of the grid.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HomePage(pub u64);
+
+/// A place for one page: slots of the segments for reading first, then those of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(pub u32);
+
+impl From<HomePage> for u64 {
+    fn from(page: HomePage) -> Self {
+        page.0
+    }
+}
+
+impl Add<u64> for HomePage {
+    type Output = Self;
+    fn add(self, pages: u64) -> Self {
+        Self(self.0 + pages)
+    }
+}
+
+impl Add<u32> for Slot {
+    type Output = Self;
+    fn add(self, slots: u32) -> Self {
+        Self(self.0 + slots)
+    }
+}
+
+impl Sub for Slot {
+    type Output = u32;
+    /// Slots from the other one to this.
+    fn sub(self, from: Self) -> u32 {
+        self.0 - from.0
+    }
+}
+
+/// The slots of a range of numbers.
+pub(crate) fn slots(numbers: Range<u32>) -> impl DoubleEndedIterator<Item = Slot> + Clone {
+    numbers.map(Slot)
+}
+
+/// The pages of a range of numbers.
+pub(crate) fn pages(numbers: Range<u64>) -> impl DoubleEndedIterator<Item = HomePage> + Clone {
+    numbers.map(HomePage)
+}
+
 /// Home pages are numbered below this: 2^38 pages of 4 KiB are 1 PiB.
 pub const HOME_PAGES_MAX: u64 = 1 << 38;
 
@@ -74,29 +122,29 @@ impl PageMap {
     }
 
     /// What is known of a slot.
-    pub(crate) fn state(&self, slot: u32) -> State {
+    pub(crate) fn state(&self, slot: Slot) -> State {
         State::from_bits(self.word(slot))
     }
 
     /// The home page whose copy stands in a slot; `None` where it is free.
-    pub(crate) fn home(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn home(&self, slot: Slot) -> Option<HomePage> {
         let word = self.word(slot);
-        (State::from_bits(word) != State::Free).then_some(word >> 2)
+        (State::from_bits(word) != State::Free).then_some(HomePage(word >> 2))
     }
 
     /// The sum of the bytes in a slot.
-    pub(crate) fn sum(&self, slot: u32) -> PageSum {
-        let [a, b, c, d, e, f] = self.sums[slot as usize];
+    pub(crate) fn sum(&self, slot: Slot) -> PageSum {
+        let [a, b, c, d, e, f] = self.sums[slot.0 as usize];
         PageSum::from_le_bytes([a, b, c, d, e, f, 0, 0])
     }
 
     /// A slot in which a copy of a home page stands, whatever its state.
-    pub(crate) fn find(&self, home: u64) -> Option<u32> {
+    pub(crate) fn find(&self, home: HomePage) -> Option<Slot> {
         self.find_all(home).next()
     }
 
     /// All slots in which copies of a home page stand.
-    pub(crate) fn find_all(&self, home: u64) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn find_all(&self, home: HomePage) -> impl Iterator<Item = Slot> + '_ {
         let hash = mix(home);
         let tag = self.tag(hash as u32);
         let mut at = self.start(hash);
@@ -108,7 +156,7 @@ impl PageMap {
                 }
                 at = self.next(at);
                 // What the table names is never free.
-                if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home {
+                if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home.0 {
                     return Some(self.slot_of(entry));
                 }
             }
@@ -117,12 +165,12 @@ impl PageMap {
 
     /// The slots of `home` where copies of `pages` home pages in a row, from `home` on, stand in as many
     /// slots in a row, each of them clean or dirty.
-    pub(crate) fn runs(&self, home: u64, pages: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn runs(&self, home: HomePage, pages: u32) -> impl Iterator<Item = Slot> + '_ {
         self.find_all(home).filter(move |&first| {
-            let end = first.checked_add(pages).filter(|&end| end as usize <= self.homes.len());
+            let end = first.0.checked_add(pages).filter(|&end| end as usize <= self.homes.len());
             end.is_some_and(|end| {
-                (first..end).zip(home..).all(|(slot, home)| {
-                    let word = self.word(slot);
+                (first.0..end).zip(home.0..).all(|(slot, home)| {
+                    let word = self.word(Slot(slot));
                     word >> 2 == home && State::from_bits(word).is_served()
                 })
             })
@@ -134,7 +182,7 @@ impl PageMap {
     ///
     /// # Panics
     /// If `state` is free or `home` is not below [`HOME_PAGES_MAX`].
-    pub(crate) fn set(&mut self, slot: u32, home: u64, state: State, sum: PageSum) {
+    pub(crate) fn set(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
         let another = |map: &Self| map.find_all(home).find(|&other| other != slot);
         while let Some(other) = another(self) {
             self.clear(other);
@@ -146,9 +194,9 @@ impl PageMap {
     ///
     /// # Panics
     /// As it does.
-    pub(crate) fn add(&mut self, slot: u32, home: u64, state: State, sum: PageSum) {
-        assert!(state != State::Free, "a copy of page {home} in slot {slot} cannot be free");
-        assert!(home < HOME_PAGES_MAX, "home page {home} is past the last that can be mapped");
+    pub(crate) fn add(&mut self, slot: Slot, home: HomePage, state: State, sum: PageSum) {
+        assert!(state != State::Free, "a copy of {home:?} in {slot:?} cannot be free");
+        assert!(home.0 < HOME_PAGES_MAX, "home page {home:?} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
             self.clear(slot);
             let hash = mix(home);
@@ -158,27 +206,27 @@ impl PageMap {
             }
             self.table[at] = self.entry(slot, hash);
         }
-        self.put(slot, home << 2 | state as u64);
+        self.put(slot, home.0 << 2 | state as u64);
         let [a, b, c, d, e, f, ..] = sum.to_le_bytes();
-        self.sums[slot as usize] = [a, b, c, d, e, f];
+        self.sums[slot.0 as usize] = [a, b, c, d, e, f];
     }
 
     /// Changes what is known of a slot that holds a copy.
     ///
     /// # Panics
     /// If the slot is free, or `state` is: [`Self::clear`] frees it.
-    pub(crate) fn set_state(&mut self, slot: u32, state: State) {
+    pub(crate) fn set_state(&mut self, slot: Slot, state: State) {
         let word = self.word(slot);
         assert!(
             State::from_bits(word) != State::Free && state != State::Free,
-            "slot {slot} cannot become {state:?} from {:?}",
+            "{slot:?} cannot become {state:?} from {:?}",
             State::from_bits(word)
         );
         self.put(slot, word & !3 | state as u64);
     }
 
     /// Frees a slot; one that is free stays so.
-    pub(crate) fn clear(&mut self, slot: u32) {
+    pub(crate) fn clear(&mut self, slot: Slot) {
         let Some(home) = self.home(slot) else { return };
         self.remove(self.search(slot, home));
         self.put(slot, 0);
@@ -202,21 +250,21 @@ impl PageMap {
         (arrays + size_of::<Self>()) as u64
     }
 
-    fn word(&self, slot: u32) -> u64 {
-        let [a, b, c, d, e] = self.homes[slot as usize];
+    fn word(&self, slot: Slot) -> u64 {
+        let [a, b, c, d, e] = self.homes[slot.0 as usize];
         u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
     }
 
     /// Writes home and state, and keeps count.
-    fn put(&mut self, slot: u32, word: u64) {
+    fn put(&mut self, slot: Slot, word: u64) {
         self.counts[self.state(slot) as usize] -= 1;
         self.counts[State::from_bits(word) as usize] += 1;
         let [a, b, c, d, e, ..] = word.to_le_bytes();
-        self.homes[slot as usize] = [a, b, c, d, e];
+        self.homes[slot.0 as usize] = [a, b, c, d, e];
     }
 
-    const fn slot_of(&self, entry: u32) -> u32 {
-        entry & !self.tag(u32::MAX)
+    const fn slot_of(&self, entry: u32) -> Slot {
+        Slot(entry & !self.tag(u32::MAX))
     }
 
     /// The bits of an entry that are not the slot.
@@ -224,8 +272,8 @@ impl PageMap {
         (entry as u64 >> self.slot_bits << self.slot_bits) as u32
     }
 
-    const fn entry(&self, slot: u32, hash: u64) -> u32 {
-        slot | self.tag(hash as u32)
+    const fn entry(&self, slot: Slot, hash: u64) -> u32 {
+        slot.0 | self.tag(hash as u32)
     }
 
     /// Where a search for a hash begins: its upper bits, scaled to the table (a multiplication where a
@@ -239,7 +287,7 @@ impl PageMap {
     }
 
     /// The entry of a slot that holds a home page.
-    fn search(&self, slot: u32, home: u64) -> usize {
+    fn search(&self, slot: Slot, home: HomePage) -> usize {
         let hash = mix(home);
         let mut at = self.start(hash);
         while self.table[at] != self.entry(slot, hash) {
@@ -256,7 +304,7 @@ impl PageMap {
         let mut hole = at;
         let mut at = self.next(at);
         while self.table[at] != EMPTY {
-            let wants = self.start(mix(self.word(self.slot_of(self.table[at])) >> 2));
+            let wants = self.start(mix(HomePage(self.word(self.slot_of(self.table[at])) >> 2)));
             if behind(wants, at) >= behind(hole, at) {
                 self.table[hole] = self.table[at];
                 hole = at;
@@ -269,8 +317,8 @@ impl PageMap {
 
 /// Spreads neighbouring numbers, and those a power of two apart, over all 64 bits: the finalizer of
 /// MurmurHash3 (Appleby), each bit of the input changing each bit of the output in half of all cases.
-const fn mix(home: u64) -> u64 {
-    let mut x = home ^ 0x9E37_79B9_7F4A_7C15;
+const fn mix(home: HomePage) -> u64 {
+    let mut x = home.0 ^ 0x9E37_79B9_7F4A_7C15;
     x = (x ^ (x >> 33)).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
     x = (x ^ (x >> 33)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
     x ^ (x >> 33)
@@ -327,8 +375,8 @@ mod tests {
         twin_find(twin, home).into_iter().filter(whole).collect()
     }
 
-    fn sorted(slots: impl Iterator<Item = u32>) -> Vec<u32> {
-        let mut slots: Vec<u32> = slots.collect();
+    fn sorted(slots: impl Iterator<Item = Slot>) -> Vec<u32> {
+        let mut slots: Vec<u32> = slots.map(|s| s.0).collect();
         slots.sort_unstable();
         slots
     }
@@ -342,39 +390,39 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Set(slot, home, state, sum) => {
-                        map.set(slot, home, state, sum);
+                        map.set(Slot(slot), HomePage(home), state, sum);
                         twin.retain(|_, held| held.0 != home);
                         twin.insert(slot, (home, state, sum));
                     }
                     Step::Add(slot, home, state, sum) => {
-                        map.add(slot, home, state, sum);
+                        map.add(Slot(slot), HomePage(home), state, sum);
                         twin.insert(slot, (home, state, sum));
                     }
                     Step::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
-                        map.set_state(slot, state);
+                        map.set_state(Slot(slot), state);
                         held.1 = state;
                     },
                     Step::Clear(slot) => {
-                        map.clear(slot);
+                        map.clear(Slot(slot));
                         twin.remove(&slot);
                     }
                 }
                 for slot in 0..slots {
                     let held = twin.get(&slot);
-                    prop_assert_eq!(map.home(slot), held.map(|h| h.0));
-                    prop_assert_eq!(map.state(slot), held.map_or(State::Free, |h| h.1));
-                    prop_assert!(held.is_none_or(|h| map.sum(slot) == h.2));
+                    prop_assert_eq!(map.home(Slot(slot)), held.map(|h| HomePage(h.0)));
+                    prop_assert_eq!(map.state(Slot(slot)), held.map_or(State::Free, |h| h.1));
+                    prop_assert!(held.is_none_or(|h| map.sum(Slot(slot)) == h.2));
                 }
                 for home in (0..44).chain(HOME_PAGES_MAX - 12..HOME_PAGES_MAX + 2) {
-                    prop_assert_eq!(sorted(map.find_all(home)), twin_find(&twin, home));
-                    prop_assert_eq!(map.find(home), map.find_all(home).next());
+                    prop_assert_eq!(sorted(map.find_all(HomePage(home))), twin_find(&twin, home));
+                    prop_assert_eq!(map.find(HomePage(home)), map.find_all(HomePage(home)).next());
                     for pages in 1..5 {
-                        prop_assert_eq!(sorted(map.runs(home, pages)), twin_runs(&twin, home, pages));
+                        prop_assert_eq!(sorted(map.runs(HomePage(home), pages)), twin_runs(&twin, home, pages));
                     }
                 }
                 prop_assert_eq!(map.len(), twin.len() as u64);
                 for state in State::ALL {
-                    let counted = (0..slots).filter(|&s| map.state(s) == state).count() as u64;
+                    let counted = (0..slots).filter(|&s| map.state(Slot(s)) == state).count() as u64;
                     prop_assert_eq!(map.count(state), counted);
                 }
             }
@@ -385,7 +433,8 @@ mod tests {
     fn full(slots: u32, stride: u64) -> PageMap {
         let mut map = PageMap::new(slots);
         for slot in 0..slots {
-            map.set(slot, u64::from(slot) * stride % HOME_PAGES_MAX, State::Clean, slot.into());
+            let home = HomePage(u64::from(slot) * stride % HOME_PAGES_MAX);
+            map.set(Slot(slot), home, State::Clean, slot.into());
         }
         map
     }
@@ -398,7 +447,7 @@ mod tests {
             let without_sums = map.bytes() - 6 * u64::from(slots);
             assert!(without_sums <= u64::from(slots) * 4096 / 400, "{slots} slots: {without_sums}");
             assert_eq!(map.bytes(), PageMap::new(slots).bytes(), "nothing was allocated meanwhile");
-            assert_eq!(map.find(HOME_PAGES_MAX - 1), None, "a search of a full map ends");
+            assert_eq!(map.find(HomePage(HOME_PAGES_MAX - 1)), None, "a search of a full map ends");
         }
     }
 
@@ -409,6 +458,7 @@ mod tests {
             let map = full(50_000, stride);
             let looks: usize = (0..50_000)
                 .map(|slot| {
+                    let slot = Slot(slot);
                     let home = map.home(slot).unwrap();
                     let (at, start) = (map.search(slot, home), map.start(mix(home)));
                     1 + (at + map.table.len() - start) % map.table.len()
@@ -422,20 +472,24 @@ mod tests {
     #[test]
     fn maps_of_no_slot_and_of_one_work() {
         let none = PageMap::new(0);
-        assert_eq!((none.find(7), none.runs(7, 1).next(), none.len()), (None, None, 0));
+        assert_eq!(
+            (none.find(HomePage(7)), none.runs(HomePage(7), 1).next(), none.len()),
+            (None, None, 0)
+        );
         let mut one = PageMap::new(1);
-        one.set(0, 7, State::Dirty, 1);
-        one.set(0, 8, State::Clean, 2);
-        assert_eq!((one.find(7), one.find(8), one.sum(0)), (None, Some(0), 2));
-        let run = |pages| one.runs(8, pages).next();
-        assert_eq!((run(1), run(2), run(u32::MAX)), (Some(0), None, None));
-        one.clear(0);
-        assert_eq!((one.find(8), one.count(State::Free)), (None, 1));
+        let (only, seven, eight) = (Slot(0), HomePage(7), HomePage(8));
+        one.set(only, seven, State::Dirty, 1);
+        one.set(only, eight, State::Clean, 2);
+        assert_eq!((one.find(seven), one.find(eight), one.sum(only)), (None, Some(only), 2));
+        let run = |pages| one.runs(eight, pages).next();
+        assert_eq!((run(1), run(2), run(u32::MAX)), (Some(only), None, None));
+        one.clear(only);
+        assert_eq!((one.find(eight), one.count(State::Free)), (None, 1));
     }
 
     #[test]
     #[should_panic(expected = "cannot become Clean from Free")]
     fn a_free_slot_has_no_state_to_change() {
-        PageMap::new(2).set_state(1, State::Clean);
+        PageMap::new(2).set_state(Slot(1), State::Clean);
     }
 }

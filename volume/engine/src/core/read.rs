@@ -9,49 +9,46 @@ use seekless_block::{
     StreamId,
 };
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::core::ram_cache::pieces;
 use crate::core::write_order::Mark;
-use crate::format::PageSum;
-use crate::{
-    Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Sum, SumFor, Target,
-};
+use crate::{Asked, Engine, Fault, IoId, Memory, Move, Output, Pending, RequestId, Target};
 
 /// A read that found nothing of what it waited for so often reads for itself: RAM is too small to wait.
 pub(crate) const WAITS: u8 = 4;
 /// Belongs to no join.
-const ALONE: u32 = u32::MAX;
+pub(super) const ALONE: u32 = u32::MAX;
 
 /// A client's read, or a piece of one, in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Read {
-    id: RequestId,
+    pub(super) id: RequestId,
     /// The part of the client's extent that this I/O is for.
-    wanted: Extent,
+    pub(super) wanted: Extent,
     /// Where it starts in the client's buffer.
-    offset: Sectors,
+    pub(super) offset: Sectors,
     /// The join it is a piece of, or [`ALONE`].
-    join: u32,
-    target: Target,
+    pub(super) join: u32,
+    pub(super) target: Target,
     /// The slot in which it begins, of a read of a copy.
-    from: Option<u32>,
+    pub(super) from: Option<Slot>,
     /// What is read, in the target's addresses.
-    io: Extent,
+    pub(super) io: Extent,
     /// Where `wanted` starts within `io`.
-    skip: Sectors,
+    pub(super) skip: Sectors,
     /// The buffer it lands in; none where it goes to the client directly.
-    buffer: Option<u32>,
+    pub(super) buffer: Option<u32>,
     /// Of a read from home whose pages are to prove copies in doubt: the first whole page and how many.
-    proves: (u64, u32),
+    pub(super) proves: (u64, u32),
     /// A page that came along is damaged, and its copy is the only one: nothing of this goes to RAM.
-    spoiled: bool,
-    mark: Mark,
-    stream: StreamId,
+    pub(super) spoiled: bool,
+    pub(super) mark: Mark,
+    pub(super) stream: StreamId,
 }
 
 /// A part of a client's read.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+pub(super) struct Part {
     id: RequestId,
     wanted: Extent,
     offset: Sectors,
@@ -61,28 +58,28 @@ struct Part {
 /// A client's read in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Join {
-    id: RequestId,
-    left: u32,
-    fault: Option<Fault>,
+    pub(super) id: RequestId,
+    pub(super) left: u32,
+    pub(super) fault: Option<Fault>,
 }
 
 /// A client's read of what is on its way to RAM already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    fill: IoId,
-    id: RequestId,
-    extent: Extent,
-    asked: Asked,
+    pub(super) fill: IoId,
+    pub(super) id: RequestId,
+    pub(super) extent: Extent,
+    pub(super) asked: Asked,
     /// How often it may wait again.
-    waits: u8,
+    pub(super) waits: u8,
 }
 
 /// Where the newest bytes of an extent stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     Home,
     /// All of it, from this slot on.
-    Copy(u32),
+    Copy(Slot),
     /// Nowhere: the client has discarded all of it.
     Zeroes,
     Pieces,
@@ -93,13 +90,13 @@ enum Found {
 enum Piece {
     Home,
     /// A slot, and those behind it.
-    Copy(u32),
+    Copy(Slot),
     Zeroes,
 }
 
 impl Read {
     /// How it is asked for once more.
-    const fn again(&self) -> Asked {
+    pub(super) const fn again(&self) -> Asked {
         Asked { flags: Flags::NONE, stream: self.stream }
     }
 
@@ -113,7 +110,7 @@ impl Read {
         self.from.is_some() && self.reads(Target::Home, home)
     }
 
-    const fn part(&self) -> Part {
+    pub(super) const fn part(&self) -> Part {
         Part { id: self.id, wanted: self.wanted, offset: self.offset, join: self.join }
     }
 }
@@ -151,7 +148,7 @@ impl Engine {
         self.read_part(part, found, asked);
     }
 
-    fn read_part(&mut self, part: Part, found: Found, asked: Asked) {
+    pub(super) fn read_part(&mut self, part: Part, found: Found, asked: Asked) {
         match found {
             Found::Copy(slot) => self.read_copy(part, slot, asked),
             Found::Home => self.read_home(part, asked),
@@ -160,14 +157,14 @@ impl Engine {
         }
     }
 
-    fn locate(&self, wanted: Extent) -> Found {
+    pub(super) fn locate(&self, wanted: Extent) -> Found {
         let pages = self.pages_of(wanted);
         if self.free.overlaps(pages.clone()) {
             let all = self.free.covers(pages.clone())
                 && self.home_of(pages.start, pages.end - pages.start).contains(wanted);
             return if all { Found::Zeroes } else { Found::Pieces };
         }
-        if self.map.len() == 0 || pages.is_empty() {
+        if self.copies.len() == 0 || pages.is_empty() {
             return Found::Home;
         }
         let before_grid = wanted.start < Lba(0) + self.config.grid;
@@ -175,27 +172,25 @@ impl Engine {
             None
         } else {
             // Of several the nearest.
-            let runs = self.map.runs(pages.start, (pages.end - pages.start) as u32);
+            let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
             runs.min_by_key(|&slot| self.way_to(slot))
         };
         // What the log has of pages that are at home too lies in no order of reading; and a replica pays only where it is nearer.
         let copy = copy.filter(|&slot| {
-            !self.bypass && !self.is_log(slot) && self.is_worth_reading(slot, wanted.start)
+            !self.bypass && !self.copies.is_log(slot) && self.is_worth_reading(slot, wanted.start)
         });
         if let Some(slot) = copy {
             return Found::Copy(slot);
         }
-        let dirty = self.map.count(State::Dirty) > 0
-            && pages.into_iter().any(|page| self.state_of(page) == Some(State::Dirty));
+        let dirty = self.copies.count(State::Dirty) > 0
+            && pages
+                .into_iter()
+                .any(|page| self.copies.state_of(HomePage(page)) == Some(State::Dirty));
         match copy {
             Some(slot) if dirty => Found::Copy(slot),
             _ if dirty => Found::Pieces,
             _ => Found::Home,
         }
-    }
-
-    pub(crate) fn state_of(&self, page: u64) -> Option<State> {
-        self.map.find(page).map(|slot| self.map.state(slot))
     }
 
     /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
@@ -205,7 +200,7 @@ impl Engine {
             Found::Copy(slot) => Some(slot),
             Found::Home | Found::Pieces | Found::Zeroes => None,
         };
-        let reads = |f: &Read, slot: u32| {
+        let reads = |f: &Read, slot: Slot| {
             f.from.is_some_and(|first| {
                 first <= slot && u64::from(slot - first) < f.io.len.0 / PAGE_SECTORS
             })
@@ -261,7 +256,7 @@ impl Engine {
     fn new_read(
         part: Part,
         (target, io): (Target, Extent),
-        from: Option<u32>,
+        from: Option<Slot>,
         skip: Sectors,
     ) -> Read {
         let Part { id, wanted, offset, join } = part;
@@ -269,15 +264,15 @@ impl Engine {
     }
 
     /// Reads whole pages, as checksums are a page's, and with RAM to put them the whole aligned cluster.
-    fn read_copy(&mut self, part: Part, slot: u32, asked: Asked) {
+    fn read_copy(&mut self, part: Part, slot: Slot, asked: Asked) {
         let pages = self.pages_of(part.wanted);
-        let (mut from, mut to) = (slot, slot + (pages.end - pages.start) as u32);
+        let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
         let cluster = (self.config.cluster.0 / PAGE_BYTES) as u32;
         if cluster > 0 && !self.cache.is_off() {
             // Only pages that stand there now: one that comes while the read is in flight may have been read before
             // it was written.
-            let usable = |s: u32| matches!(self.map.state(s), State::Clean | State::Dirty);
-            while from > slot / cluster * cluster && usable(from - 1) {
+            let usable = |s: u32| matches!(self.copies.state(Slot(s)), State::Clean | State::Dirty);
+            while from > slot.0 / cluster * cluster && usable(from - 1) {
                 from -= 1;
             }
             let end = (to.div_ceil(cluster) * cluster).min(self.geo.slots());
@@ -286,8 +281,8 @@ impl Engine {
             }
         }
         self.note_read(slot, pages.clone());
-        let stand = self.stand(from, u64::from(to - from));
-        let skip = Sectors(u64::from(slot - from) * PAGE_SECTORS)
+        let stand = self.stand(Slot(from), u64::from(to - from));
+        let skip = Sectors(u64::from(slot.0 - from) * PAGE_SECTORS)
             + (part.wanted.start - self.home_of(pages.start, 1).start);
         let whole = self.whole_pages_of(part.wanted) == pages;
         if !whole && stand.1.bytes() > self.config.buffer_bytes {
@@ -295,19 +290,19 @@ impl Engine {
         } else {
             self.stats.copy_reads += 1;
             self.free.was_read(slot);
-            self.submit_read(Self::new_read(part, stand, Some(from), skip), asked);
+            self.submit_read(Self::new_read(part, stand, Some(Slot(from)), skip), asked);
         }
     }
 
     /// Pages are read from this slot on: the log is no place to read from.
-    fn note_read(&mut self, slot: u32, pages: std::ops::Range<u64>) {
-        if self.is_log(slot) {
-            pages.for_each(|page| self.background.was_read(page));
+    fn note_read(&mut self, slot: Slot, pages: std::ops::Range<u64>) {
+        if self.copies.is_log(slot) {
+            pages.for_each(|page| self.background.was_read(HomePage(page)));
         }
     }
 
     /// Each run of pages from where its newest bytes stand; a page that is asked for in part by itself.
-    fn read_pieces(&mut self, part: Part, asked: Asked) {
+    pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
         let mut runs: Vec<(Extent, Piece)> = Vec::new();
         let wanted = part.wanted;
         let whole = self.whole_pages_of(wanted);
@@ -320,7 +315,8 @@ impl Engine {
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
             // A clean copy is passed by: home is as good, and what stands beside it there comes along.
-            let slot = self.map.find(page).filter(|&s| self.map.state(s) == State::Dirty);
+            let slot =
+                self.copies.find(HomePage(page)).filter(|&s| self.copies.state(s) == State::Dirty);
             let from = match slot {
                 Some(slot) => Piece::Copy(slot),
                 None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
@@ -332,7 +328,7 @@ impl Engine {
                 (Some((run, Piece::Copy(first))), Piece::Copy(slot))
                     if whole.contains(&page)
                         && whole.contains(&(page - 1))
-                        && u64::from(slot) == u64::from(*first) + run.len.0 / PAGE_SECTORS
+                        && u64::from(slot.0) == u64::from(first.0) + run.len.0 / PAGE_SECTORS
                         && run.bytes() < self.config.buffer_bytes =>
                 {
                     run.len += this.len;
@@ -392,285 +388,12 @@ impl Engine {
         read.mark = self.writes.mark(self.writes_open);
         read.stream = asked.stream;
         if let Some(slot) = read.from {
-            let segment = self.segment_of(slot);
-            self.readers[segment] += 1;
+            self.copies.begin_read(slot);
         }
         let name = self.start(Pending::Read(read));
         if read.buffer.is_some() && !self.cache.is_off() {
             self.fills.push(name);
         }
         self.submit(name, read.target, Op::Read, read.io, asked, Some(memory));
-    }
-
-    /// A read ended at the device. True where its checksums are awaited now, and its name is still in use.
-    pub(crate) fn read_done(&mut self, io: IoId, mut read: Read, ok: bool) -> bool {
-        if ok {
-            let (offset, pages) = match read.from {
-                Some(_) => (Sectors(0), (read.io.len.0 / PAGE_SECTORS) as u32),
-                None => {
-                    let (first, pages) = self.provable(read.io);
-                    read.proves = (first, pages);
-                    let start = self.home_of(first, 1).start;
-                    (Sectors(start.0.saturating_sub(read.io.start.0)), pages)
-                }
-            };
-            if pages > 0 {
-                let from = match read.buffer {
-                    Some(index) => Memory::Buffer { index, offset },
-                    None => Memory::Client { id: read.id, offset: read.offset + offset },
-                };
-                self.sums.push_back(SumFor::Read(io));
-                self.out.push_back(Output::Sum(Sum { from, pages }));
-                self.pending[io.0 as usize] = Some(Pending::Summing(read));
-                return true;
-            }
-        }
-        self.read_ended(io, &read, ok);
-        false
-    }
-
-    /// The whole pages of a run read from home, where any of them has a copy in doubt.
-    fn provable(&self, io: Extent) -> (u64, u32) {
-        if self.map.count(State::Suspect) == 0 {
-            return (0, 0);
-        }
-        let pages = self.whole_pages_of(io);
-        let any = pages.clone().any(|page| self.state_of(page) == Some(State::Suspect));
-        if any { (pages.start, (pages.end - pages.start) as u32) } else { (0, 0) }
-    }
-
-    pub(crate) fn read_summed(&mut self, io: IoId, sums: &[PageSum]) {
-        let Some(Pending::Summing(mut read)) = self.pending[io.0 as usize].take() else {
-            unreachable!("only a read that waits for its sums is named")
-        };
-        match read.from {
-            Some(slot) => {
-                let wanted = Extent::new(read.io.start.0 + read.skip.0, read.wanted.len.0);
-                let mut fault = false;
-                let mut again = false;
-                for ((slot, &sum), at) in (slot..).zip(sums).zip(0..) {
-                    if sum != self.map.sum(slot) {
-                        let lost = self.damaged(slot);
-                        let page = Extent::new(read.io.start.0 + at * PAGE_SECTORS, PAGE_SECTORS);
-                        let asked_for = page.overlaps(wanted);
-                        fault |= lost && asked_for;
-                        read.spoiled |= lost;
-                        again |= asked_for;
-                    }
-                }
-                if again {
-                    self.release(&read);
-                    if fault {
-                        self.finish_read(&read, Err(Fault::Damaged(read.wanted)));
-                    } else {
-                        let found = self.locate(read.wanted);
-                        self.read_part(read.part(), found, read.again());
-                    }
-                    self.wake(io, &read);
-                    self.pending_free.push(io.0);
-                    return;
-                }
-            }
-            None => {
-                let (first, _) = read.proves;
-                for (page, &sum) in (first..).zip(sums) {
-                    self.judge(page, sum, read.mark);
-                }
-            }
-        }
-        self.read_ended(io, &read, true);
-        self.pending_free.push(io.0);
-    }
-
-    /// A slot's bytes do not match their checksum. True where they were the only copy.
-    pub(crate) fn damaged(&mut self, slot: u32) -> bool {
-        self.stats.damaged += 1;
-        match self.map.state(slot) {
-            State::Dirty => true,
-            _ => {
-                self.drop_copy(slot);
-                false
-            }
-        }
-    }
-
-    /// A page of home was read whole since `mark`: its copy, if in doubt, is proven or dropped.
-    pub(crate) fn judge(&mut self, page: u64, sum: PageSum, mark: Mark) {
-        let suspect = |engine: &Self| {
-            engine.map.find_all(page).find(|&slot| engine.map.state(slot) == State::Suspect)
-        };
-        if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
-            return;
-        }
-        while let Some(slot) = suspect(self) {
-            if self.map.sum(slot) == sum {
-                self.map.set_state(slot, State::Clean);
-                self.stats.proven += 1;
-            } else {
-                self.drop_copy(slot);
-            }
-        }
-    }
-
-    /// The read no longer holds its part of the area, nor its buffer.
-    fn release(&mut self, read: &Read) {
-        if let Some(slot) = read.from {
-            let segment = self.segment_of(slot);
-            self.readers[segment] -= 1;
-            self.place_was_read();
-        }
-        if let Some(index) = read.buffer {
-            self.buffers_free.push(index);
-        }
-    }
-
-    fn read_ended(&mut self, io: IoId, read: &Read, ok: bool) {
-        self.release(read);
-        if ok {
-            if let Some(index) = read.buffer {
-                self.out.push_back(Output::Move(Move {
-                    from: Memory::Buffer { index, offset: read.skip },
-                    to: Memory::Client { id: read.id, offset: read.offset },
-                    len: read.wanted.len,
-                }));
-            }
-            self.finish_read(read, Ok(()));
-            if let Some(index) = read.buffer
-                && !self.cache.is_off()
-                && !read.spoiled
-            {
-                self.fill_from(read, index);
-            }
-        } else {
-            self.read_failed(read);
-        }
-        self.wake(io, read);
-    }
-
-    fn read_failed(&mut self, read: &Read) {
-        let asked = read.again();
-        match read.from {
-            None if read.io.len > read.wanted.len => {
-                // The fault may lie in what nobody asked for: again, without read-ahead and past RAM.
-                let mut exact = *read;
-                (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
-                exact.mark = self.writes.mark(self.writes_open);
-                let name = self.start(Pending::Read(exact));
-                let memory = Memory::Client { id: read.id, offset: read.offset };
-                self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
-            }
-            None => self.finish_read(read, Err(Fault::Device(read.wanted))),
-            Some(slot) => {
-                let first = slot + (read.skip.0 / PAGE_SECTORS) as u32;
-                let pages = self.pages_of(read.wanted);
-                let count = pages.end - pages.start;
-                let exact = read.io.len.0 == count * PAGE_SECTORS;
-                let (mut lost, mut spare) = (false, !exact);
-                for slot in first..first + count as u32 {
-                    if self.map.state(slot) == State::Dirty {
-                        lost = true;
-                    } else {
-                        // Home is still whole.
-                        self.drop_copy(slot);
-                        spare = true;
-                    }
-                }
-                if !lost {
-                    let found = self.locate(read.wanted);
-                    self.read_part(read.part(), found, asked);
-                } else if spare {
-                    self.read_pieces(read.part(), asked);
-                } else {
-                    self.finish_read(read, Err(Fault::Device(read.wanted)));
-                }
-            }
-        }
-    }
-
-    fn finish_read(&mut self, read: &Read, result: Result<(), Fault>) {
-        if read.join == ALONE {
-            self.out.push_back(Output::Complete { id: read.id, result });
-            return;
-        }
-        let join = self.joins.get(read.join);
-        join.left -= 1;
-        join.fault = join.fault.or(result.err());
-        if join.left == 0 {
-            let Join { id, fault, .. } = *join;
-            self.out.push_back(Output::Complete { id, result: fault.map_or(Ok(()), Err) });
-            self.joins.give(read.join);
-        }
-    }
-
-    /// Puts what a buffer brought into RAM, but for what was written since the read began, and but for what home
-    /// no longer has the newest bytes of.
-    fn fill_from(&mut self, read: &Read, index: u32) {
-        match read.from {
-            None => self.fill(read.io, index, Sectors(0), read.mark),
-            Some(first) => {
-                let pages = (read.io.len.0 / PAGE_SECTORS) as u32;
-                for i in 0..pages {
-                    let slot = first + i;
-                    if !matches!(self.map.state(slot), State::Clean | State::Dirty) {
-                        continue;
-                    }
-                    let Some(page) = self.map.home(slot) else { continue };
-                    let home = self.home_of(page, 1);
-                    let mut from = Sectors(u64::from(i) * PAGE_SECTORS);
-                    for piece in pieces(home) {
-                        let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
-                        self.fill_piece(part, index, from, read.mark);
-                        from += part.len;
-                    }
-                }
-            }
-        }
-    }
-
-    fn fill(&mut self, home: Extent, buffer: u32, from: Sectors, mark: Mark) {
-        let logged = self.map.count(State::Dirty) > 0;
-        for piece in pieces(home) {
-            let part = Extent::new(piece.page * PAGE_SECTORS + piece.offset, piece.len);
-            let stale =
-                logged && self.pages_of(part).any(|p| self.state_of(p) == Some(State::Dirty));
-            if !stale {
-                self.fill_piece(part, buffer, from + (part.start - home.start), mark);
-            }
-        }
-    }
-
-    /// Puts a part of a RAM page that stands in a buffer into RAM, unless it was overtaken by a write since `mark`.
-    fn fill_piece(&mut self, part: Extent, buffer: u32, offset: Sectors, mark: Mark) {
-        if self.writes.touched(mark, part, None) {
-            return;
-        }
-        for piece in pieces(part) {
-            let index = self.cache.insert(piece);
-            self.out.push_back(Output::Move(Move {
-                from: Memory::Buffer { index: buffer, offset },
-                to: Memory::Slot { index, offset: Sectors(piece.offset) },
-                len: part.len,
-            }));
-        }
-    }
-
-    /// Serves the reads that waited for a fill: from RAM, or, where a write or a fault came between, by
-    /// themselves.
-    fn wake(&mut self, fill: IoId, read: &Read) {
-        if read.buffer.is_none() {
-            return;
-        }
-        self.fills.retain(|&f| f != fill);
-        let mut at = 0;
-        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) =
-            self.waiting.get(at)
-        {
-            if waits_for == fill {
-                self.waiting.remove(at);
-                self.read(id, extent, asked, waits);
-            } else {
-                at += 1;
-            }
-        }
     }
 }

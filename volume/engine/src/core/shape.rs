@@ -4,6 +4,7 @@
 use seekless_block::PAGE_SECTORS;
 use seekless_block::Sectors;
 
+use super::page_map::Slot;
 use crate::Config;
 use crate::format::{Contents, Geometry};
 
@@ -55,13 +56,13 @@ impl Shape {
     }
 
     /// The slot of a page of a plan's places.
-    pub(crate) const fn slot_of_place(&self, place: u64) -> u32 {
-        (place + place / (self.segment_pages as u64 - 1) + 1) as u32
+    pub(crate) const fn slot_of_place(&self, place: u64) -> Slot {
+        Slot((place + place / (self.segment_pages as u64 - 1) + 1) as u32)
     }
 
     /// The page of a plan's places that a slot is.
-    pub(crate) const fn place_of_slot(&self, slot: u32) -> u64 {
-        slot as u64 - slot as u64 / self.segment_pages as u64 - 1
+    pub(crate) const fn place_of_slot(&self, slot: Slot) -> u64 {
+        slot.0 as u64 - slot.0 as u64 / self.segment_pages as u64 - 1
     }
 
     /// Slots that a plan may name, the maps of segments among them.
@@ -70,8 +71,8 @@ impl Shape {
     }
 
     /// The page of the area that a slot is; `None` for a replica's, which stands in home.
-    pub(crate) fn page_of(&self, slot: u32) -> Option<u64> {
-        self.geometry.and_then(|g| g.page_of(slot))
+    pub(crate) fn page_of(&self, slot: Slot) -> Option<u64> {
+        self.geometry.and_then(|g| g.page_of(slot.0))
     }
 
     /// Pages of a free map; 0 where copies stand in the area.
@@ -102,7 +103,7 @@ mod tests {
         fn places_are_the_slots_for_reading_without_maps(read in 1u32..20, power in 3u32..9) {
             let shape = Shape::new(Geometry::new(1 << power, read, 2).unwrap());
             let places = shape.room().0 / PAGE_SECTORS;
-            let slots: Vec<u32> = (0..places).map(|place| shape.slot_of_place(place)).collect();
+            let slots: Vec<u32> = (0..places).map(|place| shape.slot_of_place(place).0).collect();
             let twin: Vec<u32> = (0..read << power).filter(|slot| slot % (1 << power) != 0).collect();
             prop_assert_eq!(slots, twin);
         }

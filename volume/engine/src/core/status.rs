@@ -30,7 +30,7 @@ impl Engine {
     /// Sectors that have a copy that may be used.
     #[must_use]
     pub fn copied(&self) -> Sectors {
-        Sectors((self.map.count(State::Clean) + self.map.count(State::Dirty)) * PAGE_SECTORS)
+        Sectors((self.copies.count(State::Clean) + self.copies.count(State::Dirty)) * PAGE_SECTORS)
     }
 
     /// The clean copies that stand where a plan may place them, in order of place: what is left of the plans that were
@@ -40,10 +40,10 @@ impl Engine {
         let mut copies: Vec<Copy> = Vec::new();
         for place in 0..self.geo.room().0 / PAGE_SECTORS {
             let slot = self.geo.slot_of_place(place);
-            if self.map.state(slot) != State::Clean {
+            if self.copies.state(slot) != State::Clean {
                 continue;
             }
-            let Some(page) = self.map.home(slot) else { continue };
+            let Some(page) = self.copies.home(slot) else { continue };
             let (home, place) = (self.home_of(page, 1), Lba(place * PAGE_SECTORS));
             match copies.last_mut() {
                 Some(c) if c.home.end() == home.start && c.placed().end() == place => {
@@ -58,13 +58,13 @@ impl Engine {
     /// Sectors whose only valid copy stands in the area.
     #[must_use]
     pub fn dirty(&self) -> Sectors {
-        Sectors(self.map.count(State::Dirty) * PAGE_SECTORS)
+        Sectors(self.copies.count(State::Dirty) * PAGE_SECTORS)
     }
 
     /// Sectors whose copies have yet to be proven equal to their homes.
     #[must_use]
     pub fn in_doubt(&self) -> Sectors {
-        Sectors(self.map.count(State::Suspect) * PAGE_SECTORS)
+        Sectors(self.copies.count(State::Suspect) * PAGE_SECTORS)
     }
 
     /// Where writes go now.

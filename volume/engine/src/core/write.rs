@@ -4,7 +4,7 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, State};
 use crate::core::ram_cache::pieces;
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
@@ -118,7 +118,7 @@ impl Engine {
             self.log.hurry = true;
             return true;
         }
-        if self.map.count(State::Dirty) == 0 {
+        if self.copies.count(State::Dirty) == 0 {
             return false;
         }
         let (touched, whole) = (self.pages_of(extent), self.whole_pages_of(extent));
@@ -126,9 +126,9 @@ impl Engine {
         for page in [touched.start, touched.end.saturating_sub(1)] {
             if touched.contains(&page)
                 && !whole.contains(&page)
-                && self.state_of(page) == Some(State::Dirty)
+                && self.copies.state_of(HomePage(page)) == Some(State::Dirty)
             {
-                self.background.urgent(page);
+                self.background.urgent(HomePage(page));
                 wait = true;
             }
         }
@@ -151,13 +151,13 @@ impl Engine {
     }
 
     /// A page of the write buffer cannot be brought home: writes of a part of it, which wait for that, fail.
-    pub(crate) fn fail_blocked(&mut self, page: u64, fault: fn(Extent) -> Fault) {
+    pub(crate) fn fail_blocked(&mut self, page: HomePage, fault: fn(Extent) -> Fault) {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
             let extent = waits.request.extent;
             let in_part = !waits.is_read()
-                && self.pages_of(extent).contains(&page)
-                && !self.whole_pages_of(extent).contains(&page);
+                && self.pages_of(extent).contains(&page.0)
+                && !self.whole_pages_of(extent).contains(&page.0);
             if in_part {
                 self.out.push_back(Output::Complete { id: waits.id, result: Err(fault(extent)) });
             } else {
@@ -166,36 +166,19 @@ impl Engine {
         }
     }
 
-    /// The slots of the copies of the pages an extent touches, in `scratch`.
-    fn copies_of(&mut self, extent: Extent) -> Vec<u32> {
-        let mut slots = std::mem::take(&mut self.scratch);
-        slots.clear();
-        let pages = self.pages_of(extent);
-        // A discard may span the whole device: walk whichever is shorter.
-        if pages.end - pages.start > u64::from(self.geo.slots()) {
-            let all = 0..self.geo.slots();
-            slots.extend(
-                all.filter(|&s| self.map.home(s).is_some_and(|page| pages.contains(&page))),
-            );
-        } else {
-            slots.extend(pages.flat_map(|page| self.map.find_all(page)));
-        }
-        slots
-    }
-
     pub(crate) fn write_home(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
         // Before anything later can look: no copy and no page in RAM may be used from here on, but for dirty ones:
         // should this write fail, they are what is left.
         let mut voids = false;
-        if self.map.count(State::Clean)
-            + self.map.count(State::Suspect)
-            + self.map.count(State::Dirty)
+        if self.copies.count(State::Clean)
+            + self.copies.count(State::Suspect)
+            + self.copies.count(State::Dirty)
             > 0
         {
             let slots = self.copies_of(extent);
             for &slot in &slots {
-                if self.map.state(slot) == State::Dirty {
+                if self.copies.state(slot) == State::Dirty {
                     voids = true;
                 } else {
                     voids |= self.is_live(slot);
@@ -245,27 +228,6 @@ impl Engine {
         } else {
             self.complete(id, extent, ok);
         }
-    }
-
-    /// The copies of the pages an extent touches, those in such a state, are not to be used any more.
-    pub(crate) fn drop_copies(&mut self, extent: Extent, these: impl Fn(State) -> bool) {
-        let slots = self.copies_of(extent);
-        for &slot in &slots {
-            if these(self.map.state(slot)) {
-                self.drop_copy(slot);
-            }
-        }
-        self.scratch = slots;
-    }
-
-    /// The copy in a slot is not to be used any more.
-    pub(crate) fn drop_copy(&mut self, slot: u32) {
-        if let Some(page) = self.map.home(slot)
-            && self.is_live(slot)
-        {
-            self.sync.void(page);
-        }
-        self.map.clear(slot);
     }
 
     /// Into the write buffer; there is room.

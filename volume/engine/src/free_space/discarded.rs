@@ -242,7 +242,7 @@ mod tests {
         map.open.insert(0..1);
         map.clean(2..3);
         assert!(map.tell(true));
-        let extent = engine.home_of(2, 1);
+        let extent = engine.home_of(2u64, 1);
         let request = Request::new(seekless_block::SimTime(0), Op::Write, extent);
         engine.request(RequestId(1), &request);
         assert_eq!(engine.blocked.len(), 1, "the area is just being told");

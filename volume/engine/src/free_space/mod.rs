@@ -2,7 +2,7 @@
 //! itself nothing is free and no replica stands anywhere: every call then answers at once that there is nothing.
 //!
 //! - `free_map`: what the client has discarded, and what the area knows of that.
-//! - `replicas`: where replicas stand, and which give way.
+//! - `replicas`: where replicas stand, and how hot they are; `watermarks`: which give way.
 //! - `replicate`: the jobs that write replicas, and zeroes where they stood.
 //! - `discarded`: what requests to discarded pages wait for.
 //! - `interference`: what writing replicas costs clients.
@@ -13,11 +13,13 @@ mod free_map;
 pub(crate) mod interference;
 pub(crate) mod replicas;
 pub(crate) mod replicate;
+mod watermarks;
 
 use std::ops::Range;
 
 use seekless_block::Lba;
 
+use crate::core::page_map::{Slot, slots};
 use crate::core::shape::Shape;
 use crate::format::{Content, Run};
 use crate::{Config, Engine, Pool};
@@ -89,12 +91,12 @@ impl FreeSpace {
     }
 
     /// The home page that a slot is, where it is a replica's.
-    pub(crate) fn place(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
         self.replicas.place(slot)
     }
 
     /// A copy in this slot was read: it is hotter from now on where it is a replica.
-    pub(crate) fn was_read(&mut self, slot: u32) {
+    pub(crate) fn was_read(&mut self, slot: Slot) {
         self.replicas.touch(slot);
     }
 
@@ -159,14 +161,14 @@ impl Engine {
 
     /// Whether a read of the copy in this slot is sooner done than one of its home: always, where copies stand side by side in
     /// the area.
-    pub(crate) fn is_worth_reading(&self, slot: u32, home: Lba) -> bool {
+    pub(crate) fn is_worth_reading(&self, slot: Slot, home: Lba) -> bool {
         !self.free.used || self.is_nearer(slot, home)
     }
 
     /// Forgets the replicas that were found: somebody may have written where they stand.
     pub(crate) fn forget_replicas(&mut self) {
         if self.free.used {
-            (0..self.geo.read_slots()).for_each(|slot| self.map.clear(slot));
+            slots(0..self.geo.read_slots()).for_each(|slot| self.copies.clear(slot));
         }
     }
 

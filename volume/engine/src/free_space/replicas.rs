@@ -9,22 +9,15 @@ use std::ops::Range;
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
 use seekless_learn::{Answered, Replica};
 
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State, slots};
 use crate::core::shape::Shape;
 use crate::free_space::extents::Extents;
 use crate::{Engine, Pending, Target};
 
-/// Replication stops where less than this share of home, in percent, is free of data and replicas, and the coldest
-/// replicas go (3.2: the low watermark).
-const LOW: u64 = 10;
-/// It goes on once this much is (the high watermark).
-const HIGH: u64 = 15;
-/// Below this, whole regions go at once (the critical watermark).
-const CRITICAL: u64 = 5;
 /// What one use is worth in uses of others that came later: least recently and least frequently used go first.
 const USE: u64 = 32;
 /// Segments looked at for one that can be written anew: a request that comes meanwhile waits for no more.
-const LOOKS: usize = 64;
+pub(super) const LOOKS: usize = 64;
 /// Slots, and free ranges, that one [`RoomPart`] goes through.
 const SLOTS: u32 = 1 << 16;
 const RANGES: usize = 1 << 12;
@@ -104,16 +97,16 @@ pub struct Replicated {
 pub(crate) struct Replicas {
     per: u32,
     /// By segment; empty where copies stand in the area.
-    bound: Vec<Option<Bound>>,
+    pub(super) bound: Vec<Option<Bound>>,
     /// Every segment that is not bound, and some that are again.
     spare: VecDeque<u32>,
     /// Every segment that is bound: no more than how hot it is, itself, and since when; and some that no longer are.
     by_heat: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// The next to be looked at for having lost all its replicas.
-    look: u32,
+    pub(super) look: u32,
     /// First home page to segment.
-    by_place: BTreeMap<u64, u32>,
-    bound_pages: u64,
+    pub(super) by_place: BTreeMap<u64, u32>,
+    pub(super) bound_pages: u64,
     pub(crate) asked: VecDeque<Batch>,
     /// Where the last I/O at home ended: as near as a driver gets to where the head is (2.3).
     pub(crate) head: Lba,
@@ -136,9 +129,9 @@ impl Replicas {
     }
 
     /// The home page that a slot is.
-    pub(crate) fn place(&self, slot: u32) -> Option<u64> {
-        let bound = (*self.bound.get((slot / self.per.max(1)) as usize)?)?;
-        let at = (slot % self.per).checked_sub(1)?;
+    pub(crate) fn place(&self, slot: Slot) -> Option<u64> {
+        let bound = (*self.bound.get((slot.0 / self.per.max(1)) as usize)?)?;
+        let at = (slot.0 % self.per).checked_sub(1)?;
         (at < bound.pages).then(|| bound.first + u64::from(at))
     }
 
@@ -147,7 +140,7 @@ impl Replicas {
     }
 
     /// The segments bound to any of these pages, and the slots that these are.
-    fn slots_at(&self, pages: Range<u64>) -> Vec<(u32, Range<u32>)> {
+    pub(super) fn slots_at(&self, pages: Range<u64>) -> Vec<(u32, Range<u32>)> {
         let before = self.by_place.range(..=pages.start).next_back();
         let rest =
             self.by_place.range(pages.start.saturating_add(1)..pages.end.max(pages.start + 1));
@@ -192,17 +185,17 @@ impl Replicas {
     }
 
     /// A replica in this slot was read.
-    pub(crate) fn touch(&mut self, slot: u32) {
+    pub(crate) fn touch(&mut self, slot: Slot) {
         self.uses += 1;
         let uses = self.uses;
-        if let Some(Some(bound)) = self.bound.get_mut((slot / self.per.max(1)) as usize) {
+        if let Some(Some(bound)) = self.bound.get_mut((slot.0 / self.per.max(1)) as usize) {
             (bound.uses, bound.used_at) = (bound.uses + 1, uses);
             self.reads += 1;
         }
     }
 
     /// The least recently and least frequently used segment.
-    fn coldest(&mut self) -> Option<u32> {
+    pub(super) fn coldest(&mut self) -> Option<u32> {
         // What was used since it was put down is put down anew: once for each time that it was, at most.
         while let Some(&Reverse((heat, segment, since))) = self.by_heat.peek() {
             match self.bound[segment as usize].filter(|b| b.since == since).map(|b| b.heat()) {
@@ -220,7 +213,7 @@ impl Replicas {
     }
 
     /// A segment that is not bound, and that is not `read` any more.
-    fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn take_spare(&mut self, read: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..LOOKS {
             let segment = self.spare.pop_front()?;
             if self.is_bound(segment) {
@@ -263,23 +256,24 @@ impl Engine {
     #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        matches!(self.state_of(page), Some(State::Clean | State::Dirty))
+        matches!(self.copies.state_of(HomePage(page)), Some(State::Clean | State::Dirty))
     }
 
     /// Where replicas of the home page that begins at this sector stand, whatever is known of them.
     pub fn replicas_of(&self, home: Lba) -> impl Iterator<Item = Lba> + '_ {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
-        let places = self.map.find_all(page).filter_map(|slot| self.free.replicas.place(slot));
+        let places =
+            self.copies.find_all(HomePage(page)).filter_map(|slot| self.free.replicas.place(slot));
         places.map(|place| self.home_of(place, 1).start)
     }
 
     /// Whether one more replica of a home page may be made: it has fewer than it may, and nothing of it is in doubt or in
     /// the write buffer.
-    pub(crate) fn may_have_another(&self, page: u64) -> bool {
+    pub(crate) fn may_have_another(&self, page: HomePage) -> bool {
         let mut replicas = 0;
-        let fine = self.map.find_all(page).all(|slot| {
+        let fine = self.copies.find_all(page).all(|slot| {
             replicas += 1;
-            !self.is_log(slot) && self.map.state(slot) == State::Clean
+            !self.copies.is_log(slot) && self.copies.state(slot) == State::Clean
         });
         fine && replicas < self.config.degree.max(1)
     }
@@ -294,17 +288,17 @@ impl Engine {
     /// leads to is refused where it should be.
     #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
-        let slots = if self.free.is_used() { self.geo.read_slots() } else { 0 };
-        let end = from.slot.saturating_add(SLOTS).min(slots);
-        let standing = (from.slot..end)
-            .filter_map(|slot| self.map.home(slot).zip(self.free.replicas.place(slot)));
+        let all = if self.free.is_used() { self.geo.read_slots() } else { 0 };
+        let end = from.slot.saturating_add(SLOTS).min(all);
+        let standing = slots(from.slot..end)
+            .filter_map(|slot| Some((self.copies.home(slot)?.0, self.free.replicas.place(slot)?)));
         let asked = self.free.replicas.asked.iter().filter(|_| from == RoomFrom::default());
         let asked = asked.flat_map(|batch| batch.homes.iter().copied().zip(batch.first..));
         let first = |page| self.home_of(page, 1).start;
         let placed = standing.chain(asked).map(|(home, at)| (first(home), first(at))).collect();
         let (free, page) = self.room_from(from.page, RANGES);
         let page = page.unwrap_or(self.free.map.home_pages);
-        let over = end >= slots && page >= self.free.map.home_pages;
+        let over = end >= all && page >= self.free.map.home_pages;
         let next = (!over).then_some(RoomFrom { page, slot: end });
         RoomPart { free, placed, next }
     }
@@ -376,11 +370,11 @@ impl Engine {
         if self.free.replicas.by_place.is_empty() {
             return;
         }
-        for (_, slots) in self.free.replicas.slots_at(pages) {
-            for slot in slots {
-                if self.map.state(slot) != State::Free {
+        for (_, taken) in self.free.replicas.slots_at(pages) {
+            for slot in slots(taken) {
+                if self.copies.state(slot) != State::Free {
                     self.stats.yielded += 1;
-                    self.map.clear(slot);
+                    self.copies.clear(slot);
                 }
             }
         }
@@ -388,105 +382,20 @@ impl Engine {
 
     /// Whether a replica stands in any of these pages of home, whatever is known of it.
     pub(crate) fn has_replica_at(&self, pages: Range<u64>) -> bool {
-        let mut slots = self.free.replicas.slots_at(pages).into_iter().flat_map(|(_, slots)| slots);
-        slots.any(|slot| self.map.state(slot) != State::Free)
+        let taken = self.free.replicas.slots_at(pages).into_iter();
+        taken.flat_map(|(_, taken)| slots(taken)).any(|slot| self.copies.state(slot) != State::Free)
     }
 
     /// Forgets a segment's replicas. Their bytes stay where they are, stained.
     pub(crate) fn drop_segment(&mut self, segment: u32) {
         let first = segment * self.geo.segment_pages;
-        for slot in first..first + self.geo.segment_pages {
-            if self.map.state(slot) != State::Free {
+        for slot in slots(first..first + self.geo.segment_pages) {
+            if self.copies.state(slot) != State::Free {
                 self.stats.yielded += 1;
-                self.map.clear(slot);
+                self.copies.clear(slot);
             }
         }
         self.free.replicas.unbind(segment);
-    }
-
-    /// Pages of home that are free of data and of replicas.
-    fn spare(&self) -> u64 {
-        self.free.map.free.pages().saturating_sub(self.free.replicas.bound_pages)
-    }
-
-    /// Whether so many pages may be replicated now.
-    pub(crate) fn may_replicate(&self, pages: u64) -> bool {
-        !self.free.replicas.suspended
-            && self.spare().saturating_sub(pages) * 100 >= self.free.map.home_pages * LOW
-    }
-
-    /// Gives way where little is free (3.2).
-    pub(crate) fn yield_space(&mut self) {
-        if !self.free.is_used() {
-            return;
-        }
-        let home = self.free.map.home_pages;
-        let is_below = |engine: &Self, percent: u64| engine.spare() * 100 < home * percent;
-        if !is_below(self, HIGH) {
-            self.free.replicas.suspended = false;
-            return;
-        }
-        if !is_below(self, LOW) {
-            return;
-        }
-        self.free.replicas.suspended = true;
-        let busy = self.background.replicating();
-        if is_below(self, CRITICAL) {
-            let region = self.free.map.region_pages();
-            let mut from = 0;
-            while is_below(self, LOW)
-                && let Some((&first, _)) = self.free.replicas.by_place.range(from..).next()
-            {
-                from = (first / region + 1) * region;
-                let there: Vec<u32> =
-                    self.free.replicas.by_place.range(first..from).map(|(_, &s)| s).collect();
-                for segment in there.into_iter().filter(|&s| Some(s) != busy) {
-                    self.drop_segment(segment);
-                }
-            }
-        } else {
-            while is_below(self, LOW)
-                && let Some(segment) = self.free.replicas.coldest().filter(|&s| Some(s) != busy)
-            {
-                self.drop_segment(segment);
-            }
-        }
-    }
-
-    /// A segment to be written anew: one that is not bound, one whose replicas are all gone, or the coldest.
-    pub(crate) fn take_segment(&mut self) -> Option<u32> {
-        let readers = &self.readers;
-        let read = |segment: u32| readers[segment as usize] > 0;
-        if let Some(spare) = self.free.replicas.take_spare(read) {
-            return Some(spare);
-        }
-        let per = self.geo.segment_pages;
-        let empty =
-            |s: u32| (s * per..(s + 1) * per).all(|slot| self.map.state(slot) == State::Free);
-        let count = self.free.replicas.bound.len() as u32;
-        let look = self.free.replicas.look;
-        let around = (0..count.min(LOOKS as u32)).map(|i| (look + i) % count);
-        let found = around.into_iter().find(|&s| !read(s) && empty(s));
-        self.free.replicas.look = (look + LOOKS as u32) % count.max(1);
-        let taken = found.or_else(|| self.free.replicas.coldest())?;
-        if read(taken) {
-            return None;
-        }
-        self.drop_segment(taken);
-        Some(taken)
-    }
-
-    /// Whether replicas that could be used stand in any of these pages; those that cannot make room.
-    pub(crate) fn is_taken(&mut self, pages: Range<u64>) -> bool {
-        for (segment, _) in self.free.replicas.slots_at(pages) {
-            let first = segment * self.geo.segment_pages;
-            let mut slots = first..first + self.geo.segment_pages;
-            if slots.any(|slot| self.map.state(slot) != State::Free) {
-                return true;
-            }
-            self.free.replicas.unbind(segment);
-        }
-        false
     }
 
     /// Whether a replica is just being read in these sectors of home.
@@ -506,13 +415,13 @@ impl Engine {
     }
 
     /// How far from the head a slot is that is a page of home (2.3).
-    pub(crate) fn way_to(&self, slot: u32) -> Option<u64> {
+    pub(crate) fn way_to(&self, slot: Slot) -> Option<u64> {
         let page = self.free.replicas.place(slot)?;
         Some(self.free.replicas.head.0.abs_diff(self.home_of(page, 1).start.0))
     }
 
     /// Whether a replica is nearer to the head than its home.
-    pub(crate) fn is_nearer(&self, slot: u32, home: Lba) -> bool {
+    pub(crate) fn is_nearer(&self, slot: Slot, home: Lba) -> bool {
         self.way_to(slot).is_none_or(|way| way < self.free.replicas.head.0.abs_diff(home.0))
     }
 
@@ -564,7 +473,7 @@ mod tests {
                 match what {
                     0 => all.bind(segment, u64::from(segment) * 300, 200),
                     1 => all.unbind(segment),
-                    2 => all.touch(segment * all.per + 3),
+                    2 => all.touch(Slot(segment * all.per + 3)),
                     _ => {
                         if let Some(spare) = all.take_spare(|s| s == segment) {
                             prop_assert!(!all.is_bound(spare) && spare != segment);

@@ -7,7 +7,7 @@
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
 use crate::background::{BackgroundIo, Job, JobStep, PIECE_PAGES, RETRY, stage};
-use crate::core::page_map::State;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::format::{Content, Entry, Header, Position};
 use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
@@ -107,7 +107,7 @@ impl Engine {
             let can = page < self.free.map.home_pages
                 && !seen.contains(page)
                 && !self.free.map.free.contains(page)
-                && self.may_have_another(page)
+                && self.may_have_another(HomePage(page))
                 && !self.writes.open_overlaps(self.home_of(page, 1), self.writes_open);
             if can {
                 seen.insert(page..page + 1);
@@ -173,77 +173,77 @@ impl Engine {
                 job.phase = ReplicatePhase::Stain;
                 JobStep::Again
             }
-            ReplicatePhase::Stain => {
-                match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-                    // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
-                    None if self.log.starved || self.log.failed => {
-                        self.free.replicas.unbind(job.segment);
-                        let homes = std::mem::take(&mut job.homes);
-                        let first = job.first;
-                        if !self.free.replicas.withdrawing {
-                            self.free.replicas.asked.push_front(Batch {
-                                first,
-                                homes,
-                                soon: job.soon,
-                            });
-                        }
-                        JobStep::Over
-                    }
-                    None => JobStep::Wait,
-                    Some(false) => {
-                        self.free.replicas.unbind(job.segment);
-                        JobStep::Over
-                    }
-                    // Whoever reads home there asked before the client discarded it, and must see none of this.
-                    Some(true)
-                        if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) =>
-                    {
-                        self.background.awaits_readers = true;
-                        JobStep::Wait
-                    }
-                    Some(true) => {
-                        self.background.awaits_readers = false;
-                        job.phase = ReplicatePhase::Write;
-                        job.next = 0;
-                        JobStep::Again
-                    }
-                }
-            }
-            ReplicatePhase::Write => {
-                if self.background.in_flight > 0 {
-                    return JobStep::Wait;
-                }
-                self.unlock(job.locked.take());
-                let bad = |at: usize| self.background.bad[at + 1];
-                while job.next < job.homes.len() && bad(job.next) {
-                    job.next += 1;
-                }
-                let run = (job.next..job.homes.len()).take(PIECE_PAGES as usize);
-                let pages = run.take_while(|&at| !bad(at)).count() as u32;
-                if pages == 0 {
-                    self.write_replica_map(job);
-                    job.phase = ReplicatePhase::Map;
-                    return JobStep::Wait;
-                }
-                if !self.may_write_replicas(job) {
-                    return JobStep::Wait;
-                }
-                let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
-                job.next += pages as usize;
-                job.locked = Some((first, pages.into()));
-                self.background.locked.extend(job.locked);
-                let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
-                let place = self.home_of(first, pages.into());
-                self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
-                self.sync.home_dirty = true;
-                JobStep::Wait
-            }
+            ReplicatePhase::Stain => self.await_stain(job),
+            ReplicatePhase::Write => self.write_run(job),
             ReplicatePhase::Map if self.background.in_flight > 0 => JobStep::Wait,
             ReplicatePhase::Map => {
                 self.flip_replicas(job);
                 JobStep::Over
             }
         }
+    }
+
+    /// The area is to know that the run is stained before anything is written there.
+    fn await_stain(&mut self, job: &mut Replicate) -> JobStep {
+        match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
+            // Only another job can make room in the log, or have it go on. Nothing was written: it is asked for again.
+            None if self.log.starved || self.log.failed => {
+                self.free.replicas.unbind(job.segment);
+                let homes = std::mem::take(&mut job.homes);
+                let first = job.first;
+                if !self.free.replicas.withdrawing {
+                    self.free.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
+                }
+                JobStep::Over
+            }
+            None => JobStep::Wait,
+            Some(false) => {
+                self.free.replicas.unbind(job.segment);
+                JobStep::Over
+            }
+            // Whoever reads home there asked before the client discarded it, and must see none of this.
+            Some(true) if self.home_is_read(self.home_of(job.first, job.homes.len() as u64)) => {
+                self.background.awaits_readers = true;
+                JobStep::Wait
+            }
+            Some(true) => {
+                self.background.awaits_readers = false;
+                job.phase = ReplicatePhase::Write;
+                job.next = 0;
+                JobStep::Again
+            }
+        }
+    }
+
+    /// The next pages that follow each other, one write at a time; behind the last the segment's map.
+    fn write_run(&mut self, job: &mut Replicate) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        self.unlock(job.locked.take());
+        let bad = |at: usize| self.background.bad[at + 1];
+        while job.next < job.homes.len() && bad(job.next) {
+            job.next += 1;
+        }
+        let run = (job.next..job.homes.len()).take(PIECE_PAGES as usize);
+        let pages = run.take_while(|&at| !bad(at)).count() as u32;
+        if pages == 0 {
+            self.write_replica_map(job);
+            job.phase = ReplicatePhase::Map;
+            return JobStep::Wait;
+        }
+        if !self.may_write_replicas(job) {
+            return JobStep::Wait;
+        }
+        let (at, first) = (job.next as u32 + 1, job.first + job.next as u64);
+        job.next += pages as usize;
+        job.locked = Some((first, pages.into()));
+        self.background.locked.extend(job.locked);
+        let what = BackgroundIo { stage: at, pages, destage: None, meta: false };
+        let place = self.home_of(first, pages.into());
+        self.submit_background(what, Target::Home, Op::Write, place, Some(stage(at)));
+        self.sync.home_dirty = true;
+        JobStep::Wait
     }
 
     /// Whether the next I/O of these may be sent. Who waits for replicas does not wait for those before, either.
@@ -288,7 +288,7 @@ impl Engine {
         self.stats.metadata_bytes += PAGE_BYTES;
         self.out.push_back(Output::Put { page, to: stage(0) });
         let what = BackgroundIo { stage: 0, pages: 1, destage: None, meta: false };
-        let place = self.place_of(job.segment * self.geo.segment_pages, 1);
+        let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
         self.submit_background(what, Target::Area, Op::Write, place, Some(stage(0)));
     }
 
@@ -298,12 +298,12 @@ impl Engine {
         let mut good = 0;
         for ((&home, slot), at) in job.homes.iter().zip(slot..).zip(1..) {
             if self.background.bad[at]
-                || !self.may_have_another(home)
+                || !self.may_have_another(HomePage(home))
                 || self.free.replicas.withdrawing
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.map.add(slot, home, State::Clean, self.background.sums[at]);
+                self.copies.add(Slot(slot), HomePage(home), State::Clean, self.background.sums[at]);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

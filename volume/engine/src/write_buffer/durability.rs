@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashSet;
 use seekless_block::{Duration, Extent, Op};
 
+use crate::core::page_map::HomePage;
 use crate::format::{Content, Tombstone};
 use crate::{Asked, Class, Engine, IoId, Pending, RequestId, Target};
 
@@ -65,8 +66,8 @@ impl Sync {
     }
 
     /// What the log says of this page is void.
-    pub(crate) fn void(&mut self, page: u64) {
-        self.voids.insert(page);
+    pub(crate) fn void(&mut self, page: HomePage) {
+        self.voids.insert(page.0);
     }
 
     /// Whether any of these pages is void, and the log does not durably know: what is absorbed of it now could be

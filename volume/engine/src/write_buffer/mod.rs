@@ -9,302 +9,36 @@
 
 pub(crate) mod destage;
 pub(crate) mod durability;
-
-use std::collections::VecDeque;
+mod homeward;
+pub(crate) mod log;
+pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
-use crate::core::page_map::State;
-use crate::core::shape::Shape;
+use crate::core::page_map::{HomePage, Slot, State};
 use crate::format::{Content, Entry, Header, PageSum, Position};
 use crate::{Asked, Class, Engine, Memory, Mode, Move, Output, Pending, Sum, SumFor, Target};
+use log::Record;
 
-/// Records on their way at a time; what comes meanwhile gathers in the next one.
-const DEPTH: u32 = 2;
 /// A record that could not be written is tried so often.
 const TRIES: u8 = 3;
-
-/// A record from its beginning to its end.
-#[derive(Debug)]
-struct Record {
-    content: Content,
-    /// Slot of its header.
-    slot: u32,
-    /// The absorbed writes that it holds parts of.
-    writes: Vec<u32>,
-    /// Who waits for it, where it is no data.
-    waiter: bool,
-    buffer: u32,
-    page: u32,
-    /// No more is added.
-    sealed: bool,
-    /// Its checksums are known.
-    summed: bool,
-    ended: bool,
-    /// Pieces of it on their way home, where the area did not take it; and whether those that ended, ended well.
-    homeward: Option<u32>,
-    saved: bool,
-    tries: u8,
-    sequence: u64,
-    previous: u32,
-    /// Of its header.
-    checksum: u32,
-    /// The tail that its header names.
-    tail: u32,
-}
-
-/// A piece of a record that the area did not take, on its way home.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Homeward {
-    extent: Extent,
-    from: Memory,
-    tries: u8,
-}
-
-impl Record {
-    /// Which of its pages holds this page of home. Runs that grew last are looked at first.
-    fn position(&self, page: u64) -> Option<u64> {
-        let Content::Data(entries) = &self.content else { return None };
-        entries.iter().rposition(|e| e.home == page).map(|at| at as u64)
-    }
-}
-
-/// Which of the log's segments hold what, in the order of the circle.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ring {
-    pub(crate) segments: u32,
-    /// Being written.
-    pub(crate) head: u32,
-    /// Everything in the segments before it is at home.
-    pub(crate) tail: u32,
-    /// As recovery would find it.
-    pub(crate) tail_durable: u32,
-    /// Where recovery would begin.
-    pub(crate) replay: u32,
-}
-
-impl Ring {
-    const fn new(segments: u32) -> Self {
-        Self { segments, head: 0, tail: 0, tail_durable: 0, replay: 0 }
-    }
-
-    /// Segments from `from` on to `to`.
-    pub(crate) const fn distance(&self, from: u32, to: u32) -> u32 {
-        (to + self.segments - from) % self.segments
-    }
-
-    pub(crate) const fn ahead(&self, by: u32) -> u32 {
-        (self.head + by) % self.segments
-    }
-
-    pub(crate) const fn is_live(&self, segment: u32) -> bool {
-        self.distance(self.tail_durable, segment) <= self.distance(self.tail_durable, self.head)
-    }
-
-    /// The tail was seen at `tail` by what is on stable storage now. It may have been seen further on before.
-    pub(crate) const fn tail_is_durable(&mut self, tail: u32) {
-        if self.distance(self.tail_durable, tail) <= self.distance(self.tail_durable, self.tail) {
-            self.tail_durable = tail;
-        }
-    }
-
-    /// Segments that may be written next.
-    pub(crate) fn free(&self) -> u32 {
-        let used =
-            self.distance(self.tail_durable, self.head).max(self.distance(self.replay, self.head));
-        self.segments - 1 - used
-    }
-
-    /// Segments that hold something that is not known to be at home.
-    pub(crate) const fn used(&self) -> u32 {
-        self.distance(self.tail, self.head) + 1
-    }
-}
-
-/// The log's memory.
-#[derive(Debug)]
-pub(crate) struct Log {
-    first_slot: u32,
-    segment_pages: u32,
-    pub(crate) ring: Ring,
-    /// Where the next record's header goes, within the ring's head.
-    head_page: u32,
-    pub(crate) sequence: u64,
-    pub(crate) previous: u32,
-    /// Highest sequence known to be on stable storage.
-    pub(crate) durable: u64,
-    records: VecDeque<Record>,
-    /// Number of the front record.
-    base: u64,
-    /// Number of the first record that has not been sent.
-    unsent: u64,
-    pub(crate) in_flight: u32,
-    controls: VecDeque<(Content, bool)>,
-    spare: Vec<(Vec<Entry>, Vec<u32>)>,
-    /// Sequence and tail of the last record that ended.
-    pub(crate) ended: (u64, u32),
-    /// The checksum of its header.
-    ended_checksum: u32,
-    /// Pages written since the last checkpoint.
-    pub(crate) since_checkpoint: u64,
-    /// The highest `durable` that stands in a header or that a checkpoint knows.
-    told: u64,
-    /// A record could not be written: nothing is appended until a checkpoint has left it behind.
-    pub(crate) failed: bool,
-    /// A record waits for a segment that is not free.
-    pub(crate) starved: bool,
-    /// Somebody waits for what is being gathered.
-    pub(crate) hurry: bool,
-    /// When the record that is being gathered was begun.
-    gathered_since: SimTime,
-}
-
-impl Log {
-    pub(crate) fn new(geo: &Shape) -> Self {
-        Self {
-            first_slot: geo.read_segments * geo.segment_pages,
-            segment_pages: geo.segment_pages,
-            ring: Ring::new(geo.log_segments),
-            head_page: 0,
-            sequence: 1,
-            previous: 0,
-            durable: 0,
-            records: VecDeque::new(),
-            base: 0,
-            unsent: 0,
-            in_flight: 0,
-            controls: VecDeque::new(),
-            spare: Vec::new(),
-            ended: (0, 0),
-            ended_checksum: 0,
-            since_checkpoint: 0,
-            told: 0,
-            failed: false,
-            starved: false,
-            hurry: false,
-            gathered_since: SimTime::ZERO,
-        }
-    }
-
-    /// Whether all of these pages stand in the record that is being gathered, and nobody waits for it: whose write is
-    /// there and has not ended must find its own bytes, once it does.
-    pub(crate) fn gathers(&self, pages: &std::ops::Range<u64>) -> bool {
-        let open = self.records.back().filter(|r| !r.sealed && !self.hurry);
-        !pages.is_empty()
-            && open.is_some_and(|r| pages.clone().all(|page| r.position(page).is_some()))
-    }
-
-    /// Whether another record may be sent.
-    pub(crate) const fn may_send(&self) -> bool {
-        self.in_flight < DEPTH
-    }
-
-    /// The number that the next record will have.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.base + self.records.len() as u64
-    }
-
-    /// Whether all records before this number have ended.
-    pub(crate) const fn has_ended(&self, number: u64) -> bool {
-        self.base >= number
-    }
-
-    /// Where recovery would have to begin to see everything that is not in the map yet: segment and page of the
-    /// ring, the sequence expected there and the checksum of the header before it.
-    pub(crate) fn position(&self) -> (u32, u32, u64, u32) {
-        match self.records.front() {
-            Some(r) => {
-                let at = r.slot - self.first_slot;
-                let (sequence, previous) = if self.base < self.unsent {
-                    (r.sequence, r.previous)
-                } else {
-                    (self.sequence, self.previous)
-                };
-                (at / self.segment_pages, at % self.segment_pages, sequence, previous)
-            }
-            None => (self.ring.head, self.head_page, self.sequence, self.previous),
-        }
-    }
-
-    /// After recovery: the log goes on at this page of the ring's head.
-    pub(crate) fn resume(&mut self, ring: Ring, page: u32, sequence: u64, previous: u32) {
-        self.ring = ring;
-        self.head_page = page;
-        (self.sequence, self.previous) = (sequence, previous);
-        self.durable = sequence - 1;
-        self.told = sequence - 1;
-        self.ended = (sequence - 1, ring.tail);
-        self.ended_checksum = previous;
-    }
-
-    /// All of them.
-    pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.ring.segments) * u64::from(self.segment_pages)
-    }
-
-    pub(crate) fn is_idle(&self) -> bool {
-        self.records.is_empty() && self.controls.is_empty()
-    }
-
-    /// Queues a record without data. Whoever waits for it is told through [`Engine::control_done`].
-    pub(crate) fn control(&mut self, content: Content, waiter: bool) {
-        self.controls.push_back((content, waiter));
-    }
-
-    /// After a record that could not be written, with the log idle: it goes on behind it, under numbers that no record
-    /// has which may have reached the area all the same. They are out of recovery's sight once a checkpoint says so.
-    pub(crate) fn leave_behind(&mut self) {
-        self.sequence += self.pages();
-        self.previous = self.ended_checksum;
-    }
-
-    /// A checkpoint stands that recovery begins with: all before that sequence is known to be on stable storage.
-    pub(crate) fn begins_at(&mut self, segment: u32, sequence: u64) {
-        self.ring.replay = segment;
-        self.told = self.told.max(sequence - 1);
-        self.since_checkpoint = 0;
-        self.starved = false;
-    }
-
-    /// Whether the last record that was flushed has nobody behind it that knows, and there is a page for one who does.
-    pub(crate) fn wants_mark(&self) -> bool {
-        self.durable > self.told
-            && self.is_idle()
-            && !self.failed
-            && self.head_page < self.segment_pages
-    }
-
-    /// Whether its next record is the first of a segment.
-    pub(crate) const fn begins_segment(&self) -> bool {
-        self.head_page == 0
-    }
-
-    pub(crate) fn slots_of(&self, segment: u32) -> std::ops::Range<u32> {
-        let first = self.first_slot + segment * self.segment_pages;
-        first..first + self.segment_pages
-    }
-
-    fn record(&mut self, number: u64) -> &mut Record {
-        &mut self.records[(number - self.base) as usize]
-    }
-}
 
 impl Engine {
     /// Whether anything may be in the log that home does not have, now or soon.
     pub(crate) fn log_in_use(&self) -> bool {
         self.state.mode() == Mode::WriteBack
-            || self.map.count(State::Dirty) > 0
+            || self.copies.count(State::Dirty) > 0
             || !self.log.records.is_empty()
     }
 
     /// Whether recovery could bring back what stands in the slot.
-    pub(crate) fn is_live(&self, slot: u32) -> bool {
-        self.is_log(slot)
+    pub(crate) fn is_live(&self, slot: Slot) -> bool {
+        self.copies.is_log(slot)
             && self.log.ring.is_live((slot - self.log.first_slot) / self.geo.segment_pages)
     }
 
     fn segment_is_at_rest(&self, segment: u32) -> bool {
-        self.readers[(self.geo.read_segments + segment) as usize] == 0
+        !self.copies.is_read(self.geo.read_segments + segment)
     }
 
     /// Whether so many pages of data can be absorbed at once, and room be left for records without data.
@@ -332,7 +66,7 @@ impl Engine {
     pub(crate) fn next_tail(&self) -> u32 {
         let (mut tail, stop) = (self.log.ring.tail, self.log.position().0);
         while tail != stop
-            && self.log.slots_of(tail).all(|slot| self.map.state(slot) != State::Dirty)
+            && self.log.slots_of(tail).all(|slot| self.copies.state(slot) != State::Dirty)
         {
             tail = (tail + 1) % self.log.ring.segments;
         }
@@ -358,7 +92,7 @@ impl Engine {
         }
         // All of it is at home, and durably known to be.
         for slot in self.log.slots_of(next) {
-            self.map.clear(slot);
+            self.copies.clear(slot);
         }
         self.log.ring.head = next;
         self.log.head_page = 0;
@@ -372,7 +106,7 @@ impl Engine {
         }
         let buffer = self.take_buffer();
         let log = &mut self.log;
-        let slot = log.slots_of(log.ring.head).start + log.head_page;
+        let slot = log.first_of(log.ring.head) + log.head_page;
         log.head_page += 1;
         log.gathered_since = self.now;
         let (entries, writes) = log.spare.pop().unwrap_or_default();
@@ -523,8 +257,8 @@ impl Engine {
                 durable: log.durable,
                 plan_generation: self.background.plan_generation(),
                 position: Position {
-                    segment: record.slot / log.segment_pages,
-                    page: record.slot % log.segment_pages,
+                    segment: record.slot.0 / log.segment_pages,
+                    page: record.slot.0 % log.segment_pages,
                 },
                 previous: log.previous,
                 tail: self.geo.read_segments + record.tail,
@@ -576,7 +310,7 @@ impl Engine {
     }
 
     /// Ends the records at the front that may end.
-    fn end_records(&mut self) {
+    pub(super) fn end_records(&mut self) {
         while let Some(record) = self.log.records.front().filter(|r| r.ended) {
             let has_data = matches!(&record.content, Content::Data(entries) if !entries.is_empty());
             if self.log.failed && has_data && record.homeward.is_none() {
@@ -592,57 +326,6 @@ impl Engine {
         self.flush_records();
     }
 
-    /// The area did not take the front record: what it holds goes home.
-    fn send_home(&mut self) {
-        let Some(record) = self.log.records.front() else { return };
-        let Content::Data(entries) = &record.content else { return };
-        let mut pieces: Vec<(u64, u64, u64)> = Vec::new();
-        for (entry, at) in entries.iter().zip(1..) {
-            match pieces.last_mut() {
-                Some((first, pages, _)) if *first + *pages == entry.home => *pages += 1,
-                _ => pieces.push((entry.home, 1, at)),
-            }
-        }
-        let index = record.buffer;
-        if let Some(record) = self.log.records.front_mut() {
-            (record.ended, record.homeward, record.saved) =
-                (false, Some(pieces.len() as u32), true);
-        }
-        for (page, pages, at) in pieces {
-            let extent = self.home_of(page, pages);
-            let offset = Sectors(at * seekless_block::PAGE_SECTORS);
-            // As with any write home: from here on no copy may be used but what is left should it fail.
-            self.drop_copies(extent, |state| state != State::Dirty);
-            self.background.overtake(page..page + pages);
-            let from = Memory::Buffer { index, offset };
-            self.send_piece_home(Homeward { extent, from, tries: 0 });
-        }
-    }
-
-    fn send_piece_home(&mut self, piece: Homeward) {
-        let io = self.start(Pending::Homeward(piece));
-        let (extent, from) = (piece.extent, Some(piece.from));
-        self.submit(io, Target::Home, Op::Write, extent, Asked::default(), from);
-    }
-
-    /// A piece of the front record has come home, or not.
-    pub(crate) fn piece_home_done(&mut self, piece: Homeward, ok: bool) {
-        self.sync.home_dirty = true;
-        if !ok && piece.tries < TRIES {
-            self.send_piece_home(Homeward { tries: piece.tries + 1, ..piece });
-            return;
-        }
-        if ok {
-            // No other write to these pages was let through meanwhile: what stands there is older.
-            self.drop_copies(piece.extent, |_| true);
-        }
-        let Some(record) = self.log.records.front_mut() else { return };
-        record.saved &= ok;
-        record.homeward = record.homeward.map(|left| left - 1);
-        record.ended = record.homeward == Some(0);
-        self.end_records();
-    }
-
     /// All records before it have ended, and so has it.
     fn end_record(&mut self, mut record: Record) {
         let ok = !self.log.failed;
@@ -656,8 +339,8 @@ impl Engine {
             _ => Vec::new(),
         };
         if ok {
-            for (slot, entry) in (record.slot + 1..).zip(&entries) {
-                self.map.set(slot, entry.home, State::Dirty, entry.sum);
+            for (slot, entry) in (record.slot.0 + 1..).zip(&entries) {
+                self.copies.set(Slot(slot), HomePage(entry.home), State::Dirty, entry.sum);
             }
         }
         let mut writes = std::mem::take(&mut record.writes);
@@ -678,27 +361,5 @@ impl Engine {
             self.pages.push(Box::new([0; seekless_block::PAGE_BYTES as usize]));
             self.pages.len() as u32 - 1
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A segment is written anew once recovery neither begins there nor has anything to bring back from it.
-    #[test]
-    fn a_segment_is_free_when_that_is_durably_known() {
-        let ring =
-            |tail, tail_durable, replay| Ring { segments: 8, head: 2, tail, tail_durable, replay };
-        assert_eq!(ring(2, 2, 2).free(), 7);
-        assert_eq!(ring(2, 6, 2).free(), 3, "the tail has passed, and the area does not know");
-        assert_eq!(ring(2, 2, 7).free(), 4, "the checkpoint begins there");
-        assert_eq!(ring(7, 6, 0).free(), 3);
-        let mut told = ring(1, 6, 2);
-        told.tail_is_durable(0);
-        assert_eq!((told.tail_durable, told.free()), (0, 5));
-        told.tail_is_durable(7);
-        assert_eq!(told.tail_durable, 0, "it does not go back");
-        assert!(told.is_live(1) && !told.is_live(7));
     }
 }

@@ -7,7 +7,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use seekless_engine::Target;
 
-use super::explore::{Shared, attach};
+use super::live::{Shared, attach};
 use super::machine::{Machine, Mended, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
 use super::world::Past;

@@ -13,8 +13,8 @@ use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
 };
 use seekless_engine::{
-    Class, Fault as Told, GuardStep, Guarding, Input, Io, IoFailed, Memory, Mode, Output,
-    RequestId, Target, page_sum,
+    Class, Fault as Told, Guarding, Input, Io, IoFailed, Memory, Mode, Output, RequestId, Target,
+    page_sum,
 };
 
 use super::history::{Fault, Slow};
@@ -97,10 +97,10 @@ impl Past {
 
 /// An engine at work. Errors are findings, in words.
 pub(crate) struct World<M> {
-    machine: M,
-    medium: Rc<RefCell<Medium>>,
+    pub(super) machine: M,
+    pub(super) medium: Rc<RefCell<Medium>>,
     past: Past,
-    setup: Setup,
+    pub(super) setup: Setup,
     clients: BTreeMap<u64, Client>,
     buffers: Vec<Vec<u8>>,
     slots: Vec<u8>,
@@ -117,9 +117,9 @@ pub(crate) struct World<M> {
     /// I/Os that failed.
     faults_met: u64,
     /// When home's guard is moved; `None` where none can be.
-    guarding: Option<Guarding>,
+    pub(super) guarding: Option<Guarding>,
     /// Where writes were last wanted to go.
-    wants: Mode,
+    pub(super) wants: Mode,
 }
 
 impl<M: Machine> World<M> {
@@ -242,68 +242,6 @@ impl<M: Machine> World<M> {
             }
         }
         self.move_guard()
-    }
-
-    /// The administrator wants writes to go elsewhere. Nothing is absorbed or replicated before home's guard is up.
-    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), String> {
-        self.wants = mode;
-        if self.guarding.as_mut().is_some_and(|guarding| !guarding.want(mode)) {
-            return self.move_guard();
-        }
-        self.guarding.iter_mut().for_each(Guarding::obeyed);
-        self.handle(Input::SetMode(mode))
-    }
-
-    /// The administrator wants all of it at home.
-    pub(crate) fn drain(&mut self) -> Result<(), String> {
-        self.wants = Mode::WriteThrough;
-        if let Some(guarding) = &mut self.guarding {
-            guarding.want_home();
-        }
-        self.handle(Input::Drain)
-    }
-
-    /// Replicas are asked for, after a drain by an administrator who wants some again.
-    pub(crate) fn replicate(&mut self, input: Input) -> Result<(), String> {
-        if self.setup.replicas > 0 && self.guarding.as_ref().is_some_and(Guarding::holds) {
-            self.set_mode(self.wants)?;
-        }
-        self.handle(input)
-    }
-
-    /// Whether somebody else could write home: not on the area's own device, and not while its guard is up.
-    pub(crate) fn is_home_open(&self) -> bool {
-        match self.setup.placement {
-            Placement::SameDevice => false,
-            Placement::Elsewhere => !self.is_guarded(),
-            Placement::ElsewhereUnguarded => true,
-        }
-    }
-
-    fn is_guarded(&self) -> bool {
-        self.medium.borrow().current().guard_up
-    }
-
-    /// Moves home's guard where that is due, and sees that home cannot be mounted while it lacks something.
-    fn move_guard(&mut self) -> Result<(), String> {
-        while let Some(guarding) = &mut self.guarding {
-            let up = self.medium.borrow().current().guard_up;
-            match self.machine.guard_step(guarding, up) {
-                GuardStep::Rest => break,
-                GuardStep::Move(to) => {
-                    self.medium.borrow_mut().move_guard(to);
-                    guarding.moved(true);
-                }
-                GuardStep::Obey(mode) => {
-                    guarding.obeyed();
-                    self.handle(Input::SetMode(mode))?;
-                }
-            }
-        }
-        if self.is_home_open() && self.machine.needs_guard() {
-            return Err("home can be mounted by itself while it lacks what clients read".to_owned());
-        }
-        Ok(())
     }
 
     /// The engine.

@@ -1,4 +1,4 @@
-//! What state the volume is in. Legal are the combinations that [`VolumeState`] can hold, and no others:
+//! What state the volume is in. Legal are the combinations that [`EngineState`] can hold, and no others:
 //!
 //! | state | writes | what goes on |
 //! |:--|:--|:--|
@@ -34,7 +34,7 @@ pub(crate) enum Writes {
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VolumeState {
+pub(crate) enum EngineState {
     Serving(Writes),
     Detaching {
         writes: Writes,
@@ -44,7 +44,7 @@ pub(crate) enum VolumeState {
     Detached(Writes),
 }
 
-impl VolumeState {
+impl EngineState {
     /// As it begins.
     pub(crate) const fn new(mode: Mode) -> Self {
         Self::Serving(match mode {
@@ -141,7 +141,7 @@ impl Engine {
     pub fn is_drained(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
-            && self.map.count(State::Dirty) == 0
+            && self.copies.count(State::Dirty) == 0
             && self.log.is_idle()
             && matches!(self.background.job, Job::None)
             && !self.background.superblock_due
@@ -175,7 +175,7 @@ mod tests {
     /// A superblock that was on its way when the administrator thought better of it.
     #[test]
     fn only_what_is_still_wanted_is_announced() {
-        let mut state = VolumeState::new(Mode::WriteThrough);
+        let mut state = EngineState::new(Mode::WriteThrough);
         state.set_writes(Writes::Announcing);
         state.announced(Mode::WriteThrough);
         assert_eq!((state.mode(), state.wanted_mode()), (Mode::WriteThrough, Mode::WriteBack));
@@ -185,12 +185,12 @@ mod tests {
         state.announced(Mode::WriteBack);
         assert!(state.is_draining() && state.mode() == Mode::WriteThrough);
         state.drained();
-        assert_eq!(state, VolumeState::new(Mode::WriteThrough));
+        assert_eq!(state, EngineState::new(Mode::WriteThrough));
     }
 
     #[test]
     fn a_volume_that_is_detached_stays_so() {
-        let mut state = VolumeState::new(Mode::WriteBack);
+        let mut state = EngineState::new(Mode::WriteBack);
         state.detach([1; 32]);
         assert_eq!((state.stamp(), state.is_detached()), (Some([1; 32]), false));
         state.detached();
