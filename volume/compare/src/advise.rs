@@ -1,5 +1,5 @@
 //! Is there anything to gain, by what, how surely, and what would help instead? Tries systems fold by fold
-//! ([`crate::rolling()`]), chooses among them by the earlier folds alone, and checks the choice on the later ones.
+//! (`rolling`), chooses among them by the earlier folds alone, and checks the choice on the later ones.
 
 use std::ops::Range;
 

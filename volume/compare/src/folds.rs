@@ -24,11 +24,11 @@ pub enum Cutting {
 
 /// A stretch of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fold {
+pub(crate) struct Fold {
     /// Requests in it.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// Days in it; 0 where the trace is cut by requests.
-    pub days: u64,
+    pub(crate) days: u64,
 }
 
 /// The trace's day number, or 24 hours of its time.

@@ -63,19 +63,19 @@ impl Default for AssumedFree {
 
 /// Every system's laps.
 #[derive(Clone, Debug)]
-pub struct Rolling {
+pub(crate) struct Rolling {
     /// The trace.
-    pub trace: TraceFacts,
+    pub(crate) trace: TraceFacts,
     /// What it was cut into.
-    pub folds: Vec<Fold>,
+    pub(crate) folds: Vec<Fold>,
     /// The replay that was possible: closed where the trace has no times.
-    pub replay: Replay,
+    pub(crate) replay: Replay,
     /// What a reader should know.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// By system, in the order given, then by fold. The first fold is served without a plan by those that learn.
-    pub laps: Vec<Vec<Lap>>,
+    pub(crate) laps: Vec<Vec<Lap>>,
     /// By system, the days' accounts of those that judge themselves; empty for others.
-    pub days: Vec<Vec<DayCosts>>,
+    pub(crate) days: Vec<Vec<DayCosts>>,
 }
 
 /// What is going on, for a progress bar.
@@ -96,11 +96,11 @@ pub(crate) type Tell<'a> = &'a mut dyn FnMut(RollingStage, Progress);
 ///
 /// # Errors
 /// Where the trace cannot be read, is empty, has fewer than a hundred requests, or does not fit a system's disk.
-pub fn rolling(
+pub(crate) fn rolling(
     source: &Source,
     options: &RollingOptions,
     systems: impl FnOnce(&TraceFacts, Sectors) -> Vec<System>,
-    progress: &mut dyn FnMut(RollingStage, Progress),
+    progress: Tell<'_>,
 ) -> Result<(Vec<System>, Rolling), StudyError> {
     let (systems, rolled) = roll(source, options, systems, progress)?;
     let days = rolled.runs.iter().map(Running::days).collect();

@@ -8,18 +8,18 @@ use seekless_learn::{Policy, PolicyName};
 
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Learning {
+pub(crate) struct Learning {
     /// By which policy.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// Size of the optimized area, or the most that replicas take.
-    pub optimized: Bytes,
+    pub(crate) optimized: Bytes,
     /// Share of the area that takes in writes, in percent; 0 writes through.
-    pub write_buffer: u8,
+    pub(crate) write_buffer: u8,
     /// How long such writes may stay in RAM.
-    pub gather: Duration,
+    pub(crate) gather: Duration,
     /// Folds from one plan to the next, at least 1. Not for policies that plan before each fold (`oracle`) or when they
     /// see fit (`judged`, `fs2`).
-    pub every: u32,
+    pub(crate) every: u32,
 }
 
 impl Learning {
@@ -35,23 +35,23 @@ impl Learning {
 
 /// A system to be tried.
 #[derive(Clone, Debug)]
-pub struct System {
+pub(crate) struct System {
     /// Its name, for tables.
-    pub name: String,
+    pub(crate) name: String,
     /// The device.
-    pub disk: DeviceSpec,
+    pub(crate) disk: DeviceSpec,
     /// The drive's scheduler.
-    pub scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// When the drive stops its platters.
-    pub spin_down: SpinDown,
+    pub(crate) spin_down: SpinDown,
     /// RAM.
-    pub cache: Bytes,
+    pub(crate) cache: Bytes,
     /// Read-ahead.
-    pub read_ahead: Bytes,
+    pub(crate) read_ahead: Bytes,
     /// What a read of a copy fetches at least.
-    pub cluster: Bytes,
+    pub(crate) cluster: Bytes,
     /// `None` is vanilla.
-    pub learning: Option<Learning>,
+    pub(crate) learning: Option<Learning>,
 }
 
 impl System {

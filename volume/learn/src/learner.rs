@@ -162,22 +162,21 @@ impl Learner {
         self
     }
 
-    /// The same, with what an earlier learner saved; it asks to be saved too. Policies that plan replicas save nothing.
+    /// Goes on from what an earlier learner saved, and asks to be saved too. Policies that plan replicas save nothing.
     ///
     /// # Errors
-    /// Where the memory is about a volume of another size or with other pages; it is not used.
-    pub fn remembering(mut self, known: Option<Decoded>) -> Result<Self, (Self, OtherVolume)> {
+    /// Where the memory is about a volume of another size or with other pages: it is not used.
+    pub fn recall(&mut self, known: Option<Decoded>) -> Result<(), OtherVolume> {
         self.saves = true;
         if let (Some(known), Seen::Accesses(graph)) = (known, &mut self.seen) {
             if known.graph.pages() != graph.pages() {
                 // An empty memory is about no volume.
-                let nothing = known.graph.vertex_count() == 0;
-                return if nothing { Ok(self) } else { Err((self, OtherVolume)) };
+                return if known.graph.vertex_count() == 0 { Ok(()) } else { Err(OtherVolume) };
             }
             *graph = known.graph;
             self.days = Days::from(known.since_aged);
         }
-        Ok(self)
+        Ok(())
     }
 
     /// Its policy.

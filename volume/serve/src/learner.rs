@@ -129,18 +129,13 @@ impl Learning {
             Mind::Judged(Box::new(LiveJudge::new(policy, every, model, config, &say)?))
         } else {
             let every = every.map(|e| span(e.as_nanos()));
-            let learner = Learner::new(policy, shape_of(config)).every(every);
-            Mind::Learner(Box::new(match &mut memory {
-                None => learner,
-                Some(memory) => {
-                    let known = memory.take_known();
-                    learner.remembering(known).unwrap_or_else(|(learner, why)| {
-                        let size = config.capacity.bytes();
-                        memory.set_aside(&format!("{why}, than {size}"));
-                        learner
-                    })
-                }
-            }))
+            let mut learner = Learner::new(policy, shape_of(config)).every(every);
+            if let Some(memory) = &mut memory
+                && let Err(why) = learner.recall(memory.take_known())
+            {
+                memory.set_aside(&format!("{why}, than {}", config.capacity.bytes()));
+            }
+            Mind::Learner(Box::new(learner))
         };
         let (volume, began) = (config.capacity, Instant::now());
         Ok(Some(Pupil { mind, plan, memory, volume, began, learned: Arc::new(Learned::default()) }))

@@ -22,6 +22,12 @@ fn learner(policy: &str) -> Learner {
     Learner::new(policy.parse().unwrap(), shape(0))
 }
 
+fn remembering(policy: &str) -> Learner {
+    let mut learner = learner(policy);
+    learner.recall(None).unwrap();
+    learner
+}
+
 fn read(start: u64) -> Request {
     Request::new(SimTime(0), Op::Read, Extent::new(start, 8))
 }
@@ -102,7 +108,7 @@ proptest! {
     ) {
         let policy = "borg:training=decaying";
         let ended = SimTime(hours * DAY.0 / 24);
-        let fresh = || learner(policy).remembering(None).unwrap();
+        let fresh = || remembering(policy);
         let mut whole = fresh();
         let mut first = fresh();
         for place in before {
@@ -113,7 +119,8 @@ proptest! {
         let bytes = first.save(ended).unwrap();
         prop_assert_eq!(first.save(ended), None, "nothing has changed");
         let known = AccessGraph::decode(&bytes, Bytes(0), EDGES_MAX).unwrap();
-        let mut again = learner(policy).remembering(Some(known)).unwrap();
+        let mut again = learner(policy);
+        again.recall(Some(known)).unwrap();
         for place in after {
             // Each its own stream: a stream's last request is not saved.
             let request = Request { stream: StreamId(u32::try_from(place).unwrap() + 9), ..read(place * 8) };
@@ -129,10 +136,9 @@ proptest! {
 
 #[test]
 fn a_memory_of_another_volume_is_not_used() {
-    let mut other =
-        Learner::new("borg".parse().unwrap(), VolumeShape { grid: Sectors(3), ..shape(0) })
-            .remembering(None)
-            .unwrap();
+    let shape = VolumeShape { grid: Sectors(3), ..shape(0) };
+    let mut other = Learner::new("borg".parse().unwrap(), shape);
+    other.recall(None).unwrap();
     let known = |l: &mut Learner| {
         let bytes = l.save(SimTime(0));
         bytes.map(|b| AccessGraph::decode(&b, Bytes(0), EDGES_MAX).unwrap())
@@ -140,13 +146,14 @@ fn a_memory_of_another_volume_is_not_used() {
     assert!(known(&mut other).is_none(), "nothing was learned");
     other.observe(SimTime(0), &read(8));
     let known = known(&mut other);
-    let (fresh, why) = learner("borg").remembering(known).unwrap_err();
-    assert_eq!((why, fresh.accesses().unwrap().vertex_count()), (OtherVolume, 0));
+    let mut fresh = learner("borg");
+    assert_eq!(fresh.recall(known), Err(OtherVolume));
+    assert_eq!(fresh.accesses().unwrap().vertex_count(), 0);
 }
 
 #[test]
 fn what_a_plan_was_made_of_is_saved_before_it_is_forgotten() {
-    let mut learner = learner("borg:training=partial").remembering(None).unwrap();
+    let mut learner = remembering("borg:training=partial");
     learner.observe(SimTime(0), &read(8));
     let acts = learner.plan(SimTime(5), &NOWHERE);
     let [Act::Install(_), Act::Save(bytes)] = &acts[..] else { panic!("{acts:?}") };
