@@ -1,5 +1,5 @@
-//! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
-//! is decided here; each job is a small machine of its own.
+//! Background work: one job at a time, a few I/Os at a time, within a budget. The table in `jobs` chooses the next job. Each
+//! job is a small state machine.
 
 pub(crate) mod checkpoint;
 mod jobs;
