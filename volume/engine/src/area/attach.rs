@@ -1,5 +1,5 @@
-//! From bytes to an engine: formatting an area, and recovering what one holds, from its checkpoint and the log behind
-//! it. Nothing here guesses: what does not fit together is an error that says what to do, and nothing was changed.
+//! Formatting an area, and attaching one: the engine recovers what the area holds from its checkpoint and its log. Nothing
+//! here guesses. Pages that contradict each other are an error that says what to do; the area is then unchanged.
 
 use seekless_block::{Device, DeviceError, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
@@ -359,10 +359,10 @@ fn make(
     Ok(geometry)
 }
 
-/// Attaches an area that [`format_area`] has made: recovers what it holds, and marks it as in use. The server and the crash
-/// enumerator enter here. Of `config`, the area's size, grid, mode and division are taken from the area itself. What
-/// `proof` does not cover is in doubt: copies are compared with home before they are used, and what the area calls free is
-/// not, unless bytes of replicas may stand there.
+/// Attaches an area that [`format_area`] made: recovers its contents, and marks the area as in use. The server and the crash
+/// enumerator both call this function. The area itself decides its size, grid, mode and division; `config` decides the rest.
+/// Without a proof, copies are in doubt: each is compared with home before its first use. Without a proof, free pages count
+/// as used, except those that may hold bytes of replicas.
 ///
 /// # Errors
 /// Where the area is none, or of a newer version, or damaged, or of another device, or would need a guard that it has no

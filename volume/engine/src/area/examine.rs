@@ -1,4 +1,4 @@
-//! Looking at an area without attaching it, and mending one that cannot be attached.
+//! Checking an area without attaching it, and repairing an area that cannot be attached.
 
 use seekless_block::{Device, Extent, PAGE_BYTES, PAGE_SECTORS, Sectors};
 

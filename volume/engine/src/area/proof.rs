@@ -1,5 +1,5 @@
-//! What a driver knows when it attaches an area, and what follows from that: which of the area's words about home can be
-//! believed, and whether the bare disk must be kept from being mounted before anything is served.
+//! What a driver knows about home when it attaches an area. From this proof follow two decisions: which entries of the area
+//! are in doubt, and whether home needs its guard before the first request.
 
 use crate::Mode;
 use crate::format::{AreaFlags, Superblock};
@@ -20,7 +20,7 @@ pub enum HomeGuard {
 /// What the driver knows of home and of its guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// Equal to that of the detach exactly where nobody else wrote home meanwhile; all zero proves nothing.
+    /// Equal to the stamp of the detach if and only if nobody else wrote home. All zero proves nothing.
     pub stamp: [u8; 32],
     /// How home's guard stands.
     pub guard: HomeGuard,
@@ -29,7 +29,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Nothing is known, and nothing keeps others from home.
+    /// Nothing is known, and nobody is kept from writing home.
     pub const NONE: Self = Self { stamp: [0; 32], guard: HomeGuard::Missing, to_drain: false };
 
     /// Whether nobody else can have written home since the area was last in use.

@@ -1,5 +1,5 @@
-//! From bytes to a map: what an area holds, from its checkpoint and the log behind it. Nothing here guesses, and
-//! nothing is written.
+//! Recovering the map of an area from its checkpoint and from the log behind it. Nothing here guesses, and nothing is
+//! written.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Putting the whole map down in one piece, so that recovery need not read the log from its beginning: into that of
-//! two places that the superblock does not name, then the superblock, one copy after the other. What changes
-//! meanwhile is in the log after the position that the checkpoint names.
+//! Saving the whole map in one piece, so that recovery need not read the log from its beginning. There are two places for a
+//! checkpoint; a new one goes to the place that the superblock does not name. Then the two copies of the superblock are
+//! written, one after the other. The log behind the checkpoint's position has all changes made meanwhile.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 
@@ -15,7 +15,7 @@ const LOG_PER_CHECKPOINT: u64 = 8;
 /// And by this many pages, 64 MiB, at least: small areas need no more.
 const LOG_AT_LEAST: u64 = 16 << 10;
 
-/// Buffers that are given back together: a large map does not stand in RAM once more while it is put down.
+/// Buffers that are given back together: saving a large map does not need a second copy of the map in RAM.
 const BUFFERS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ enum CheckpointPhase {
 pub(crate) struct Checkpoint {
     pages: CheckpointPages,
     phase: CheckpointPhase,
-    /// It leaves a record behind that could not be written.
+    /// The log goes on behind a record that could not be written.
     restarts: bool,
     /// What is given back once the I/Os are over: buffers and pages of metadata.
     buffers: Vec<u32>,
@@ -170,8 +170,8 @@ impl Engine {
         !full && self.may_submit(job.pages.moment.stamp.is_some())
     }
 
-    /// The old one stands; another try later. Where a superblock may name the new one, that stands as well: the next
-    /// try begins with the superblocks, and overwrites neither.
+    /// The old checkpoint stays valid, and the job is tried again later. If a superblock may name the new checkpoint, the next
+    /// try begins with the superblocks, and overwrites neither checkpoint.
     fn checkpoint_failed(&mut self, job: &mut Checkpoint) -> JobStep {
         let step = self.give_back(job, JobStep::Over);
         let b = &mut self.background;

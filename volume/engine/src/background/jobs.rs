@@ -1,5 +1,5 @@
-//! Which job comes next: a table in order of priority. A row tells when its job is due, and begins it. One job is under way at a
-//! time; the table is gone through again when that is over.
+//! The table of background jobs, in order of priority. A row says when its job is due, and begins the job. One job runs at a
+//! time. When the job ends, the search begins again at the first row.
 
 use seekless_block::SimTime;
 
@@ -32,7 +32,7 @@ struct JobRow {
     begin: fn(&mut Engine) -> Begun,
 }
 
-/// First what clients wait for; then what makes space in the log; then what makes things durable; then layouts.
+/// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts.
 const JOBS: [JobRow; 13] = [
     // Pages that a client waits for go home.
     JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },

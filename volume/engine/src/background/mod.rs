@@ -1,5 +1,5 @@
-//! What the engine does by itself: one job at a time, a few I/Os at a time, within a budget. Which job comes next
-//! is decided here; each job is a small machine of its own.
+//! Background work: one job at a time, a few I/Os at a time, within a budget. The table in `jobs` chooses the next job. Each
+//! job is a small state machine.
 
 pub(crate) mod checkpoint;
 mod jobs;
@@ -232,8 +232,8 @@ impl Engine {
         self.background.trouble.or_else(|| self.sync.lost.then_some(Trouble::Lost))
     }
 
-    /// Whether there is nothing to do but what clients ask for, now; what waits until they ask for nothing is waited for. Most
-    /// requests find it so, and are spared the long way to the same answer.
+    /// True if no background work can run now; schedules a wake-up for idle work. Most requests find the engine so, and skip
+    /// the full search for a job.
     pub(crate) fn is_at_rest(&mut self, now: SimTime) -> bool {
         let b = &mut self.background;
         b.now = now;

@@ -1,8 +1,7 @@
-//! Reads: from RAM where all is there; else from the copy if it is complete and contiguous; else from home; and
-//! in pieces where the newest bytes stand in the write buffer. BORG (FAST'09) 4.5: full maps go to the area,
-//! partly mapped clean reads go home: one access at home is cheaper than several in the area.
-//! What a read in flight will bring to RAM is waited for, not read again. What comes from the area is used only
-//! after its checksum was found right.
+//! The read path. A read is served from RAM if RAM has all of it; else from a copy that is complete and contiguous; else from
+//! home. Where the write buffer holds the newest bytes, the read is served in pieces. BORG (FAST'09) 4.5: a read that is only
+//! partly copied goes home, because one access at home is cheaper than several in the area. If a read in flight will fill RAM
+//! with the same page, a second read waits for it. Bytes from the area are used only after their checksum matched.
 
 use seekless_block::{
     Extent, Flags, Lba, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,

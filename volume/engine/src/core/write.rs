@@ -1,6 +1,6 @@
-//! Writes. Home, always, in write-through; into the write buffer while there is room in write-back (BORG, FAST'09,
-//! 4.5), whole pages only: what is not aligned, or too large, goes home. A write waits for another that is on its
-//! way to the same sectors, and for a page that is just being written home, and for nothing else.
+//! The write path. In write-through, each write goes home. In write-back, whole pages go into the write buffer while it has
+//! space (BORG, FAST'09, 4.5); a write that is not aligned, or too large, goes home. A write waits for a write in flight to the
+//! same sectors, and for a page that is being destaged, and for nothing else.
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 

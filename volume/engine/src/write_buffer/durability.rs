@@ -1,6 +1,5 @@
-//! Making things durable: one round at a time, for all who have come to wait since the last one began. A round
-//! flushes home, then puts down what must not come back from the log (tombstones) and how far the log's tail has
-//! come, then flushes the area.
+//! Making writes durable, one round at a time. A round serves all requests that arrived since the last round began. It flushes
+//! home; it writes records of log entries that recovery must ignore (tombstones) and of the log's tail; it flushes the area.
 
 use std::collections::VecDeque;
 

@@ -63,6 +63,11 @@ impl<M: Machine> World<M> {
                 }
             }
         }
+        self.is_kept()
+    }
+
+    /// Whether nobody can mount home by itself while it may lack what clients read.
+    pub(super) fn is_kept(&self) -> Result<(), String> {
         if self.is_home_open() && self.machine.needs_guard() {
             return Err("home can be mounted by itself while it lacks what clients read".to_owned());
         }

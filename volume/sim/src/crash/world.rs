@@ -154,6 +154,7 @@ impl<M: Machine> World<M> {
             faulty: false,
             faults_met: 0,
         };
+        world.is_kept()?;
         if world.machine.resumes_drain(world.guarding.as_ref(), world.is_guarded()) {
             world.drain()?;
         }
