@@ -636,7 +636,10 @@ impl<O> Volume<O> {
         match memory {
             Memory::Client { id, .. } => {
                 let id = id.0 as usize;
-                if let Some(inflight) = self.memories.requests.get_mut(id) {
+                // Only for the whole request: what else is read into it, or zeroed, meanwhile would be lost when it returns.
+                if let Some(inflight) = self.memories.requests.get_mut(id)
+                    && len == inflight.bytes
+                {
                     let bytes = inflight.bytes;
                     let own = inflight.buf.take();
                     let buf = own.unwrap_or_else(|| self.memories.buffers.take(bytes));

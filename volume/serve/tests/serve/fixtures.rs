@@ -187,6 +187,32 @@ fn is_served(name: &'static str) {
     server.stop().unwrap();
 }
 
+/// Without RAM, and with nothing in the host's page cache, the pieces of a read come from several threads.
+fn is_served_piece_by_piece(name: &'static str) {
+    let f = Fixture::new(name, "pieces");
+    let server = f.builder().spawn().unwrap();
+    let mut client = client(&server);
+    let files: Vec<_> = [f.home(), f.area()].iter().filter_map(|p| File::open(p).ok()).collect();
+    for at in (0..f.allowed.len() as u64).step_by(READ as usize) {
+        for file in &files {
+            file.sync_data().unwrap();
+            rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        }
+        let len = READ.min(f.allowed.len() as u64 - at) as u32;
+        let bytes = client.read(at * SECTOR as u64, len * SECTOR as u32).unwrap();
+        for (i, bytes) in bytes.chunks(SECTOR).enumerate() {
+            f.compare(at + i as u64, bytes, "in pieces");
+        }
+    }
+}
+
+#[test]
+fn pieces_of_a_read_do_not_overtake_each_other() {
+    for name in ["writeback-clean", "writeback-killed", "replicas-clean", "replicas-killed"] {
+        is_served_piece_by_piece(name);
+    }
+}
+
 /// Damage, as the manifest lists it.
 fn is_told(name: &'static str) {
     let f = Fixture::new(name, "damage");
