@@ -636,7 +636,8 @@ impl<O> Volume<O> {
         match memory {
             Memory::Client { id, .. } => {
                 let id = id.0 as usize;
-                // Only for the whole request: what else is read into it, or zeroed, meanwhile would be lost when it returns.
+                // Only where the I/O covers the whole request: bytes that another I/O puts into the
+                // buffer meanwhile would be lost when it returns.
                 if let Some(inflight) = self.memories.requests.get_mut(id)
                     && len == inflight.bytes
                 {
@@ -646,14 +647,15 @@ impl<O> Volume<O> {
                     return (buf, from, Home::Client(id));
                 }
             }
-            Memory::Buffer { index, .. } => {
+            // A piece from the middle of a buffer is copied: other pieces of it may be under way too.
+            Memory::Buffer { index, offset } if offset.0 == 0 => {
                 let index = index as usize;
                 let buf = std::mem::take(self.memories.read_buffer(index));
                 if !buf.is_empty() {
                     return (buf, from, Home::Buffer(index));
                 }
             }
-            Memory::Slot { .. } | Memory::Stage { .. } => {}
+            Memory::Buffer { .. } | Memory::Slot { .. } | Memory::Stage { .. } => {}
         }
         let mut bounce = self.memories.buffers.take(len);
         if io.op == Op::Write {

@@ -90,7 +90,7 @@ fn attach(image: Image) -> Result<Attached, AttachError> {
 fn read(fixture: &Fixture, store: &mut Attached) -> (BTreeSet<String>, Vec<(FileNumber, Fault)>) {
     let known = fixture.known();
     let (mut found, mut faults) = (BTreeSet::new(), Vec::new());
-    let files: Vec<_> = store.gfs().files().map(|(n, f)| (n, f.size, f.state)).collect();
+    let files: Vec<_> = store.group_store().files().map(|(n, f)| (n, f.size, f.state)).collect();
     for (file, size, state) in files {
         let data = match store.ask(SimTime(0), Ask::Read { file, offset: 0, len: size }) {
             Ok(Reply::Data(data)) => data,
@@ -131,13 +131,13 @@ fn is_attached(fixture: &Fixture) {
     };
     check(&mut store, "attached");
     // A change and a checkpoint of this code, and once more.
-    let file = store.gfs().files().next().unwrap().0;
-    let attributes = store.gfs().file(file).unwrap().attributes;
+    let file = store.group_store().files().next().unwrap().0;
+    let attributes = store.group_store().file(file).unwrap().attributes;
     assert_eq!(store.ask(SimTime(0), Ask::SetAttributes { file, attributes }), Ok(Reply::Done));
     assert_eq!(store.ask(SimTime(0), Ask::Checkpoint), Ok(Reply::Done));
     assert_eq!(store.ask(SimTime(0), Ask::Sync { file: None }), Ok(Reply::Done));
     let mut store = attach(store.into_device()).unwrap();
-    assert!(store.gfs().is_clean());
+    assert!(store.group_store().is_clean());
     check(&mut store, "after a checkpoint");
 }
 
