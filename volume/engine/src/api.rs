@@ -3,6 +3,7 @@
 
 use seekless_block::{Bytes, Duration, Extent, Flags, Op, Request, Sectors, StreamId};
 use seekless_learn::{Plan, Replica};
+use serde::{Deserialize, Serialize};
 
 use crate::core::shape::Shape;
 
@@ -43,18 +44,27 @@ pub enum Input {
     /// True: reads go home even where a clean copy exists. Copies stay, and stay equal to their home pages. Dirty pages are
     /// still read from the write buffer.
     Bypass(bool),
-    /// Change where writes go. A change to write-through empties the write buffer in the background.
-    SetMode(Mode),
-    /// Write all dirty pages home, and absorb no more writes until [`Input::SetMode`].
-    Drain,
+    /// The administrator's command.
+    Command(Command),
     /// Save the map and mark the area as cleanly detached, with the driver's proof about home. The detach ends when
-    /// [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty: see `Drain`.
+    /// [`crate::Engine::is_detached`] is true. No request may follow. Dirty pages stay dirty: see [`Command::Drain`].
     Detach {
         /// The driver finds the same stamp at the next attach if and only if nobody else wrote home. All zero proves nothing.
         stamp: [u8; 32],
     },
     /// The time that [`crate::Engine::wakeup`] named has come.
     Tick,
+}
+
+/// An administrator's command to a running volume. The same value travels from the command line through the control socket to
+/// the engine; JSON has `"drain"` and `{"set_mode": "writeback"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Change where writes go. A change to write-through empties the write buffer in the background.
+    SetMode(Mode),
+    /// Write all dirty pages home, and absorb no more writes until [`Command::SetMode`].
+    Drain,
 }
 
 /// A device I/O that failed. The driver logs the cause; the engine needs only the fact.
@@ -175,7 +185,8 @@ pub struct Sum {
 }
 
 /// Where writes go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Home, always: the backing device is complete at every moment.
     #[default]

@@ -18,8 +18,8 @@ mod free_space;
 mod write_buffer;
 
 pub use api::{
-    Class, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output, RequestId, Stats,
-    Sum, Target, Trouble,
+    Class, Command, Config, Fault, Input, Io, IoFailed, IoId, Memory, Mode, Move, Output,
+    RequestId, Stats, Sum, Target, Trouble,
 };
 pub use area::attach::{
     AttachError, AttachReport, FormatOptions, attach, format_area, resize_area,

@@ -12,7 +12,7 @@ mod socket;
 mod state;
 
 use seekless_block::Extent;
-use seekless_engine::Mode;
+use seekless_engine::Command;
 use serde::{Deserialize, Serialize};
 
 pub use administer::{
@@ -24,14 +24,10 @@ pub use replicate::{Placed, extents_of_file};
 pub use socket::socket_of;
 pub use state::{ReplicaState, VOLUME_SCHEMA, VolumeState, mode_name, mode_of};
 
-/// A command to a running volume: one type from the command line through the control socket to the volume's thread.
+/// A command to a running server: one type from the command line through the control socket to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeCommand {
-    /// Write everything home that stands in the area alone, and absorb nothing more.
-    Drain,
-    /// Change where writes go.
-    SetMode(#[serde(with = "mode_by_name")] Mode),
     /// Make a new plan of everything learned, and move to it.
     Replan,
     /// Write replicas of the pages of `homes` side by side in free space, close to `near`.
@@ -43,36 +39,24 @@ pub enum VolumeCommand {
     },
     /// End the server with the area saved.
     Stop,
-}
-
-/// The mode's name in JSON.
-mod mode_by_name {
-    use seekless_engine::Mode;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use super::state::{mode_name, mode_of};
-
-    pub(super) fn serialize<S: Serializer>(mode: &Mode, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(mode_name(*mode))
-    }
-
-    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Mode, D::Error> {
-        mode_of(&String::deserialize(from)?).map_err(D::Error::custom)
-    }
+    /// A command to the engine, written as the engine's own.
+    #[serde(untagged)]
+    Engine(Command),
 }
 
 #[cfg(test)]
 mod tests {
+    use seekless_engine::Mode;
+
     use super::*;
 
     #[test]
     fn every_command_survives_the_socket() {
         let extent = Extent::new(8, 16);
         for command in [
-            VolumeCommand::Drain,
-            VolumeCommand::SetMode(Mode::WriteBack),
-            VolumeCommand::SetMode(Mode::WriteThrough),
+            VolumeCommand::Engine(Command::Drain),
+            VolumeCommand::Engine(Command::SetMode(Mode::WriteBack)),
+            VolumeCommand::Engine(Command::SetMode(Mode::WriteThrough)),
             VolumeCommand::Replan,
             VolumeCommand::Replicate { near: extent, homes: vec![extent, Extent::new(64, 8)] },
             VolumeCommand::Stop,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
-use seekless_engine::{AttachReport, Config, Engine, Mode};
+use seekless_engine::{AttachReport, Command, Config, Engine, Mode};
 use seekless_host::{Opened, cannot};
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export, TransmissionFlags};
@@ -484,20 +484,12 @@ impl ServerHandle {
         self.link.send(Control::ResetDisk)
     }
 
-    /// Where writes go from now on; see [`Injector::set_mode`].
+    /// Hands over an administrator's command; see [`Injector::command`].
     ///
     /// # Errors
     /// Where the server has stopped; where there is no room for a guard.
-    pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
-        self.injector().set_mode(mode)
-    }
-
-    /// Has everything written home; see [`Injector::drain`].
-    ///
-    /// # Errors
-    /// Where the server has stopped.
-    pub fn drain(&self) -> Result<(), ServeError> {
-        self.injector().drain()
+    pub fn command(&self, command: Command) -> Result<(), ServeError> {
+        self.injector().command(command)
     }
 
     /// Moves to a layout in the background; [`ServerStats::progress`] tells how far it is.
@@ -610,25 +602,16 @@ impl Injector {
         self.link.ask(Control::Stats)
     }
 
-    /// Where writes go from now on; nothing where there is no area. With an area elsewhere nothing is absorbed before the
-    /// guard is up; [`AreaStats::mode`](crate::AreaStats) tells when.
+    /// Hands over an administrator's command. With an area elsewhere nothing is absorbed before the guard is up:
+    /// [`AreaStats::mode`](crate::AreaStats) and [`AreaStats::drained`](crate::AreaStats) tell when a command is done.
     ///
     /// # Errors
     /// Where the server has stopped; where there is no room for a guard.
-    pub fn set_mode(&self, mode: Mode) -> Result<(), ServeError> {
-        if mode == Mode::WriteBack && !self.link.guardable {
+    pub fn command(&self, command: Command) -> Result<(), ServeError> {
+        if command == Command::SetMode(Mode::WriteBack) && !self.link.guardable {
             return Err(ServeError::NoGuard);
         }
-        self.link.send(Control::Mode(mode))
-    }
-
-    /// Has everything written home, and nothing more absorbed until [`Self::set_mode`];
-    /// [`AreaStats::drained`](crate::AreaStats) tells when.
-    ///
-    /// # Errors
-    /// Where the server has stopped.
-    pub fn drain(&self) -> Result<(), ServeError> {
-        self.link.send(Control::Drain)
+        self.link.send(Control::Command(command))
     }
 
     /// Where replicas may stand now, and what has one; `None` where the volume has none.

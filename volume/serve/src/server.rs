@@ -14,7 +14,7 @@ use rustix::time::{
     timerfd_settime,
 };
 use seekless_block::{Extent, Flags, Op};
-use seekless_engine::{Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
+use seekless_engine::{Command, Mode, Progress, Replicated, RoomFrom, Stats, Trouble};
 use seekless_host::cannot;
 use seekless_learn::{Plan, Replica};
 use seekless_nbd::{Errno, Export};
@@ -112,8 +112,8 @@ pub(crate) enum Control {
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
     ResetDisk,
-    Mode(Mode),
-    Drain,
+    /// An administrator's command.
+    Command(Command),
     Client(OwnedFd),
     Job(Job),
     Stop,
@@ -440,8 +440,7 @@ impl Server {
                 let _ = reply.send(self.volume.head_path());
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
-            Control::Mode(mode) => self.volume.set_mode(mode),
-            Control::Drain => self.volume.drain_area(),
+            Control::Command(command) => self.volume.command(command),
             Control::Client(fd) => self.admit(fd),
             Control::Job(job) => self.inject(job),
             Control::Stop => {

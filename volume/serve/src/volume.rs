@@ -10,8 +10,8 @@ use std::time::Instant;
 use rtrb::Producer;
 use seekless_block::{Extent, Op, Request, SECTOR_BYTES, Sectors, SimTime};
 use seekless_engine::{
-    Engine, Fault, GuardStep, Guarding, Input, Io, IoFailed, IoId, Memory, Mode, Output, PageSum,
-    Progress, RequestId, RoomFrom, Stats, Target,
+    Command, Engine, Fault, GuardStep, Guarding, Input, Io, IoFailed, IoId, Memory, Mode, Output,
+    PageSum, Progress, RequestId, RoomFrom, Stats, Target,
 };
 use seekless_learn::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
@@ -263,8 +263,16 @@ impl<O> Volume<O> {
         self.pump_background();
     }
 
+    /// Carries out an administrator's command.
+    pub(crate) fn command(&mut self, command: Command) {
+        match command {
+            Command::SetMode(mode) => self.set_mode(mode),
+            Command::Drain => self.drain_area(),
+        }
+    }
+
     /// Where writes go from now on.
-    pub(crate) fn set_mode(&mut self, mode: Mode) {
+    fn set_mode(&mut self, mode: Mode) {
         if self.guarding.want(mode) || self.files.guard().is_none() {
             self.obey(mode);
         }
@@ -273,7 +281,7 @@ impl<O> Volume<O> {
 
     fn obey(&mut self, mode: Mode) {
         self.guarding.obeyed();
-        self.engine.handle(self.now, Input::SetMode(mode));
+        self.engine.handle(self.now, Input::Command(Command::SetMode(mode)));
         self.pump_background();
     }
 
@@ -299,9 +307,9 @@ impl<O> Volume<O> {
     }
 
     /// Everything goes home.
-    pub(crate) fn drain_area(&mut self) {
+    fn drain_area(&mut self) {
         self.guarding.want_home();
-        self.engine.handle(self.now, Input::Drain);
+        self.engine.handle(self.now, Input::Command(Command::Drain));
         self.engine.handle(self.now, Input::Withdraw);
         self.pump_background();
         self.guard();

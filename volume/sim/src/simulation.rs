@@ -166,7 +166,7 @@ impl Simulation {
         if self.engine.mode() == Mode::WriteThrough {
             return Ok(());
         }
-        self.feed(Input::Drain);
+        self.feed(Input::Command(seekless_engine::Command::Drain));
         while !self.engine.is_drained() && self.refused.is_none() {
             self.step();
         }

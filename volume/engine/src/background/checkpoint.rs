@@ -260,7 +260,7 @@ mod tests {
         let sectors = |gib: u64| Bytes(gib << 30).sectors_ceil();
         let config = Config { area: sectors(1), replicas: sectors(8), ..Config::new(sectors(64)) };
         let mut engine = Engine::new(config);
-        engine.handle(SimTime(0), Input::SetMode(Mode::WriteBack));
+        engine.handle(SimTime(0), Input::Command(crate::Command::SetMode(Mode::WriteBack)));
         let mut writes = 0;
         // One I/O ends after the other, and another is always on its way.
         while let Some(output) = engine.poll() {

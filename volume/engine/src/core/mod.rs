@@ -228,8 +228,8 @@ impl Engine {
             Input::Withdraw => self.withdraw(),
             Input::Install(plan) => self.stats.plans_refused += u64::from(!plan.copies.is_empty()),
             Input::Bypass(on) => self.bypass = on,
-            Input::SetMode(mode) => self.set_mode(mode),
-            Input::Drain => self.drain(),
+            Input::Command(crate::Command::SetMode(mode)) => self.set_mode(mode),
+            Input::Command(crate::Command::Drain) => self.drain(),
             Input::Detach { stamp } => self.state.detach(stamp),
             Input::Tick => {}
         }

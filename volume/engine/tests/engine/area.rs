@@ -176,7 +176,7 @@ fn a_damaged_page_does_not_come_home() {
         bytes
     };
     let before = [3, 4].map(|page| stands(&mut world, page));
-    world.handle(Input::Drain);
+    world.handle(Input::Command(seekless_engine::Command::Drain));
     execute_all(&mut world);
     let after = [3, 4].map(|page| stands(&mut world, page));
     assert_eq!([0, 1].map(|i| before[i] == after[i]), [true, false]);

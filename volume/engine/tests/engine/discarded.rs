@@ -171,7 +171,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
 /// Has a checkpoint made, whatever else is `held`.
 fn checkpoint(world: &mut World, held: impl Fn(&Io) -> bool) {
     let before = world.engine.stats().metadata_bytes;
-    world.handle(Input::SetMode(Mode::WriteBack));
+    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
     let ends = |io: &Io| io.target == Target::Area && io.class == Class::Background;
     until(world, &held, |io| ends(io) && io.op == Op::Write);
     hold(world, held);
@@ -247,7 +247,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     world.settle();
     opened(&mut world, 17);
     checkpoint(&mut world, none);
-    world.handle(Input::Drain);
+    world.handle(Input::Command(seekless_engine::Command::Drain));
     world.settle();
     opened(&mut world, 18);
     let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);

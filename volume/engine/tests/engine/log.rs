@@ -378,7 +378,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
 fn nothing_is_absorbed_before_the_superblock_says_so() {
     let mut world = World::new(config(0));
     world.settle();
-    world.handle(Input::SetMode(Mode::WriteBack));
+    world.handle(Input::Command(seekless_engine::Command::SetMode(Mode::WriteBack)));
     world.issue(Op::Write, home(3, 1));
     assert!(
         world.waiting.iter().any(|io| io.target == Target::Home && io.op == Op::Write),

@@ -497,9 +497,9 @@ proptest! {
                 }
                 Step::Execute(which) => world.execute(which),
                 Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::Mode(mode) => world.handle(Input::SetMode(mode)),
+                Step::Mode(mode) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
                 Step::Bypass(on) => world.handle(Input::Bypass(on)),
-                Step::Drain => world.handle(Input::Drain),
+                Step::Drain => world.handle(Input::Command(seekless_engine::Command::Drain)),
                 Step::Tick => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -516,7 +516,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Drain);
+        world.handle(Input::Command(seekless_engine::Command::Drain));
         world.settle();
         prop_assert!(world.engine.is_drained());
         prop_assert_eq!(world.engine.dirty(), Sectors(0));

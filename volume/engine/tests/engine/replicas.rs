@@ -65,9 +65,9 @@ proptest! {
                 }
                 More::Usual(Step::Execute(which)) => world.execute(which),
                 More::Usual(Step::Install(_)) => {}
-                More::Usual(Step::Mode(mode)) => world.handle(Input::SetMode(mode)),
+                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(seekless_engine::Command::SetMode(mode))),
                 More::Usual(Step::Bypass(on)) => world.handle(Input::Bypass(on)),
-                More::Usual(Step::Drain) => world.handle(Input::Drain),
+                More::Usual(Step::Drain) => world.handle(Input::Command(seekless_engine::Command::Drain)),
                 More::Usual(Step::Tick) => {
                     world.now += 300_000_000;
                     world.handle(Input::Tick);
@@ -97,7 +97,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Drain);
+        world.handle(Input::Command(seekless_engine::Command::Drain));
         world.settle();
         world.home_is_complete();
         world.handle(Input::Withdraw);

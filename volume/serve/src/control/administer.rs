@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, PAGE_SECTORS, Sectors};
 use seekless_engine::format::State;
-use seekless_engine::{AttachError, Mode, examine};
+use seekless_engine::{AttachError, Command, Mode, examine};
 use serde_json::Value;
 
 use super::ask::{self, AskError, ask};
@@ -167,7 +167,7 @@ impl Administered {
     /// # Errors
     /// Where writing home makes no progress; the area still has the rest.
     pub fn drain(self, progress: Progress<'_>) -> Result<(), AdministerError> {
-        self.command(&VolumeCommand::Drain)?;
+        self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
         self.close()
     }
@@ -177,7 +177,7 @@ impl Administered {
     /// # Errors
     /// Where the volume cannot absorb writes, or the change makes no progress.
     pub fn set_mode(self, mode: Mode, progress: Progress<'_>) -> Result<(), AdministerError> {
-        self.command(&VolumeCommand::SetMode(mode))?;
+        self.command(&VolumeCommand::Engine(Command::SetMode(mode)))?;
         if mode == Mode::WriteThrough {
             self.wait_drained(true, progress)?;
         }
@@ -199,7 +199,7 @@ impl Administered {
     /// # Errors
     /// As [`Self::drain`]; where the server does not end.
     pub fn detach(self, progress: Progress<'_>) -> Result<(), AdministerError> {
-        self.command(&VolumeCommand::Drain)?;
+        self.command(&VolumeCommand::Engine(Command::Drain))?;
         self.wait_drained(false, progress)?;
         let Reached::Server(address) = &self.reached else { return self.close() };
         self.command(&VolumeCommand::Stop)?;
@@ -256,8 +256,7 @@ impl Administered {
             (Reached::Server(address), _) => {
                 let _: Value = ask::command(address, command)?;
             }
-            (Reached::Here(server), VolumeCommand::Drain) => server.drain()?,
-            (Reached::Here(server), VolumeCommand::SetMode(mode)) => server.set_mode(*mode)?,
+            (Reached::Here(server), VolumeCommand::Engine(command)) => server.command(*command)?,
             // Learning, replicas and an end of its own belong to a server.
             (Reached::Here(_), _) => return Err(AdministerError::NotServed(self.backing.clone())),
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use seekless_block::Bytes;
-use seekless_engine::Mode;
+use seekless_engine::{Command, Mode};
 use serde::Serialize;
 
 use super::replicate::replicate;
@@ -78,11 +78,10 @@ impl ControlAnswers for Steered {
             .map_err(|e| format!("this server does not know that command: {e}"))?;
         let words = |e: ServeError| e.to_string();
         match command {
-            VolumeCommand::Drain => self.volume.drain().map_err(words)?,
-            VolumeCommand::SetMode(Mode::WriteBack) if !self.lasting => {
+            VolumeCommand::Engine(Command::SetMode(Mode::WriteBack)) if !self.lasting => {
                 return Err("its area is gone when the server ends, and the writes it absorbed with it: make an area that lasts with `seekless volume format`".to_owned());
             }
-            VolumeCommand::SetMode(mode) => self.volume.set_mode(mode).map_err(words)?,
+            VolumeCommand::Engine(command) => self.volume.command(command).map_err(words)?,
             VolumeCommand::Replan if !self.learns => {
                 return Err("it learns nothing: its policy is vanilla".to_owned());
             }

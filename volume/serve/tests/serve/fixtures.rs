@@ -165,7 +165,7 @@ fn is_served(name: &'static str) {
     let server = f.builder().spawn().unwrap();
     assert!(server.attached().unwrap().clean, "{name} was not detached in order");
     f.compare_all(&server, "after a clean stop");
-    server.drain().unwrap();
+    server.command(seekless_engine::Command::Drain).unwrap();
     let begun = Instant::now();
     while !server.stats().unwrap().area.drained {
         let area = server.stats().unwrap().area;

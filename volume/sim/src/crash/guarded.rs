@@ -14,7 +14,7 @@ impl<M: Machine> World<M> {
             return self.move_guard();
         }
         self.guarding.iter_mut().for_each(Guarding::obeyed);
-        self.handle(Input::SetMode(mode))
+        self.handle(Input::Command(seekless_engine::Command::SetMode(mode)))
     }
 
     /// The administrator wants all of it at home.
@@ -23,7 +23,7 @@ impl<M: Machine> World<M> {
         if let Some(guarding) = &mut self.guarding {
             guarding.want_home();
         }
-        self.handle(Input::Drain)
+        self.handle(Input::Command(seekless_engine::Command::Drain))
     }
 
     /// Replicas are asked for, after a drain by an administrator who wants some again.
@@ -59,7 +59,7 @@ impl<M: Machine> World<M> {
                 }
                 GuardStep::Obey(mode) => {
                     guarding.obeyed();
-                    self.handle(Input::SetMode(mode))?;
+                    self.handle(Input::Command(seekless_engine::Command::SetMode(mode)))?;
                 }
             }
         }
