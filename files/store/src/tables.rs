@@ -240,7 +240,7 @@ impl Tables {
         for change in changes {
             match change {
                 Change::File(record, name) => {
-                    self.put_file(record, name, geometry, &mut touched)?
+                    self.put_file(record, name, geometry, &mut touched)?;
                 }
                 Change::Gone(number) => {
                     let number = FileNumber(*number);
